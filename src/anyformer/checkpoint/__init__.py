@@ -1,0 +1,22 @@
+"""Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
+
+from anyformer.checkpoint.history import best, directory_of, latest, prune, steps
+from anyformer.checkpoint.manifest import CheckpointError, Manifest, read_manifest, verify
+from anyformer.checkpoint.model import fill, load, read, save, weights
+
+__all__ = [
+    "CheckpointError",
+    "Manifest",
+    "best",
+    "directory_of",
+    "fill",
+    "latest",
+    "load",
+    "prune",
+    "read",
+    "read_manifest",
+    "save",
+    "steps",
+    "verify",
+    "weights",
+]

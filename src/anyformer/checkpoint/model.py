@@ -1,0 +1,86 @@
+"""A model on disk: its architecture, its weights and its tokenizer, in one sealed directory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from anyformer.architecture import Architecture
+from anyformer.checkpoint.manifest import CheckpointError, Manifest, verify, writing
+from anyformer.data import Tokenizer
+from anyformer.describe import from_json, to_json
+from anyformer.model import Transformer
+from anyformer.plan import Plan
+
+WEIGHTS = "model.safetensors"
+ARCHITECTURE = "architecture.json"
+TOKENIZER = "tokenizer.json"
+
+
+def save(
+    model: Transformer,
+    directory: Path,
+    *,
+    tokenizer: Tokenizer | None = None,
+    extra: Mapping[str, Mapping[str, Tensor]] | None = None,
+    facts: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a checkpoint, whole or not at all. `extra`: further files of tensors by name, as the optimiser's."""
+    with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
+        save_file(weights(model), partial / WEIGHTS)
+        (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
+        if tokenizer is not None:
+            tokenizer.save(partial)
+        for name, tensors in (extra or {}).items():
+            save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, partial / f"{name}.safetensors")
+
+
+def load(
+    directory: Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> tuple[Transformer, Tokenizer | None, Manifest]:
+    """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs."""
+    manifest = verify(directory)
+    path = directory / ARCHITECTURE
+    architecture = from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
+    with torch.device("meta"):
+        model = Transformer(architecture, plan)
+    fill(model, read(directory / WEIGHTS), directory / WEIGHTS, device, dtype)
+    tokenizer = Tokenizer.load(directory / TOKENIZER) if TOKENIZER in manifest.files else None
+    return model.eval(), tokenizer, manifest
+
+
+def weights(model: nn.Module) -> dict[str, Tensor]:
+    """Every parameter once, by name, on the CPU."""
+    return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+
+
+def read(path: Path) -> dict[str, Tensor]:
+    """The tensors of a safetensors file; a damaged header is told with its file."""
+    try:
+        return load_file(path)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise CheckpointError(f"{path}: cannot be read as safetensors ({error})") from None
+
+
+def fill(
+    model: Transformer, tensors: Mapping[str, Tensor], source: Path, device: torch.device | str, dtype: torch.dtype | None = None
+) -> None:
+    """Give every parameter its tensor: names and shapes must match exactly, nothing is skipped silently."""
+    wanted = dict(model.named_parameters())
+    missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
+    if missing or surplus:
+        raise CheckpointError(f"{source}: does not hold this architecture's weights; missing {missing[:5]}, surplus {surplus[:5]}")
+    for name, parameter in wanted.items():
+        if parameter.shape != tensors[name].shape:
+            raise CheckpointError(
+                f"{source}: {name} has shape {tuple(tensors[name].shape)}, the architecture says {tuple(parameter.shape)}"
+            )
+        owner, _, leaf = name.rpartition(".")
+        value = tensors[name].to(device=device, dtype=dtype or tensors[name].dtype)
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(value))

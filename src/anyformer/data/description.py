@@ -1,0 +1,90 @@
+"""`Data`: which text, which tokenizer, what is held out, and how windows are cut, as one frozen value."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from anyformer.describe import Value
+
+STDLIB = "python-stdlib"
+"""The path word that stands for the source and docstrings of the running interpreter's standard library."""
+
+_SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
+TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
+"""What is read in a directory when `glob` is empty."""
+
+
+class BytePairs(Value):
+    """Byte-level BPE trained on the training split (Sennrich et al. 2016; bytes as in GPT-2): lossless on every string."""
+
+    kind: Literal["byte_pairs"] = "byte_pairs"
+    vocab: Annotated[int, Field(ge=257, le=2**20)] = 4096
+    """Tokens wanted, the 256 bytes and `<|endoftext|>` included; little text may give fewer."""
+    digits: Literal[1, 3] = 3
+    """The longest run of digits that may become one token."""
+    sample_bytes: Annotated[int, Field(ge=1)] = 100_000_000
+    """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
+
+
+class Bytes(Value):
+    """One token per UTF-8 byte (the token's number is the byte), and `<|endoftext|>` = 256."""
+
+    kind: Literal["bytes"] = "bytes"
+
+
+class Characters(Value):
+    """One token per character found in the data (all splits), in code point order, and `<|endoftext|>` last."""
+
+    kind: Literal["characters"] = "characters"
+    unknown: Literal["refuse", "replace"] = "refuse"
+    """A character that the data does not have: an error, or U+FFFD."""
+
+
+class TokenizerFile(Value):
+    """A tokenizer that exists: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
+
+    kind: Literal["file"] = "file"
+    path: Annotated[str, Field(min_length=1)]
+
+
+TokenizerSpec = Annotated[BytePairs | Bytes | Characters | TokenizerFile, Field(discriminator="kind")]
+Path = Annotated[str, Field(min_length=1)]
+
+
+class Data(Value):
+    """Text -> tokens -> batches.
+
+    A text file is one document, a line of a `.jsonl` file is one document. Every document is followed by the tokenizer's
+    end-of-text token, except where a single document is split by its tail: that is running text without any.
+    """
+
+    paths: Annotated[tuple[Path, ...], Field(min_length=1)]
+    """Text files, `.jsonl` files, directories, or the word `python-stdlib`."""
+    glob: tuple[Path, ...] = ()
+    """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of text and source."""
+    field: Annotated[str, Field(min_length=1)] = "text"
+    """The field of a `.jsonl` object that holds the text."""
+    tokenizer: TokenizerSpec = BytePairs()
+    validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
+    """Fraction held out; not used when `validation_paths` says what is held out."""
+    validation_paths: tuple[Path, ...] = ()
+    """What is held out, like `paths`; a file that is in both is held out."""
+    split: Literal["documents", "tail"] | None = None
+    """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
+    last characters of the text. None: `documents` if there are enough of them to expect one held out, else `tail`."""
+    isolate: bool = False
+    """Keep attention, positions and targets inside each document of a window."""
+    sampling: Literal["epochs", "random"] = "epochs"
+    """`epochs`: every window once per epoch, in a seeded order; `random`: random places with replacement."""
+
+    @model_validator(mode="after")
+    def _one_way_to_hold_out(self) -> Data:
+        if self.validation_paths and self.split is not None:
+            raise ValueError(f"split = {self.split!r} has no meaning beside validation_paths; leave out one of them")
+        return self
+
+    def content(self) -> dict[str, Any]:
+        """The plain fields that decide which tokens there are, without those that only cut windows."""
+        return {name: item for name, item in self.data().items() if name not in ("isolate", "sampling")}

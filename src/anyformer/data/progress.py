@@ -1,0 +1,49 @@
+"""How far a long pass over bytes is: a bar with time left on a terminal, else a plain line now and then. On standard error."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_SECONDS_BETWEEN_LINES = 10.0
+
+
+@contextmanager
+def meter(label: str, total: int, show: bool) -> Iterator[Callable[[int], None]]:
+    """Gives a function to call with the bytes just done, of `total`; does nothing unless `show`."""
+    if not show:
+        yield lambda count: None
+    elif sys.stderr.isatty():
+        with _bar(label, total) as advance:
+            yield advance
+    else:
+        yield _lines(label, total)
+
+
+@contextmanager
+def _bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task(label, total=total)
+        yield lambda count: progress.advance(task, count)
+
+
+def _lines(label: str, total: int) -> Callable[[int], None]:
+    began = said = time.monotonic()
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal said, done
+        done += count
+        now = time.monotonic()
+        if now - said >= _SECONDS_BETWEEN_LINES:
+            said = now
+            left = (now - began) * max(0, total - done) / max(1, done)
+            print(f"{label}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB, {left:,.0f} s left", file=sys.stderr, flush=True)
+
+    return advance

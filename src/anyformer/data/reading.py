@@ -1,0 +1,196 @@
+"""From a file to its text: checked whole before any of it is used, then streamed in pieces. Memory stays at a few pieces."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from anyformer.data.errors import DataError
+from anyformer.data.sources import Source
+
+PIECE = 256 * 1024
+"""Characters per piece: small enough that a tokenizer's working memory (100 bytes per token) stays small."""
+_BLOCK = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one pass over a file found: text bytes, characters, documents, and the range of its documents' keys (64-bit)."""
+
+    source: Source
+    bytes: int
+    characters: int
+    documents: int
+    empty: int
+    low: int
+    high: int
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """A file, or some of its lines, that holds no text for us, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Some text of one document in order; `key` is the document's hash, `ends` says that the document ends here."""
+
+    text: str
+    key: int
+    ends: bool
+
+
+class _UnfitError(Exception):
+    """The file is no text."""
+
+
+def check(source: Source, field: str, advance: Callable[[int], None] = lambda count: None) -> Facts | Skipped:
+    """Read a file once, `advance`-ing by bytes. Empty, binary and non-UTF-8 files are `Skipped` if found, refused if named;
+    a JSON line that is wrong is always refused, as `file:line`."""
+    try:
+        return (_check_lines if source.lines else _check_text)(source, field, advance)
+    except OSError as error:
+        reason = f"cannot be read ({error.strerror})"
+    except _UnfitError as error:
+        reason = str(error)
+    if source.explicit:
+        raise DataError(f"{source.path}: {reason}; only UTF-8 text is read: convert the file or leave it out")
+    return Skipped(str(source.path), reason)
+
+
+def read(facts: Facts, field: str, size: int = PIECE) -> Iterator[Piece]:
+    """The text of a checked file in pieces of at most `size` characters (see `cut`)."""
+    if not facts.source.lines:
+        with facts.source.path.open("rb") as file:
+            yield from _pieces(_decoded(file, size, facts.source), facts.low, size)
+        return
+    for text in _texts(facts.source, field, lambda count: None):
+        if text:
+            blocks = (text[start : start + size] for start in range(0, len(text), size))
+            yield from _pieces(blocks, _key(hashlib.sha256(text.encode())), size)
+
+
+def cut(text: str) -> int:
+    """Where to cut running text, as a number of characters: after the last line end that an unindented line follows, because
+    tokenizers join white space but no word across a line end; else after the last line end, or space, or at the end."""
+    end = len(text)
+    while (end := text.rfind("\n", 0, end)) >= 0:
+        if end + 1 < len(text) and not text[end + 1].isspace():
+            return end + 1
+    return text.rfind("\n") + 1 or text.rfind(" ") + 1 or len(text)
+
+
+def _pieces(blocks: Iterator[str], key: int, size: int) -> Iterator[Piece]:
+    held = ""
+    for block in blocks:
+        held += block
+        while len(held) > size:
+            place = cut(held[:size])
+            yield Piece(held[:place], key, ends=False)
+            held = held[place:]
+    yield Piece(held, key, ends=True)
+
+
+def _decoded(file: IO[bytes], size: int, source: Source) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        while block := file.read(size):
+            yield decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        raise changed(source) from None
+
+
+def changed(source: Source) -> DataError:
+    """The error for a file that is not what it was when it was checked."""
+    return DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
+
+
+def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> Facts:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    digest, seen, characters = hashlib.sha256(), 0, 0
+    with source.path.open("rb") as file:
+        for block in iter(lambda: file.read(_BLOCK), b""):
+            if b"\0" in block:
+                raise _UnfitError(f"binary (a NUL at byte {seen + block.index(0):,})")
+            characters += len(_strict(decoder, block, seen))
+            digest.update(block)
+            seen += len(block)
+            advance(len(block))
+    _strict(decoder, b"", seen, final=True)
+    if not characters:
+        raise _UnfitError("empty")
+    key = _key(digest)
+    return Facts(source, bytes=seen, characters=characters, documents=1, empty=0, low=key, high=key)
+
+
+def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: bool = False) -> str:
+    held = len(decoder.getstate()[0])
+    try:
+        return decoder.decode(block, final)
+    except UnicodeDecodeError as error:
+        raise _UnfitError(f"not UTF-8 (0x{error.object[error.start]:02x} at byte {seen - held + error.start:,})") from None
+
+
+def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> Facts:
+    size = characters = documents = empty = high = 0
+    low = 2**64
+    for text in _texts(source, field, advance):
+        if not text:
+            empty += 1
+            continue
+        encoded = text.encode()
+        key = _key(hashlib.sha256(encoded))
+        size, characters, documents = size + len(encoded), characters + len(text), documents + 1
+        low, high = min(low, key), max(high, key)
+    if not documents:
+        raise _UnfitError("empty" if not empty else f"all its {empty:,} documents are empty")
+    return Facts(source, bytes=size, characters=characters, documents=documents, empty=empty, low=low, high=high)
+
+
+def _texts(source: Source, field: str, advance: Callable[[int], None]) -> Iterator[str]:
+    """The text of every line that is not blank, empty texts included."""
+    with source.path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            advance(len(line))
+            if not line.isspace():
+                yield _text(line, field, f"{source.path}:{number}", number)
+
+
+def _text(line: bytes, field: str, where: str, number: int) -> str:
+    if b"\0" in line:
+        raise _UnfitError(f"binary (a NUL in line {number:,})")
+    try:
+        row = json.loads(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise _UnfitError(f"not UTF-8 (line {number:,})") from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"{where}: not valid JSON ({error}); every line has to be one JSON object") from None
+    if not isinstance(row, dict):
+        raise DataError(f"{where}: should be a JSON object, got {_shown(row)}")
+    if field not in row:
+        raise DataError(f"{where}: has no field {field!r}, only {', '.join(map(repr, row)) or 'an empty object'}; set `field`")
+    text = row[field]
+    if not isinstance(text, str):
+        raise DataError(f"{where}: field {field!r} should be text, got {_shown(text)}")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"{where}: field {field!r} has {text[error.start]!r}, half of a surrogate pair") from None
+    return text
+
+
+def _key(digest: hashlib._Hash) -> int:
+    return int.from_bytes(digest.digest()[:8], "big")
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(value).__name__})"

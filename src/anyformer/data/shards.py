@@ -1,0 +1,151 @@
+"""Tokens on disk: the files of one split, how they are written, and how they are read without being loaded."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
+
+from anyformer.data.errors import DataError
+
+SHARD_TOKENS = 2**27
+"""Tokens per file; 256 MiB at two bytes each."""
+
+
+class Tokens:
+    """A long row of token numbers in memory-mapped parts; a slice is a copy in int64."""
+
+    def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
+        self._parts = tuple(parts)
+        self._ends = np.cumsum([len(part) for part in self._parts], dtype=np.int64)
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if self._parts else 0
+
+    @overload
+    def __getitem__(self, place: int) -> int: ...
+    @overload
+    def __getitem__(self, place: slice) -> NDArray[np.int64]: ...
+    def __getitem__(self, place: int | slice) -> int | NDArray[np.int64]:
+        if isinstance(place, int):
+            start = range(len(self))[place]
+            return int(self._read(start, start + 1)[0])
+        start, stop, step = place.indices(len(self))
+        assert step == 1, "tokens are read in runs"
+        return self._read(start, max(start, stop))
+
+    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or np.int64, copy=False)
+
+    def _read(self, start: int, stop: int) -> NDArray[np.int64]:
+        result = np.empty(stop - start, dtype=np.int64)
+        number = int(np.searchsorted(self._ends, start, side="right"))
+        filled = 0
+        while filled < len(result):
+            part = self._parts[number]
+            offset = start + filled - (int(self._ends[number]) - len(part))
+            run = part[offset : offset + len(result) - filled]
+            result[filled : filled + len(run)] = run
+            filled += len(run)
+            number += 1
+        return result
+
+
+class SplitWriter:
+    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with the place of each document's first one."""
+
+    def __init__(
+        self, folder: Path, name: str, dtype: np.dtype[Any], end_of_text: int | None, shard: int = SHARD_TOKENS
+    ) -> None:
+        self._folder, self._name, self._dtype, self._shard = folder, name, dtype, shard
+        self._end = np.array([] if end_of_text is None else [end_of_text], dtype=np.uint32)
+        self._files: list[_HashedFile] = []
+        self._starts = _HashedFile(folder / f"{name}-documents.bin", 8)
+        self._tokens = self._bytes = 0
+        self._inside = False
+
+    def add(self, tokens: NDArray[np.uint32], size: int, ends: bool) -> None:
+        """Append tokens of the current document that spell `size` bytes of text; `ends` closes it."""
+        if not self._inside:
+            self._starts.write(np.array([self._tokens], dtype="<i8"))
+        self._append(tokens)
+        self._bytes += size
+        if ends:
+            self._append(self._end)
+        self._inside = not ends
+
+    def close(self) -> dict[str, Any]:
+        """Flush all to disk; the split's entry for the index."""
+        shards = [file.close() for file in self._files]
+        return {"tokens": self._tokens, "bytes": self._bytes, "shards": shards, "starts": self._starts.close()}
+
+    def _append(self, tokens: NDArray[np.uint32]) -> None:
+        while len(tokens):
+            room = self._shard - self._tokens % self._shard
+            if room == self._shard:
+                path = self._folder / f"{self._name}-{len(self._files):05d}.bin"
+                self._files.append(_HashedFile(path, self._dtype.itemsize))
+            run, tokens = tokens[:room], tokens[room:]
+            self._files[-1].write(run.astype(self._dtype))
+            self._tokens += len(run)
+
+
+class _HashedFile:
+    """A file of numbers, `width` bytes each, that is hashed as it is written."""
+
+    def __init__(self, path: Path, width: int) -> None:
+        self._path, self._width = path, width
+        self._file: IO[bytes] = path.open("wb")
+        self._hash = hashlib.sha256()
+        self._size = 0
+
+    def write(self, numbers: NDArray[Any]) -> None:
+        data = numbers.tobytes()
+        self._file.write(data)
+        self._hash.update(data)
+        self._size += len(data)
+
+    def close(self) -> dict[str, Any]:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+        return {"file": self._path.name, "count": self._size // self._width, "sha256": self._hash.hexdigest()}
+
+
+def token_dtype(vocab: int) -> np.dtype[Any]:
+    """The smallest of the two formats that holds every token number, little-endian."""
+    return np.dtype("<u2" if vocab <= 2**16 else "<u4")
+
+
+def open_numbers(folder: Path, entry: dict[str, Any], dtype: np.dtype[Any], verify: bool) -> NDArray[Any]:
+    """A file of the index as a read-only map; `DataError` if its size (or, with `verify`, its SHA-256) is not the index's."""
+    path = folder / entry["file"]
+    wanted = entry["count"] * dtype.itemsize
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); delete {folder} to have it made again") from None
+    if size != wanted:
+        raise DataError(f"{path}: has {size:,} bytes, should have {wanted:,}; delete {folder} to have it made again")
+    if verify and (found := _sha256(path)) != entry["sha256"]:
+        raise DataError(
+            f"{path}: its content changed on disk (SHA-256 {found[:12]}..., should be {entry['sha256'][:12]}...); "
+            f"delete {folder} to have it made again"
+        )
+    # An empty file cannot be mapped.
+    return np.memmap(path, dtype=dtype, mode="r") if size else np.zeros(0, dtype=dtype)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def in_memory(tokens: ArrayLike) -> Tokens:
+    """Tokens that are in memory already."""
+    return Tokens([np.asarray(tokens)])

@@ -1,0 +1,104 @@
+"""From paths to files: what is read, in which order. Nothing is opened here."""
+
+from __future__ import annotations
+
+import os
+import sysconfig
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from pathlib import Path
+
+from anyformer.data.description import STDLIB, TEXT_GLOBS
+from anyformer.data.errors import DataError
+
+# Installed packages are not the standard library, and its tests hold files that are broken on purpose.
+_NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file to read. `explicit`: the user named it, so it is refused where a found one would be skipped."""
+
+    path: Path
+    explicit: bool
+    size: int
+    modified: int
+
+    @property
+    def lines(self) -> bool:
+        """Whether each line is a document (JSON lines)."""
+        return self.path.suffix == ".jsonl"
+
+    def identity(self) -> list[str | int]:
+        """What is compared to see whether the file changed: absolute path, bytes, time of change (ns)."""
+        return [str(self.path), self.size, self.modified]
+
+
+def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source]:
+    """The files of `paths` in order, each once (a directory's sorted by relative path); `DataError` if a path has none."""
+    found: dict[str, Source] = {}
+    for path in paths:
+        for source in _expand(path, globs or TEXT_GLOBS):
+            key = os.path.realpath(source.path)
+            found[key] = replace(found.get(key, source), explicit=source.explicit or (key in found and found[key].explicit))
+    return list(found.values())
+
+
+def without(sources: Iterable[Source], others: Iterable[Source]) -> list[Source]:
+    """`sources` that are not among `others`, compared by real path."""
+    taken = {os.path.realpath(other.path) for other in others}
+    return [source for source in sources if os.path.realpath(source.path) not in taken]
+
+
+def current(source: Source) -> Source:
+    """The same file as it is now; `DataError` if it is gone."""
+    return _source(source.path, source.explicit)
+
+
+def _expand(path: str, globs: Sequence[str]) -> list[Source]:
+    if path == STDLIB:
+        root = Path(sysconfig.get_path("stdlib"))
+        return _walk(root, ("*.py",), _NOT_STDLIB)
+    place = Path(path).expanduser().absolute()
+    if place.is_dir():
+        return _walk(place, globs, frozenset())
+    if not place.exists():
+        hint = "; wildcards belong in `glob`, beside the directory in `paths`" if any(mark in path for mark in "*?[") else ""
+        raise DataError(f"{path}: no such file or directory (looked for {place}){hint}")
+    if not place.is_file():
+        raise DataError(f"{path}: is neither a regular file nor a directory; copy what it yields into a file first")
+    return [_source(place, explicit=True)]
+
+
+def _walk(root: Path, globs: Sequence[str], skipped: frozenset[str]) -> list[Source]:
+    names = [name for name in _files(root, skipped) if any(_matches(name, glob) for glob in globs)]
+    if not names:
+        raise DataError(f"{root}: no file in this directory matches {', '.join(globs)}; name others with `glob`")
+    return [_source(root / name, explicit=False) for name in sorted(names, key=lambda name: name.split("/"))]
+
+
+def _files(root: Path, skipped: frozenset[str]) -> Iterator[str]:
+    """Relative names with `/` of all regular files under `root`, hidden ones and byte code left out."""
+
+    def refuse(error: OSError) -> None:
+        raise DataError(f"{error.filename}: this directory cannot be read ({error.strerror}); allow reading or leave it out")
+
+    for folder, folders, files in os.walk(root, onerror=refuse):
+        folders[:] = [name for name in folders if name not in skipped and name != "__pycache__" and not name.startswith(".")]
+        for name in files:
+            path = Path(folder, name)
+            if not name.startswith(".") and path.is_file():
+                yield path.relative_to(root).as_posix()
+
+
+def _matches(name: str, glob: str) -> bool:
+    return fnmatch(name if "/" in glob else name.rpartition("/")[2], glob)
+
+
+def _source(path: Path, explicit: bool) -> Source:
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror})") from None
+    return Source(path, explicit, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,68 @@
+"""What is held out: a rule decided from the facts, then a stream of (split, piece) that follows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from anyformer.data.description import Data
+from anyformer.data.errors import DataError
+from anyformer.data.reading import PIECE, Facts, Piece, read
+
+SplitName = Literal["train", "validation"]
+SPLITS: tuple[SplitName, ...] = ("train", "validation")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """`documents`: a key below `limit` is held out. `tail`: the characters from `limit` on are. `separate`: whether an
+    end-of-text token follows each document."""
+
+    kind: Literal["documents", "tail"]
+    limit: int
+    separate: bool = True
+
+
+def decide(data: Data, facts: Sequence[Facts]) -> Rule:
+    """How the text of `data.paths` is split."""
+    documents = sum(fact.documents for fact in facts)
+    if data.validation_paths or data.validation == 0.0:
+        return Rule("documents", limit=0)
+    # Fewer documents than 1/fraction would usually leave none held out.
+    enough = documents * data.validation >= 1
+    if data.split == "tail" or (data.split is None and not enough):
+        characters = sum(fact.characters for fact in facts)
+        return Rule("tail", limit=int(characters * (1 - data.validation)), separate=documents > 1)
+    low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
+    if low == high:
+        raise DataError(
+            f"{facts[0].source.path}: split = 'documents' needs two different documents, this data has one; "
+            "use split = 'tail' or give validation_paths"
+        )
+    # The two bounds keep both splits from being empty.
+    return Rule("documents", limit=min(max(int(data.validation * 2**64), low + 1), high))
+
+
+def assign(
+    data: Data, rule: Rule, facts: Sequence[Facts], held_out: Sequence[Facts], size: int = PIECE
+) -> Iterator[tuple[SplitName, Piece]]:
+    """Every piece of the text in order, with the split it belongs to; `held_out` are the files of `validation_paths`."""
+    seen = 0
+    for fact in facts:
+        for piece in read(fact, data.field, size):
+            if rule.kind == "documents":
+                yield "validation" if piece.key < rule.limit else "train", piece
+                continue
+            before = max(0, min(rule.limit - seen, len(piece.text)))
+            seen += len(piece.text)
+            if before == len(piece.text):
+                yield "train", piece
+            elif before == 0:
+                yield "validation", piece
+            else:
+                yield "train", replace(piece, text=piece.text[:before], ends=False)
+                yield "validation", replace(piece, text=piece.text[before:])
+    for fact in held_out:
+        for piece in read(fact, data.field, size):
+            yield "validation", piece

@@ -1,0 +1,86 @@
+"""Text of tokens as they come, one by one."""
+
+from __future__ import annotations
+
+import codecs
+
+from anyformer.data.tokenizers import Tokenizer
+
+
+class StreamDecoder:
+    """`push` tokens, get the text that is certain; `finish` gives the rest. Together they are `tokenizer.decode` of all tokens
+    (for tokenizers that are not byte-level: as long as the tokens spell valid UTF-8).
+
+    A character whose last byte has not come is held back. Special tokens give no text.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._way: _Bytes | _Window = _Bytes(tokenizer) if tokenizer.byte_level else _Window(tokenizer)
+
+    def push(self, token: int) -> str:
+        """The text that `token` completes, often a whole word, sometimes nothing."""
+        return self._way.push(token)
+
+    def finish(self) -> str:
+        """What was held back: U+FFFD for each unfinished character. The decoder is then as new."""
+        return self._way.finish()
+
+
+class _Bytes:
+    """Byte-level tokens spell bytes, so UTF-8's own incremental decoder knows what is certain."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._special = frozenset(tokenizer.special_tokens.values())
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    def push(self, token: int) -> str:
+        if token in self._special or (word := self._tokenizer.token(token)) is None:
+            return ""
+        # A letter that spells no byte comes from a token added as plain text.
+        plain = any(letter not in BYTE_LETTERS for letter in word)
+        return self._decoder.decode(word.encode() if plain else bytes(BYTE_LETTERS[letter] for letter in word))
+
+    def finish(self) -> str:
+        text = self._decoder.decode(b"", final=True)
+        self._decoder.reset()
+        return text
+
+
+class _Window:
+    """Any other decoder: decode the last few tokens again with the new one, and give what got longer."""
+
+    _LONGEST = 8
+    """Tokens held back at most: a character has four bytes, the rest is margin."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+        self._context: list[int] = []
+        self._waiting: list[int] = []
+
+    def push(self, token: int) -> str:
+        self._waiting.append(token)
+        text = self._rest()
+        if not text or (text.endswith("\ufffd") and len(self._waiting) < self._LONGEST):
+            return ""
+        self._context, self._waiting = [*self._context, *self._waiting][-self._LONGEST :], []
+        return text
+
+    def finish(self) -> str:
+        text = self._rest()
+        self._context, self._waiting = [], []
+        return text
+
+    def _rest(self) -> str:
+        before = self._tokenizer.decode(self._context)
+        return self._tokenizer.decode([*self._context, *self._waiting])[len(before) :]
+
+
+def _byte_letters() -> dict[str, int]:
+    """GPT-2's letters for bytes: printable Latin-1 stands for itself, the others for U+0100 and on, in order."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    others = [byte for byte in range(256) if byte not in printable]
+    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
+
+
+BYTE_LETTERS = _byte_letters()

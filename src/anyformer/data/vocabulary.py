@@ -1,0 +1,90 @@
+"""Making a tokenizer from its description and, where it is learnt, from the text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import tokenizers
+from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+
+from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile
+from anyformer.data.errors import DataError
+from anyformer.data.streaming import BYTE_LETTERS
+from anyformer.data.tokenizers import END_OF_TEXT, Tokenizer
+
+TRAINING_PIECE = 16 * 1024
+"""Characters per piece given to the BPE trainer, which holds 256 pieces at a time."""
+
+
+Spec = BytePairs | Bytes | Characters | TokenizerFile
+Texts = Callable[[], Iterable[str]]
+
+
+def make_tokenizer(spec: Spec, training: Texts, everything: Texts) -> Tokenizer:
+    """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` all of the text."""
+    match spec:
+        case TokenizerFile():
+            return Tokenizer.load(spec.path)
+        case Bytes():
+            return _bytes()
+        case Characters():
+            return _characters(spec, everything())
+        case BytePairs():
+            return _byte_pairs(spec, training())
+
+
+def sample(texts: Iterable[str], share: float) -> Iterator[str]:
+    """About `share` of the texts, spread evenly over all of them, always the same ones."""
+    taken = 0
+    for number, text in enumerate(texts, start=1):
+        if share >= 1.0 or number * share >= taken + 1:
+            taken += 1
+            yield text
+
+
+def _byte_pairs(spec: BytePairs, texts: Iterable[str]) -> Tokenizer:
+    inner = _byte_level(models.BPE())
+    # Words with the space or sign before them, digits apart, white space up to the last blank before a word (as in GPT-4).
+    words = (
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+    ).replace("DIGITS", str(spec.digits))
+    inner.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(words), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    trainer = trainers.BpeTrainer(
+        vocab_size=spec.vocab,
+        min_frequency=2,
+        special_tokens=[END_OF_TEXT],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    inner.train_from_iterator(texts, trainer)
+    return Tokenizer.parse(inner.to_str())
+
+
+def _bytes() -> Tokenizer:
+    inner = _byte_level(models.BPE(vocab=dict(BYTE_LETTERS), merges=[]))
+    inner.add_special_tokens([END_OF_TEXT])
+    return Tokenizer.parse(inner.to_str())
+
+
+def _characters(spec: Characters, texts: Iterable[str]) -> Tokenizer:
+    found: set[str] = set()
+    for text in texts:
+        found.update(text)
+    if not found:
+        raise DataError("tokenizer kind 'characters' has no text to learn from; give it some, or use kind 'bytes'")
+    extra: dict[str, Any] = {"unk_token": "\ufffd"} if spec.unknown == "replace" else {}
+    vocabulary = {character: number for number, character in enumerate(sorted(found | set(extra.values())))}
+    inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[], **extra))
+    inner.decoder = decoders.Fuse()
+    inner.add_special_tokens([END_OF_TEXT])
+    return Tokenizer.parse(inner.to_str())
+
+
+def _byte_level(model: models.BPE) -> tokenizers.Tokenizer:
+    inner = tokenizers.Tokenizer(model)
+    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = decoders.ByteLevel()
+    return inner

@@ -1,0 +1,152 @@
+"""Tokenising in parallel, in order: threads of the library for little text, processes of our own for much.
+
+The processes are fresh interpreters fed through pipes, not `multiprocessing`: nothing is forked after threads have started,
+and a script, notebook or prompt that calls us needs no `if __name__ == "__main__"`.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import struct
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import IO, Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyformer.data.errors import DataError
+from anyformer.data.tokenizers import Tokenizer
+
+TokenArray = NDArray[np.uint32]
+G = TypeVar("G")
+
+
+def available_cores() -> int:
+    """The cores this process may use."""
+    return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
+
+
+def encode_here(tokenizer: Tokenizer, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
+    """The tokens of every text, in this process."""
+    if threads:
+        return [np.array(ids, dtype=np.uint32) for ids in tokenizer.encode_batch(texts)]
+    return [np.array(tokenizer.encode(text), dtype=np.uint32) for text in texts]
+
+
+def encode_in_processes(
+    folder: Path, groups: Iterable[G], texts: Callable[[G], list[str]], workers: int
+) -> Iterator[tuple[G, list[TokenArray]]]:
+    """Each group with the tokens of its texts, in order, by `workers` processes that load the tokenizer saved in `folder`.
+    At most two groups per worker are in memory."""
+    idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+
+    def encode(group: G) -> list[TokenArray]:
+        worker = idle.get()
+        try:
+            return worker.encode(texts(group))
+        finally:
+            idle.put(worker)
+
+    with ExitStack() as stack:
+        started = [_Worker(folder) for _ in range(workers)]
+        for worker in started:
+            stack.callback(worker.stop)
+            idle.put(worker)
+        pool = stack.enter_context(ThreadPoolExecutor(workers))
+        # Ends the threads' waiting at once when the caller gives up half way; runs before the pool is joined.
+        stack.callback(lambda: [worker.kill() for worker in started])
+        pending: deque[tuple[G, Future[list[TokenArray]]]] = deque()
+        for group in groups:
+            pending.append((group, pool.submit(encode, group)))
+            if len(pending) >= 2 * workers:
+                done, future = pending.popleft()
+                yield done, future.result()
+        for done, future in pending:
+            yield done, future.result()
+
+
+class _Worker:
+    """One process: a list of texts in, a list of token arrays out, one request at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        code = "from anyformer.data.workers import serve; serve()"
+        # One thread each: the parallelism is in the number of processes.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TOKENIZERS_PARALLELISM": "false"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+
+    def encode(self, texts: list[str]) -> list[TokenArray]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        try:
+            _send(self._process.stdin, [text.encode() for text in texts])
+            error, *arrays = _receive(self._process.stdout)
+        except (OSError, EOFError):
+            status = self._process.wait()
+            raise DataError(
+                f"a tokenising process ended early with status {status} ({'killed' if status < 0 else 'see its message above'}); "
+                "if memory ran out, use fewer workers"
+            ) from None
+        if error:
+            raise DataError(error.decode())
+        return [np.frombuffer(array, dtype=np.uint32) for array in arrays]
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def stop(self) -> None:
+        self.kill()
+        for stream in (self._process.stdin, self._process.stdout):
+            try:
+                if stream is not None:
+                    stream.close()
+            except OSError:  # closing flushes what the process will no longer read
+                pass
+        self._process.wait()
+
+
+def serve() -> None:
+    """What a worker runs: answers requests on standard input until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us
+    requests, answers = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # a stray print must not enter the answers
+    tokenizer = Tokenizer.load(sys.argv[1])
+    while True:
+        try:
+            texts = [text.decode() for text in _receive(requests)]
+        except EOFError:
+            return
+        try:
+            reply = [b"", *(array.tobytes() for array in encode_here(tokenizer, texts, threads=False))]
+        except DataError as error:
+            reply = [str(error).encode()]
+        _send(answers, reply)
+
+
+def _send(stream: IO[bytes], parts: list[bytes]) -> None:
+    stream.write(struct.pack(f"<I{len(parts)}Q", len(parts), *map(len, parts)))
+    for part in parts:
+        stream.write(part)
+    stream.flush()
+
+
+def _receive(stream: IO[bytes]) -> list[bytes]:
+    (count,) = struct.unpack("<I", _exactly(stream, 4))
+    lengths: tuple[Any, ...] = struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))
+    return [_exactly(stream, length) for length in lengths]
+
+
+def _exactly(stream: IO[bytes], length: int) -> bytes:
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    return data

@@ -1,0 +1,28 @@
+"""Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
+
+from anyformer.describe.choice import Choice
+from anyformer.describe.errors import DescriptionError, Problem, did_you_mean
+from anyformer.describe.named import Named
+from anyformer.describe.path import change, change_all, diff, get, parse_assignment
+from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
+from anyformer.describe.value import Value
+
+__all__ = [
+    "Choice",
+    "DescriptionError",
+    "Named",
+    "Problem",
+    "Value",
+    "change",
+    "change_all",
+    "did_you_mean",
+    "diff",
+    "from_json",
+    "from_toml",
+    "get",
+    "parse_assignment",
+    "read_data",
+    "schema",
+    "to_json",
+    "to_toml",
+]

@@ -1,0 +1,88 @@
+"""Turns pydantic's findings into problems at the user's own path: no union tags, no plumbing."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from anyformer.describe.errors import Problem, did_you_mean
+
+
+def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
+    """One problem per finding, in the order found."""
+    return [Problem(_path(detail["loc"], root), _message(detail)) for detail in error.errors(include_url=False)]
+
+
+def _message(detail: ErrorDetails) -> str:
+    given, context = detail["input"], detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            return "is required"
+        case "value_error" | "unknown_field":
+            return detail["msg"].removeprefix("Value error, ")
+        case "union_tag_invalid":
+            known = [tag.strip().strip("'") for tag in context["expected_tags"].split(",")]
+            return f"{context['tag']!r} is no kind{did_you_mean(context['tag'], known)}"
+        case "union_tag_not_found":
+            return "says no kind: add kind = ..."
+        case "literal_error":
+            return f"should be {context['expected']}, got {given!r}"
+        case _:
+            text = detail["msg"].removeprefix("Input ")
+            return f"{text[:1].lower()}{text[1:]}, got {_shown(given)}"
+
+
+def _shown(given: Any) -> str:
+    text = repr(given)
+    return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(given).__name__})"
+
+
+def _path(location: Sequence[int | str], root: type[BaseModel]) -> str:
+    """Walk the types along `location`, dropping the union tags that pydantic adds and the fields a path may skip."""
+    words: list[str] = []
+    here: Any = root
+    for index, step in enumerate(location):
+        if isinstance(here, type) and issubclass(here, BaseModel):
+            field = here.model_fields.get(str(step))
+            if step not in getattr(here, "through", ()) or index == len(location) - 1:
+                words.append(str(step))
+            here = _strip(field.annotation) if field else None
+        elif (classes := _classes(here)) and len(classes) > 1:
+            # `step` is the tag of a union: it chooses the class and is no part of the user's path.
+            here = next((c for c in classes if c.model_fields["kind"].default == step), None)
+        elif (items := get_args(here)) and get_origin(here) not in (Union, types.UnionType):
+            # Inside a table of names the step is a name; inside a tuple of parts it is plumbing, of scalars it is an index.
+            here = _strip(items[0])
+            if isinstance(step, str) or not _classes(here):
+                words.append(str(step))
+        else:
+            words.append(str(step))
+            here = None
+        classes = _classes(here)
+        if len(classes) == 1:
+            here = classes[0]
+    return ".".join(words)
+
+
+def _strip(annotation: Any) -> Any:
+    """An annotation without `Annotated` and without `| None`."""
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    if get_origin(annotation) in (Union, types.UnionType):
+        rest = [item for item in get_args(annotation) if item is not type(None)]
+        if len(rest) == 1:
+            return _strip(rest[0])
+    return annotation
+
+
+def _classes(annotation: Any) -> list[type[BaseModel]]:
+    """The described classes that an annotation admits directly (not inside a tuple or table)."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    if get_origin(annotation) in (Union, types.UnionType):
+        return [item for part in get_args(annotation) for item in _classes(_strip(part))]
+    return []

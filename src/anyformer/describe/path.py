@@ -1,0 +1,140 @@
+"""Paths into a description: read, change, and compare by path. A path may skip the plumbing (`Value.through`)."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.value import Value, as_data
+
+V = TypeVar("V", bound=Value)
+Key = str | int
+
+
+def get(value: Value, path: str) -> Any:
+    """What stands at `path`."""
+    here: Any = value
+    for key in resolve(value, path):
+        here = _child(here, key)
+    return here
+
+
+def change(value: V, path: str, new: Any) -> V:
+    """A copy of `value` with `new` at `path`, validated whole; `None` removes an optional part."""
+    return change_all(value, {path: new})
+
+
+def change_all(value: V, changes: Mapping[str, Any]) -> V:
+    """`change` for several paths at once: only the result must be valid, not each step on the way."""
+    data = value.data()
+    for path, new in changes.items():
+        *parents, last = resolve(value, path)
+        table: Any = data
+        for key in parents:
+            table = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+        if new is None and isinstance(table, dict):
+            table.pop(last, None)
+        else:
+            table[last] = as_data(new)
+    return type(value).parse(data)
+
+
+def parse_assignment(text: str) -> tuple[str, Any]:
+    """`path=value` from a command line: the value is TOML, a bare word is a string, `none` removes an optional part."""
+    path, equals, right = text.partition("=")
+    if not equals or not path.strip():
+        raise DescriptionError(f"expected PATH=VALUE, got {text!r}")
+    right = right.strip()
+    if right == "none":
+        return path.strip(), None
+    try:
+        return path.strip(), tomllib.loads(f"value = {right}")["value"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), right
+
+
+def diff(left: Value, right: Value) -> list[tuple[str, Any, Any]]:
+    """(path, left, right) wherever two values differ; `None` stands for an absent part."""
+    return list(_differences(left, right, ()))
+
+
+def resolve(value: Value, path: str) -> list[Key]:
+    """The full keys of a path that may skip plumbing; unknown names are refused with a suggestion."""
+    keys: list[Key] = []
+    here: Any = value
+    seen: list[str] = []
+    for word in path.split("."):
+        found = list(_find(here, word))
+        if not found:
+            at = f" in {'.'.join(seen)}" if seen else ""
+            raise DescriptionError(f"{path}: nothing is called {word!r}{at}{did_you_mean(word, sorted(set(_names(here))))}")
+        if len(found) > 1:
+            choices = ", ".join(".".join(map(str, keys + way)) for way in found)
+            raise DescriptionError(f"{path}: {word!r} could be any of {choices}; write it out")
+        for key in found[0]:
+            here = _child(here, key)
+        keys += found[0]
+        seen.append(word)
+    return keys
+
+
+def _find(here: Any, word: str) -> Iterator[list[Key]]:
+    """Every way from `here` to `word`: its own name first, else through its plumbing."""
+    if isinstance(here, Value):
+        if word in type(here).model_fields:
+            yield [word]
+            return
+        for field in type(here).through:
+            for way in _find(getattr(here, field), word):
+                yield [field, *way]
+    elif isinstance(here, Mapping):
+        if word in here:
+            yield [word]
+    elif isinstance(here, tuple):
+        if word.isdigit() and int(word) < len(here):
+            yield [int(word)]
+        elif not word.isdigit():
+            for index, item in enumerate(here):
+                if isinstance(item, Value):
+                    for way in _find(item, word):
+                        yield [index, *way]
+
+
+def _names(here: Any) -> Iterator[str]:
+    """The words that `_find` would accept."""
+    if isinstance(here, Value):
+        yield from type(here).model_fields
+        for field in type(here).through:
+            yield from _names(getattr(here, field))
+    elif isinstance(here, Mapping):
+        yield from here
+    elif isinstance(here, tuple):
+        for item in here:
+            yield from _names(item) if isinstance(item, Value) else ()
+
+
+def _child(here: Any, key: Key) -> Any:
+    return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
+
+
+def _differences(left: Any, right: Any, words: tuple[str, ...], skip: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+    if left == right:
+        return
+    if isinstance(left, Value) and type(left) is type(right):
+        for name in type(left).model_fields:
+            step = () if name in type(left).through else (name,)
+            yield from _differences(getattr(left, name), getattr(right, name), words + step)
+    elif isinstance(left, Mapping) and isinstance(right, Mapping):
+        for name in dict.fromkeys([*left, *right]):
+            yield from _differences(left.get(name), right.get(name), (*words, name))
+    elif isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right) and _described(left + right):
+        for a, b in zip(left, right, strict=True):
+            yield from _differences(a, b, words)
+    else:
+        yield ".".join(words), left, right
+
+
+def _described(items: tuple[Any, ...]) -> bool:
+    return all(isinstance(item, Value) for item in items)

@@ -1,0 +1,79 @@
+"""Descriptions as TOML and JSON text, both ways, byte for byte."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any, TypeVar
+
+import tomli_w
+
+from anyformer.describe.errors import DescriptionError
+from anyformer.describe.value import Value
+
+V = TypeVar("V", bound=Value)
+
+
+def to_toml(value: Value) -> str:
+    """TOML text; `from_toml(type(value), to_toml(value)) == value`, and equal values give equal bytes."""
+    return tomli_w.dumps(value.data())
+
+
+def to_json(value: Value) -> str:
+    """Indented JSON text with a final newline; the same law as `to_toml`."""
+    return json.dumps(value.data(), indent=2, ensure_ascii=False) + "\n"
+
+
+def from_toml(kind: type[V], text: str, where: str = "") -> V:
+    """The value of class `kind` that TOML `text` describes."""
+    return kind.parse(parse_toml(text, where), where)
+
+
+def from_json(kind: type[V], text: str, where: str = "") -> V:
+    """The value of class `kind` that JSON `text` describes."""
+    return kind.parse(parse_json(text, where), where)
+
+
+def parse_toml(text: str, where: str = "") -> Any:
+    """Plain data from TOML, its syntax errors told as ours."""
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise DescriptionError(f"not valid TOML: {error}", where=where) from None
+
+
+def parse_json(text: str, where: str = "") -> Any:
+    """Plain data from JSON, its syntax errors told as ours; a name given twice is refused."""
+    try:
+        return json.loads(text, object_pairs_hook=_no_twins)
+    except json.JSONDecodeError as error:
+        raise DescriptionError(f"not valid JSON: {error}", where=where) from None
+
+
+def read_data(path: Path) -> Any:
+    """Plain data from a `.toml` or `.json` file."""
+    parsers = {".toml": parse_toml, ".json": parse_json}
+    if path.suffix not in parsers:
+        raise DescriptionError(f"should end in .toml or .json, got {path.suffix!r}", where=str(path))
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise DescriptionError("no such file", where=str(path)) from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise DescriptionError(f"cannot be read: {error}", where=str(path)) from None
+    return parsers[path.suffix](text, str(path))
+
+
+def schema(kind: type[Value]) -> str:
+    """JSON schema of a description, for editors that check and complete TOML and JSON."""
+    return json.dumps(kind.model_json_schema(), indent=2) + "\n"
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise DescriptionError(f"{twin!r} is given twice in one JSON object")
+    return table

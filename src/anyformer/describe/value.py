@@ -1,0 +1,96 @@
+"""`Value`: the base of every description. Frozen, strict, hashable, compared by content."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from anyformer.describe.errors import DescriptionError, did_you_mean
+from anyformer.describe.explain import explain
+
+
+class Value(BaseModel):
+    """A frozen description: no coercion, no unknown field, no copy that skips validation.
+
+    `through` names the fields that a path may leave out: `decoder.layer.attention.heads` finds its way through
+    `variants`, `steps`, `branches` and `sublayer` because those classes say so.
+    """
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+    through: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, /, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            raise DescriptionError(explain(error, type(self)), where=type(self).__name__) from None
+
+    # Tells pydantic that nested values need not come through this constructor, so that their errors keep the whole path.
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_and_frozen(cls, data: Any) -> Any:
+        """Refuse unknown fields by name, and take lists as tuples, so that nothing inside a frozen value can change."""
+        if not isinstance(data, Mapping):
+            return data
+        for name in data:
+            if name not in cls.model_fields:
+                raise PydanticCustomError(
+                    "unknown_field",
+                    "has no field {name}{hint}",
+                    {"name": repr(name), "hint": did_you_mean(str(name), cls.model_fields)},
+                )
+        return {name: tuple(item) if isinstance(item, list) else item for name, item in data.items()}
+
+    @classmethod
+    def parse(cls, data: Any, where: str = "") -> Self:
+        """The value that plain data (from TOML or JSON) describes; every problem is reported at its path."""
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise DescriptionError(explain(error, cls), where=where) from None
+
+    def but(self, **changes: Any) -> Self:
+        """A copy with some fields changed, validated like any other value."""
+        return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        """Same as `but`: pydantic's own copy would skip validation."""
+        return self.but(**(update or {}))
+
+    @classmethod
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+        """Same as the constructor: pydantic's own would skip validation."""
+        return cls(**values)
+
+    def data(self) -> dict[str, Any]:
+        """Plain dicts, lists, numbers and strings, `kind` first, then in the order of the fields; an absent optional part is left out."""
+        plain: dict[str, Any] = as_data(self)
+        return plain
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
+        return hashlib.sha256(json.dumps(self.data(), separators=(",", ":")).encode()).hexdigest()
+
+
+def as_data(value: Any) -> Any:
+    """`value` as plain data, recursively."""
+    if isinstance(value, Value):
+        # What kind of thing it is stands first, wherever a class declares it.
+        names = sorted(type(value).model_fields, key=lambda name: name != "kind")
+        items = {name: getattr(value, name) for name in names}
+        return {name: as_data(item) for name, item in items.items() if item is not None}
+    if isinstance(value, Mapping):
+        return {name: as_data(item) for name, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [as_data(item) for item in value]
+    return value

@@ -1,0 +1,29 @@
+"""The legend of dimension letters: one letter means one thing in every body, docstring and error of this package.
+
+A tensor's name may carry its shape: `x_BTD` is (batch, length, width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+LEGEND: Mapping[str, str] = MappingProxyType(
+    {
+        "B": "batch: sequences computed side by side",
+        "T": "length: query positions of one sequence in this call",
+        "S": "key length: positions that queries can look at (T, or cached + T, or the source's length)",
+        "D": "width: features of the residual stream",
+        "H": "heads: query heads",
+        "K": "kv heads: heads of keys and values; H is a multiple of K",
+        "G": "group: query heads per kv head, H / K",
+        "E": "head width: features of one head",
+        "R": "rotated features of one head, even, at most E",
+        "F": "ffn width: features inside a feed-forward network",
+        "X": "experts",
+        "V": "vocabulary: rows of the token embedding",
+        "L": "layers of a stack",
+        "C": "capacity: positions that a decode state has room for",
+        "N": "documents packed into one row",
+    }
+)

@@ -1,0 +1,56 @@
+"""Next-token prediction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.model import Transformer
+from anyformer.parts.noise import Noise
+
+IGNORED = -100
+"""The target of a position that does not count."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """One micro-batch on the model's device: `tokens`, `targets` (B, T), `documents` (B, T) or None, `rows` (B,) global numbers."""
+
+    tokens: Tensor
+    targets: Tensor
+    documents: Tensor | None
+    rows: Tensor
+
+
+class CausalObjective(Value):
+    """Cross-entropy of the next token, summed over valid tokens: -log softmax(logits)[target] + z_loss * log(Z)^2.
+
+    Z is the softmax's denominator; the z-loss keeps it near 1 (PaLM, arXiv 2204.02311, section 5). The caller divides by
+    the number of valid tokens of the whole step, so the result does not depend on how a batch is cut.
+    """
+
+    kind: Literal["causal"] = "causal"
+    z_loss: Annotated[float, Field(ge=0)] = 0.0
+
+    def loss(self, model: Transformer, examples: Examples, noise: Noise | None) -> Tensor:
+        """The sum over valid tokens, z-loss included: a 0-d tensor in fp32."""
+        logits_BTV = model(examples.tokens, documents=examples.documents, noise=noise)
+        nll_BT, log_z_BT = token_losses(logits_BTV, examples.targets)
+        total = nll_BT.sum()
+        if self.z_loss:
+            valid = examples.targets != IGNORED
+            total = total + self.z_loss * (log_z_BT.square() * valid).sum()
+        return total
+
+
+def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
+    """Negative log-likelihood of each target (0 where ignored) and log Z, (B, T) each, in fp32."""
+    logits = logits_BTV.float()
+    log_z = torch.logsumexp(logits, -1)
+    chosen = logits.gather(-1, targets_BT.clamp(min=0)[..., None])[..., 0]
+    return torch.where(targets_BT == IGNORED, 0.0, log_z - chosen), log_z

@@ -1,0 +1,89 @@
+"""Context: the run-time facts of one forward through one stack, and what layers share of it.
+
+Positions, padding, document boundaries and prefix lengths are data of a call, not of the description. Masks and rotary
+tables that several layers need are computed once per forward and kept here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.mask import Causal, Mask
+from anyformer.parts.noise import Noise
+from anyformer.parts.rotary import Rotary
+from anyformer.parts.state import EMPTY, Chunk, Keys
+from anyformer.plan import Plan
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Visible:
+    """What each query may see: everything (`allowed` is None), or where `allowed`, bool (B or 1, 1, T or 1, S), is true.
+
+    `causal`: the allowed pairs are exactly the lower triangle of a square, which kernels know by themselves.
+    """
+
+    allowed: Tensor | None = None
+    causal: bool = False
+
+
+@dataclass
+class Context:
+    """One call's facts. `positions` (B or 1, T) count from 0 within a row (or a document) and are EMPTY on padding."""
+
+    positions: Tensor
+    plan: Plan
+    aligned: bool = True
+    """Every row is positions 0 ... T - 1, with no padding and one document: masks need no batch dimension."""
+    documents: Tensor | None = None
+    prefix: Tensor | None = None
+    noise: Noise | None = None
+    chunk: Chunk | None = None
+    source: Tensor | None = None
+    source_padding: Tensor | None = None
+    _shared: dict[Hashable, Any] = field(default_factory=dict)
+
+    def once(self, key: Hashable, make: Callable[[], R]) -> R:
+        """`make()`, computed at the first call with this key."""
+        if key not in self._shared:
+            self._shared[key] = make()
+        value: R = self._shared[key]
+        return value
+
+    @property
+    def keys(self) -> Keys:
+        """The keys of self-attention without decode state: the queries' own positions."""
+        return Keys(self.positions, "self")
+
+    def rotary(self, rotary: Rotary, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """The cosines and sines of this call's positions."""
+        return self.once(
+            ("rotary", rotary, head_width, dtype), lambda: rotary.table(self.positions.clamp(min=0), head_width, dtype)
+        )
+
+    def visible(self, mask: Mask, keys: Keys) -> Visible:
+        """What `mask` lets each query of this call see among `keys`."""
+        return self.once(("mask", mask, keys.label), lambda: self._visible(mask, keys))
+
+    def visible_source(self) -> Visible:
+        """Cross-attention sees every position of the source that is not padding."""
+        return Visible() if self.source_padding is None else Visible(~self.source_padding[:, None, None, :])
+
+    def _visible(self, mask: Mask, keys: Keys) -> Visible:
+        query, key = self.positions[:, :, None], keys.positions[:, None, :]
+        prefix: Tensor | int = 0 if self.prefix is None else self.prefix[:, None, None]
+        allowed = mask.allowed(query, key, prefix)
+        if self.aligned and self.prefix is None and self.chunk is None:
+            return Visible(allowed[:, None], causal=mask == Causal())
+        allowed = allowed & (key != EMPTY)
+        if self.documents is not None:
+            allowed = allowed & (self.documents[:, :, None] == self.documents[:, None, :])
+        # A padding query sees nothing, and a softmax over nothing is NaN: let it see everything; nobody reads its output.
+        allowed = allowed | (query == EMPTY)
+        return Visible(allowed[:, None])

@@ -1,0 +1,62 @@
+"""Cross-attention: queries from this stack, keys and values from a source (the encoder's output)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.context import Context
+from anyformer.parts.heads import Heads, HeadsModule
+from anyformer.parts.state import CrossState
+from anyformer.plan import Plan
+from anyformer.tally import Limit, Shape, Tally
+
+
+class CrossAttention(Heads):
+    """Attention to another sequence: q = x W_q: (B, T, H, E); k, v = source W_k, source W_v: (B, S, K, E) (arXiv 1706.03762, 3.2.3).
+
+    Every query sees every position of the source that is not padding. Keys and values are computed once per source.
+    """
+
+    reads_source: ClassVar[bool] = True
+    kind: Literal["cross_attention"] = "cross_attention"
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+        self.width_of_head(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
+        return CrossAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        rows, pairs = shape.batch * shape.length, shape.length * shape.source
+        source_rows = shape.batch * shape.source if shape.past == 0 else 0
+        state = 2 * shape.batch * self.groups * shape.source * self.width_of_head(width) * plan.activation_bytes
+        limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
+        return (
+            self.projections(width, rows, source_rows)
+            + self.products(width, shape, pairs, pairs)
+            + Tally(state_bytes={"": state}, limits=(limit,))
+        )
+
+    def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
+        """2 * B * K * S * E elements."""
+        shape = (batch, self.groups, source, self.width_of_head(width))
+        return CrossState(torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))
+
+
+class CrossAttentionModule(HeadsModule):
+    """(B, T, D) and the context's source (B, S, D) -> (B, T, D)."""
+
+    def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
+        q = self.queries(x_BTD).transpose(1, 2)
+        if context.source is not None:
+            k, v = self.keys(context.source).transpose(1, 2), self.values(context.source).transpose(1, 2)
+            if state is not None:
+                state.fill(k, v)
+        else:
+            assert state is not None, "without a source, cross-attention reads what an earlier call stored"
+            k, v = state.key, state.value
+        return self.mix(q, k, v, context.visible_source(), context)

@@ -1,0 +1,93 @@
+"""How weights start: rules that belong to the description, keyed so that nothing about the build changes a value."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.tally import Weight
+
+Std = Annotated[float, Field(ge=0)]
+
+
+class Normal(Value):
+    """N(0, std^2) (GPT-2)."""
+
+    kind: Literal["normal"] = "normal"
+    std: Std = 0.02
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        weight.normal_(0, self.std * scale, generator=generator)
+
+
+class TruncatedNormal(Value):
+    """N(0, std^2), redrawn beyond `cut` standard deviations."""
+
+    kind: Literal["truncated_normal"] = "truncated_normal"
+    std: Std = 0.02
+    cut: Annotated[float, Field(gt=0)] = 3.0
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        std = self.std * scale
+        nn.init.trunc_normal_(weight, 0, std, -self.cut * std, self.cut * std, generator=generator)
+
+
+class FanIn(Value):
+    """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
+
+    kind: Literal["fan_in"] = "fan_in"
+    gain: Std = 1.0
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        weight.normal_(0, self.gain * scale * weight.shape[-1] ** -0.5, generator=generator)
+
+
+class Xavier(Value):
+    """Uniform within gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010)."""
+
+    kind: Literal["xavier"] = "xavier"
+    gain: Std = 1.0
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        nn.init.xavier_uniform_(weight, self.gain * scale, generator=generator)
+
+
+Rule = Annotated[Normal | TruncatedNormal | FanIn | Xavier, Field(discriminator="kind")]
+
+
+class Initialisation(Value):
+    """A rule for each role of weight; gains start at their neutral value, biases at zero."""
+
+    matrix: Rule = Normal()
+    embedding: Rule = Normal()
+    """Token and position tables."""
+    head: Rule | None = None
+    """An untied head; as `matrix` by default."""
+    residual_scale: Annotated[float, Field(gt=0)] = 1.0
+    """Extra factor for matrices that write to the residual stream (GPT-2: (2 L)^-0.5)."""
+
+    def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
+        """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""
+        value = torch.empty(weight.shape)
+        match weight.fill:
+            case "ones":
+                return value.fill_(1)
+            case "zeros":
+                return value.zero_()
+            case "embedding":
+                rule, scale = self.embedding, 1.0
+            case "head":
+                rule, scale = self.head or self.matrix, 1.0
+            case "residual":
+                rule, scale = self.matrix, self.residual_scale
+            case "matrix":
+                rule, scale = self.matrix, 1.0
+        key = hashlib.sha256(f"{seed}/{name}/{weight.shape}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(key[:8], "big") >> 1)
+        rule.fill(value, scale, generator)
+        return value

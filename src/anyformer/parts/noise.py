@@ -1,0 +1,75 @@
+"""Dropout by a counter hash: each mask bit is a pure function of (seed, step, site, global row, element).
+
+Plain integer tensor operations give the same bits eager, compiled, recomputed under checkpointing, and split over
+micro-batches or ranks, and resuming needs no generator state.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass
+from math import prod
+
+import torch
+from torch import Tensor, nn
+
+_LOW32 = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Noise:
+    """What randomness of one step depends on: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64 global sample numbers."""
+
+    key: Tensor
+    rows: Tensor
+
+    @staticmethod
+    def at(seed: int, step: int, rows: Tensor) -> Noise:
+        """The noise of one training step."""
+        key = zlib.crc32(f"{seed}/{step}".encode())
+        return Noise(torch.tensor(key, dtype=torch.int64, device=rows.device), rows)
+
+    @staticmethod
+    def fresh(batch: int, device: torch.device) -> Noise:
+        """Noise from torch's own generator, for callers that gave none."""
+        return Noise(torch.randint(0, _LOW32, (), device=device), torch.arange(batch, device=device))
+
+
+def mix(x: Tensor) -> Tensor:
+    """A bijection of 32-bit integers (held in int64) whose output bits each depend on all input bits.
+
+    Both multipliers are below 2^31, so that no product leaves int64.
+    """
+    x = x ^ (x >> 16)
+    x = (x * 0x21F0AAAD) & _LOW32
+    x = x ^ (x >> 15)
+    x = (x * 0x735A2D97) & _LOW32
+    return x ^ (x >> 15)
+
+
+def bits(noise: Noise, site: int, shape: torch.Size) -> Tensor:
+    """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number."""
+    row_key = mix(mix(noise.rows & _LOW32) ^ mix(noise.key ^ site))
+    element = mix(torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64))
+    return mix(element[None] ^ row_key[:, None]).view(shape)
+
+
+class Dropout(nn.Module):
+    """Zero each element with probability `rate` and scale the rest by 1 / (1 - rate), while training (Srivastava et al. 2014).
+
+    `name` is the site: the module's path in the model, so that no two sites share bits.
+    """
+
+    def __init__(self, rate: float, name: str) -> None:
+        super().__init__()
+        self.rate, self.site = rate, zlib.crc32(name.encode())
+
+    def extra_repr(self) -> str:
+        return f"rate={self.rate}"
+
+    def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
+        if not self.training or self.rate == 0:
+            return x
+        assert noise is not None, "the model draws noise whenever it trains with dropout"
+        keep = bits(noise, self.site, x.shape) >= int(self.rate * 2**32)
+        return x * (keep * (1 / (1 - self.rate))).to(x.dtype)

@@ -1,0 +1,221 @@
+"""A stack of layers: named block variants and the order in which they stand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Annotated, ClassVar
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
+from anyformer.parts.block import Block
+from anyformer.parts.context import Context
+from anyformer.parts.noise import Dropout
+from anyformer.parts.norm import Norm
+from anyformer.parts.position import Position
+from anyformer.parts.state import Slots, State, StateError
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, total
+
+_TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))")
+
+
+class Stack(Value):
+    """What turns (B, T, D) into (B, T, D): position added, norm, dropout, L blocks, final norm.
+
+    Every way in which layers differ is one mechanism: named variants and an order. Gemma 3 with 26 layers is
+    `order = "(local*5 global)*4 local*2"` over the variants `local` and `global`.
+    """
+
+    through: ClassVar[tuple[str, ...]] = ("variants",)
+    position: Position | None = None
+    """Absolute positions, added to the input."""
+    input_norm: Norm | None = None
+    """Norm of the input, after positions (BERT)."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout of the input (embedding dropout)."""
+    variants: Named[Block]
+    order: str
+    """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
+    final_norm: Norm | None = None
+
+    @model_validator(mode="after")
+    def _order_names_variants(self) -> Stack:
+        taken = [name for name in self.variants if name in type(self).model_fields]
+        if taken:
+            raise ValueError(f"a variant cannot be called {taken[0]!r}: that is a field of the stack")
+        layers = parse_order(self.order)
+        for name in layers:
+            if name not in self.variants:
+                raise ValueError(f"order names no variant {name!r}{did_you_mean(name, self.variants)}")
+        idle = sorted(set(self.variants) - set(layers))
+        if idle:
+            raise ValueError(f"variants {idle} stand nowhere in the order {self.order!r}: use them or leave them out")
+        return self
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        """The variant's name of each of the L layers."""
+        return parse_order(self.order)
+
+    @property
+    def depth(self) -> int:
+        """L."""
+        return len(self.layers)
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether a layer attends to another sequence."""
+        return any(block.reads_source for block in self.variants.values())
+
+    @property
+    def max_length(self) -> int | None:
+        """Longest sequence that the position table covers; None without limit."""
+        return self.position.length if self.position else None
+
+    def check(self, width: int, path: str) -> None:
+        """Refuse what only the width reveals, at its path."""
+        if self.position is not None:
+            try:
+                self.position.check(width)
+            except ValueError as error:
+                raise DescriptionError([Problem(f"{path}.position", str(error))]) from None
+        for name, block in self.variants.items():
+            block.check(width, f"{path}.{name}")
+
+    def build(self, width: int, plan: Plan, name: str) -> StackModule:
+        return StackModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        variants = {name: block.cost(width, shape, plan) for name, block in self.variants.items()}
+        parts = {f"layers.{i}": variants[name] for i, name in enumerate(self.layers)}
+        if self.position is not None:
+            parts["position"] = self.position.cost(width)
+        for place, norm in (("input_norm", self.input_norm), ("final_norm", self.final_norm)):
+            if norm is not None:
+                parts[place] = norm.cost(width)
+        return total(parts)
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> StackState:
+        """Preallocated decode state for `capacity` positions and a source of `source` positions."""
+        layers = [self.variants[name].state(width, batch, capacity, source, dtype, device) for name in self.layers]
+        return StackState(Slots.allocate(batch, capacity, device), layers)
+
+
+@dataclass
+class StackState:
+    """The decode state of a stack: the book of slots, each layer's memory, and the padding of the source it holds."""
+
+    slots: Slots
+    layers: list[dict[str, State]]
+    source_padding: Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Every byte allocated."""
+        return self.slots.nbytes + sum(state.nbytes for layer in self.layers for state in layer.values())
+
+    def fork(self, rows: Tensor) -> StackState:
+        """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""
+        layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
+        padding = None if self.source_padding is None else self.source_padding[rows]
+        return StackState(self.slots.fork(rows), layers, padding)
+
+    def trim(self, count: int) -> None:
+        """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""
+        if not 0 <= count <= self.slots.used:
+            raise StateError(f"cannot forget {count} positions of {self.slots.used}")
+        for layer in self.layers:
+            for state in layer.values():
+                state.check_trim(self.slots.used, count)
+        self.slots.trim(count)
+
+
+class StackModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, stack: Stack, width: int, plan: Plan, name: str) -> None:
+        super().__init__()
+        self.position = stack.position.build(width) if stack.position else None
+        self.input_norm = stack.input_norm.build(width) if stack.input_norm else nn.Identity()
+        self.dropout = Dropout(stack.dropout, f"{name}.dropout")
+        blocks = [stack.variants[v].build(width, plan, f"{name}.layers.{i}") for i, v in enumerate(stack.layers)]
+        self.layers = nn.ModuleList(blocks)
+        self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
+
+    def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
+        if self.position is not None:
+            x_BTD = x_BTD + self.position(context.positions.clamp(min=0)).to(x_BTD.dtype)
+        x_BTD = self.dropout(self.input_norm(x_BTD), context.noise)
+        for i, block in enumerate(self.layers):
+            x_BTD = block(x_BTD, context, states[i] if states else None)
+        return self.final_norm(x_BTD)  # type: ignore[no-any-return]
+
+
+def stack(
+    layers: Iterable[Block],
+    *,
+    position: Position | None = None,
+    input_norm: Norm | None = None,
+    dropout: float = 0.0,
+    final_norm: Norm | None = None,
+    names: Named[Block] | None = None,
+) -> Stack:
+    """A stack from its layers in order. Equal blocks become one variant, called as in `names`, else `layer` or `layer_a`, `layer_b`, ..."""
+    blocks = list(layers)
+    distinct = list(dict.fromkeys(blocks))
+    called = {block: name for name, block in (names or {}).items()}
+    for i, block in enumerate(distinct):
+        called.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
+    return Stack(
+        position=position,
+        input_norm=input_norm,
+        dropout=dropout,
+        variants=Named({called[block]: block for block in distinct}),
+        order=write_order(called[block] for block in blocks),
+        final_norm=final_norm,
+    )
+
+
+def write_order(names: Iterable[str]) -> str:
+    """Run-length notation of a list of names: a a b -> `a*2 b`."""
+    runs = [(name, len(list(group))) for name, group in groupby(names)]
+    return " ".join(name if count == 1 else f"{name}*{count}" for name, count in runs)
+
+
+def parse_order(text: str) -> tuple[str, ...]:
+    """The names that an order stands for, in order: `(a*2 b)*2` -> a a b a a b."""
+    levels: list[list[list[str]]] = [[]]
+    at = 0
+    while at < len(text.rstrip()):
+        token = _TOKEN.match(text, at)
+        if not token:
+            raise ValueError(f"order {text!r} cannot be read at {text[at:]!r}: expected names, '*n' and parentheses")
+        name, opens, closes, times = token.groups()
+        if name:
+            levels[-1].append([name])
+        elif opens:
+            levels.append([])
+        elif closes:
+            if len(levels) == 1:
+                raise ValueError(f"order {text!r} closes a parenthesis it never opened")
+            group = levels.pop()
+            levels[-1].append([item for part in group for item in part])
+        elif times:
+            if not levels[-1] or int(times) < 1:
+                raise ValueError(f"order {text!r}: '*{times}' should follow a name or a group and be at least 1")
+            levels[-1][-1] = levels[-1][-1] * int(times)
+        at = token.end()
+    if len(levels) > 1:
+        raise ValueError(f"order {text!r} leaves a parenthesis open")
+    names = tuple(item for part in levels[0] for item in part)
+    if not names:
+        raise ValueError("order is empty: name at least one layer, like 'layer*6'")
+    return names

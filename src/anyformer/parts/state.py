@@ -1,0 +1,212 @@
+"""Decode state: what a layer keeps of the positions it has seen. Preallocated, one protocol, chosen by the part.
+
+The stack keeps one book (`Slots`) of which position stands where; each layer's state keeps only its tensors. Positions
+are tensors, so one compiled graph serves every step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+EMPTY = -1
+"""The position of a slot that holds nothing: never written, or written by padding."""
+
+
+class StateError(ValueError):
+    """A decode state was asked for what it cannot do."""
+
+
+class State(Protocol):
+    """What every layer's memory can do."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held, all of them allocated up front."""
+        ...
+
+    def fork(self, rows: Tensor) -> State:
+        """A new state whose row i is a copy of row `rows[i]`: beams, or several samples of one prompt."""
+        ...
+
+    def check_trim(self, written: int, count: int) -> None:
+        """Raise `StateError` if the last `count` of `written` slots cannot be forgotten."""
+        ...
+
+
+class Slots:
+    """The book of a stack's state: `positions` (B, C), the position that stands in each slot, EMPTY where none.
+
+    `reserve` keeps count on the host; the graph of a step reads only tensors and `visible`, a bound on the slots in use
+    that a compiled step keeps constant for many steps.
+    """
+
+    def __init__(self, positions: Tensor, used: int = 0) -> None:
+        self.positions, self.used = positions, used
+        self.start = torch.tensor(used, device=positions.device)
+        self.visible = used
+
+    @staticmethod
+    def allocate(batch: int, capacity: int, device: torch.device | str) -> Slots:
+        return Slots(torch.full((batch, capacity), EMPTY, dtype=torch.int64, device=device))
+
+    @staticmethod
+    def bytes(batch: int, capacity: int) -> int:
+        return 8 * batch * capacity
+
+    @property
+    def nbytes(self) -> int:
+        return self.positions.nbytes
+
+    @property
+    def capacity(self) -> int:
+        return self.positions.shape[1]
+
+    def reserve(self, count: int, multiple: int = 1) -> None:
+        """Make room for a chunk of `count` positions; `visible` is rounded up to a multiple, so that it changes rarely."""
+        if self.used + count > self.capacity:
+            raise StateError(
+                f"the decode state has room for {self.capacity} positions: {self.used} are used and {count} more asked for; "
+                f"allocate it with a larger capacity"
+            )
+        self.start = torch.tensor(self.used, device=self.positions.device)
+        self.used += count
+        self.visible = min(self.capacity, -(-self.used // multiple) * multiple)
+
+    def enter(self, padding_BT: Tensor | None, length: int) -> Chunk:
+        """Write a reserved chunk into the book: each row counts on from its largest position, padding gets EMPTY."""
+        first = self.positions.amax(1, keepdim=True) + 1
+        if padding_BT is None:
+            positions = first + torch.arange(length, device=first.device)
+        else:
+            valid = ~padding_BT
+            positions = torch.where(valid, first + valid.cumsum(1) - 1, EMPTY)
+        slots = self.start + torch.arange(length, device=first.device)
+        self.positions.index_copy_(1, slots, positions)
+        return Chunk(slots, positions, self.positions[:, : self.visible])
+
+    def trim(self, count: int) -> None:
+        """Forget the last `count` slots."""
+        self.used -= count
+        self.positions[:, self.used :] = EMPTY
+
+    def fork(self, rows: Tensor) -> Slots:
+        return Slots(self.positions[rows].clone(), self.used)
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The positions of the keys that a layer shows, (B or 1, S), and a label: equal labels in one forward mean equal positions."""
+
+    positions: Tensor
+    label: Hashable
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Where the current chunk goes: its `slots` (T,) and `positions` (B, T), and the visible book after writing it, (B, S)."""
+
+    slots: Tensor
+    positions: Tensor
+    book: Tensor
+
+
+class FullState:
+    """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        self.key, self.value = key, value
+
+    @property
+    def nbytes(self) -> int:
+        return self.key.nbytes + self.value.nbytes
+
+    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
+        """(B, K, T, E) twice -> keys and values (B, K, S, E) of all visible slots."""
+        self.key.index_copy_(2, chunk.slots, key.to(self.key.dtype))
+        self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))
+        seen = chunk.book.shape[1]
+        return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.book, "full")
+
+    def check_trim(self, written: int, count: int) -> None:
+        """Every position is kept, so any number can be forgotten."""
+
+    def fork(self, rows: Tensor) -> FullState:
+        return FullState(self.key[rows].clone(), self.value[rows].clone())
+
+
+class RingState:
+    """Keys and values of the latest W positions: (B, K, W, E) each, slot s at place s mod W.
+
+    A chunk looks at the old ring and at itself *before* it overwrites anything, so that chunks of any length are right.
+    """
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        self.key, self.value = key, value
+
+    @property
+    def nbytes(self) -> int:
+        return self.key.nbytes + self.value.nbytes
+
+    @property
+    def size(self) -> int:
+        return self.key.shape[2]
+
+    def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
+        """(B, K, T, E) twice -> keys and values (B, K, W + T, E): the old ring, then the chunk."""
+        key, value = key.to(self.key.dtype), value.to(self.value.dtype)
+        kept = chunk.slots[-self.size :]
+        if key.shape[2] == 1:
+            # The one slot overwritten held the position that just left the window: write first, and copy nothing.
+            self._write(key, value, kept)
+            return self.key, self.value, Keys(self._positions(chunk, chunk.slots[0] + 1), ("ring", self.size))
+        positions = torch.cat([self._positions(chunk, chunk.slots[0]), chunk.positions], 1)
+        seen = torch.cat([self.key, key], 2), torch.cat([self.value, value], 2), Keys(positions, ("ring", self.size))
+        self._write(key[:, :, -self.size :], value[:, :, -self.size :], kept)
+        return seen
+
+    def _write(self, key: Tensor, value: Tensor, slots: Tensor) -> None:
+        self.key.index_copy_(2, slots % self.size, key)
+        self.value.index_copy_(2, slots % self.size, value)
+
+    def _positions(self, chunk: Chunk, written: Tensor) -> Tensor:
+        """Positions of the ring's places when `written` slots had been written: place p holds the latest slot = p mod W."""
+        place = torch.arange(self.size, device=written.device)
+        slot = written - 1 - (written - 1 - place) % self.size
+        held = chunk.book.index_select(1, slot.clamp(min=0))
+        return torch.where(slot >= 0, held, EMPTY)
+
+    def check_trim(self, written: int, count: int) -> None:
+        if written > self.size:
+            raise StateError(
+                f"a window of {self.size} has overwritten what it held before slot {written - self.size}: "
+                f"the last {count} positions cannot be taken back; fork the state before you extend it"
+            )
+
+    def fork(self, rows: Tensor) -> RingState:
+        return RingState(self.key[rows].clone(), self.value[rows].clone())
+
+
+class CrossState:
+    """Keys and values of the source, computed once: (B, K, S, E) each."""
+
+    def __init__(self, key: Tensor, value: Tensor) -> None:
+        self.key, self.value = key, value
+
+    @property
+    def nbytes(self) -> int:
+        return self.key.nbytes + self.value.nbytes
+
+    def fill(self, key: Tensor, value: Tensor) -> None:
+        self.key.copy_(key)
+        self.value.copy_(value)
+
+    def check_trim(self, written: int, count: int) -> None:
+        """The source does not grow with the target, so there is nothing to forget."""
+
+    def fork(self, rows: Tensor) -> CrossState:
+        return CrossState(self.key[rows].clone(), self.value[rows].clone())

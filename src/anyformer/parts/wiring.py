@@ -1,0 +1,41 @@
+"""The common block wirings, spelled as steps of branches. A branch is named after the kind of its sublayer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from anyformer.parts.block import Block, Branch, Step, Sublayer
+from anyformer.parts.norm import Norm
+
+
+def pre_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
+    """x = x + sublayer(norm(x)), one after the other (GPT-2, Llama)."""
+    return _serial([(sublayer.kind, Branch(norm_before=norm, sublayer=sublayer, dropout=dropout)) for sublayer in sublayers])
+
+
+def post_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
+    """x = norm(x + sublayer(x)) (the original Transformer, BERT)."""
+    steps = [Step(branches={s.kind: Branch(sublayer=s, dropout=dropout)}, norm_after=norm) for s in sublayers]
+    return Block(steps=tuple(steps))
+
+
+def sandwich(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
+    """x = x + norm(sublayer(norm(x))) (Gemma 2: double norm)."""
+    branches = [(s.kind, Branch(norm_before=norm, sublayer=s, norm_after=norm, dropout=dropout)) for s in sublayers]
+    return _serial(branches)
+
+
+def output_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
+    """x = x + norm(sublayer(x)) (OLMo 2)."""
+    return _serial([(s.kind, Branch(sublayer=s, norm_after=norm, dropout=dropout)) for s in sublayers])
+
+
+def parallel(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0, shared_norm: bool = True) -> Block:
+    """x = x + sum of sublayer(norm(x)): one norm for all (GPT-J, PaLM) or one each (GPT-NeoX)."""
+    before = None if shared_norm else norm
+    branches = {s.kind: Branch(norm_before=before, sublayer=s, dropout=dropout) for s in sublayers}
+    return Block(steps=(Step(norm_before=norm if shared_norm else None, branches=branches),))
+
+
+def _serial(branches: Sequence[tuple[str, Branch]]) -> Block:
+    return Block(steps=tuple(Step(branches={name: branch}) for name, branch in branches))

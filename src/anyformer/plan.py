@@ -1,0 +1,28 @@
+"""Plan: *how* an architecture is computed here. It may change speed, memory and rounding, never what is computed."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from anyformer.describe import Value
+
+Precision = Literal["fp32", "bf16"]
+BYTES: dict[str, int] = {"fp32": 4, "bf16": 2}
+
+
+class Plan(Value):
+    """How to compute: precision, attention kernel, compilation."""
+
+    precision: Literal["auto", "fp32", "bf16"] = "auto"
+    """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
+    `auto`: measure a matrix product in both on this machine and take the faster."""
+    attention: Literal["auto", "plain", "sdpa"] = "auto"
+    """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths);
+    `sdpa` calls torch's scaled_dot_product_attention; `auto` chooses by device, length and what the part needs."""
+    compile: Literal["auto", "on", "off"] = "auto"
+    """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
+
+    @property
+    def activation_bytes(self) -> int:
+        """Bytes per element of activations and decode state; an unresolved `auto` counts as fp32."""
+        return BYTES.get(self.precision, 4)

@@ -1,0 +1,164 @@
+"""What a part declares about itself, and how declarations add up: weights, FLOPs, decode state, limits.
+
+No torch here: an architecture is priced without being built. Everything a part owes its surroundings is in one `Tally`;
+parameter counts, initialisation, decay groups and sharding are all read from the same declared weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Literal
+
+Role = Literal["column", "row", "expert", "replicate"]
+"""How tensor parallelism may cut a weight: `column` along outputs (dim 0), `row` along inputs (dim 1), `expert` along
+experts (dim 0), `replicate` not at all."""
+
+Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros"]
+"""How a weight starts: `residual` is a matrix that writes to the residual stream; the rules are in the description."""
+
+Contract = Literal["causal", "chunked", "packed", "padded", "cached"]
+"""What every part keeps unless it declares a limit.
+
+`causal`: no token sees a later one. `chunked`: prefill in pieces equals the whole. `packed`: documents in one row equal
+each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing.
+"""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of one call: B rows of T new positions after `past` cached ones; S keys in all.
+
+    `source` is the length of the encoder's output, `prefix` the positions that see each other both ways,
+    `capacity` the positions a decode state has room for (default: past + length).
+    """
+
+    batch: int = 1
+    length: int = 1
+    past: int = 0
+    source: int = 0
+    prefix: int = 0
+    capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, low in (("batch", 1), ("length", 1), ("past", 0), ("source", 0), ("prefix", 0)):
+            if getattr(self, name) < low:
+                raise ValueError(f"{name} should be at least {low}, got {getattr(self, name)}")
+        if self.capacity is not None and self.capacity < self.keys:
+            raise ValueError(f"capacity {self.capacity} cannot hold past + length = {self.keys} positions")
+
+    @property
+    def keys(self) -> int:
+        return self.past + self.length
+
+    @property
+    def room(self) -> int:
+        return self.keys if self.capacity is None else self.capacity
+
+
+@dataclass(frozen=True)
+class Weight:
+    """One declared parameter: its shape as stored, how it may be cut, how it starts."""
+
+    shape: tuple[int, ...]
+    role: Role
+    fill: Fill
+
+    @property
+    def count(self) -> int:
+        return prod(self.shape)
+
+    @property
+    def decays(self) -> bool:
+        """Weight decay is for matrices only, never for gains and biases."""
+        return len(self.shape) >= 2
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows."""
+
+    dense: int = 0
+    exact: int = 0
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(self.dense + other.dense, self.exact + other.exact)
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A contract that a part breaks by its mathematics, and why."""
+
+    contract: Contract
+    reason: str
+
+
+@dataclass(frozen=True)
+class Tally:
+    """The declarations of a part and of all below it, by name."""
+
+    weights: Mapping[str, Weight] = field(default_factory=dict)
+    flops: Mapping[str, Flops] = field(default_factory=dict)
+    state_bytes: Mapping[str, int] = field(default_factory=dict)
+    limits: tuple[Limit, ...] = ()
+
+    def __add__(self, other: Tally) -> Tally:
+        assert not self.weights.keys() & other.weights.keys(), "a weight is declared once"
+        flops = {name: self.flops.get(name, Flops()) + other.flops.get(name, Flops()) for name in [*self.flops, *other.flops]}
+        assert not self.state_bytes.keys() & other.state_bytes.keys(), "a state is declared once"
+        return Tally(
+            {**self.weights, **other.weights},
+            flops,
+            {**self.state_bytes, **other.state_bytes},
+            tuple(dict.fromkeys((*self.limits, *other.limits))),
+        )
+
+    def within(self, name: str) -> Tally:
+        """The same declarations, seen from the part that holds this one under `name`."""
+        return Tally(
+            {f"{name}.{key}": weight for key, weight in self.weights.items()},
+            {f"{name}.{key}": flops for key, flops in self.flops.items()},
+            {f"{name}.{key}" if key else name: size for key, size in self.state_bytes.items()},
+            self.limits,
+        )
+
+    @property
+    def parameters(self) -> int:
+        return sum(weight.count for weight in self.weights.values())
+
+    @property
+    def total_flops(self) -> Flops:
+        return sum(self.flops.values(), Flops())
+
+    @property
+    def total_state_bytes(self) -> int:
+        return sum(self.state_bytes.values())
+
+    def breaks(self, contract: Contract) -> tuple[str, ...]:
+        """Why `contract` does not hold, empty if it does."""
+        return tuple(limit.reason for limit in self.limits if limit.contract == contract)
+
+
+def total(tallies: Mapping[str, Tally]) -> Tally:
+    """The sum of named children, each under its name."""
+    weights: dict[str, Weight] = {}
+    flops: dict[str, Flops] = {}
+    state: dict[str, int] = {}
+    limits: list[Limit] = []
+    for name, tally in tallies.items():
+        inner = tally.within(name)
+        weights |= inner.weights
+        flops |= inner.flops
+        state |= inner.state_bytes
+        limits += inner.limits
+    return Tally(weights, flops, state, tuple(dict.fromkeys(limits)))
+
+
+def matrix(name: str, inputs: int, outputs: int, rows: int, *, role: Role, bias: bool = False, fill: Fill = "matrix") -> Tally:
+    """A linear layer applied to `rows` vectors: weight (outputs, inputs), 2 * rows * inputs * outputs FLOPs."""
+    weights = {f"{name}.weight": Weight((outputs, inputs), role, fill)}
+    if bias:
+        weights[f"{name}.bias"] = Weight((outputs,), "column" if role == "column" else "replicate", "zeros")
+    work = 2 * rows * inputs * outputs
+    return Tally(weights, {name: Flops(work, work)})
