@@ -1,1 +1,56 @@
-"""anyformer."""
+"""anyformer: any transformer, from one description: know what it costs, train it, compare it, run it."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anyformer.catalogue import architecture
+    from anyformer.costs import cost
+    from anyformer.generation import generate
+    from anyformer.loading import load
+    from anyformer.model import Architecture, Transformer, build, decoder_only, encoder_decoder, encoder_only
+    from anyformer.plan import Plan
+    from anyformer.training import Run, train
+
+__version__ = "0.1.0"
+
+# Resolved at first use: importing anyformer imports no torch.
+_HOMES = {
+    "Architecture": "model",
+    "Plan": "plan",
+    "Run": "training",
+    "Transformer": "model",
+    "architecture": "catalogue",
+    "build": "model",
+    "cost": "costs",
+    "decoder_only": "model",
+    "encoder_decoder": "model",
+    "encoder_only": "model",
+    "generate": "generation",
+    "load": "loading",
+    "train": "training",
+}
+
+__all__ = [
+    "Architecture",
+    "Plan",
+    "Run",
+    "Transformer",
+    "architecture",
+    "build",
+    "cost",
+    "decoder_only",
+    "encoder_decoder",
+    "encoder_only",
+    "generate",
+    "load",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'anyformer' has no attribute {name!r}")
+    return getattr(importlib.import_module(f"anyformer.{_HOMES[name]}"), name)

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from anyformer.architecture import Architecture
+from anyformer.model import Architecture
 from anyformer.checkpoint.manifest import CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import from_json, to_json

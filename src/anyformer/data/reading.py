@@ -67,14 +67,16 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
 
 def read(facts: Facts, field: str, size: int = PIECE) -> Iterator[Piece]:
     """The text of a checked file in pieces of at most `size` characters (see `cut`)."""
-    if not facts.source.lines:
-        with facts.source.path.open("rb") as file:
-            yield from _pieces(_decoded(file, size, facts.source), facts.low, size)
-        return
-    for text in _texts(facts.source, field, lambda count: None):
-        if text:
+    try:
+        if not facts.source.lines:
+            with facts.source.path.open("rb") as file:
+                yield from _pieces(_decoded(file, size), facts.low, size)
+            return
+        for text in filter(None, _texts(facts.source, field, lambda count: None)):
             blocks = (text[start : start + size] for start in range(0, len(text), size))
             yield from _pieces(blocks, _key(hashlib.sha256(text.encode())), size)
+    except (OSError, UnicodeDecodeError, _UnfitError):
+        raise changed(facts.source) from None
 
 
 def cut(text: str) -> int:
@@ -98,14 +100,11 @@ def _pieces(blocks: Iterator[str], key: int, size: int) -> Iterator[Piece]:
     yield Piece(held, key, ends=True)
 
 
-def _decoded(file: IO[bytes], size: int, source: Source) -> Iterator[str]:
+def _decoded(file: IO[bytes], size: int) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        while block := file.read(size):
-            yield decoder.decode(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        raise changed(source) from None
+    while block := file.read(size):
+        yield decoder.decode(block)
+    decoder.decode(b"", final=True)
 
 
 def changed(source: Source) -> DataError:

@@ -39,7 +39,7 @@ class Tokens:
         assert step == 1, "tokens are read in runs"
         return self._read(start, max(start, stop))
 
-    def __array__(self, dtype: DTypeLike = None, copy: bool | None = None) -> NDArray[Any]:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         return self[:].astype(dtype or np.int64, copy=False)
 
     def _read(self, start: int, stop: int) -> NDArray[np.int64]:
@@ -57,7 +57,7 @@ class Tokens:
 
 
 class SplitWriter:
-    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with the place of each document's first one."""
+    """Writes one split: `NAME-00000.bin` ... with tokens, and `NAME-documents.bin` with each document's first place."""
 
     def __init__(
         self, folder: Path, name: str, dtype: np.dtype[Any], end_of_text: int | None, shard: int = SHARD_TOKENS

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import codecs
 
+from anyformer.data.lookup import byte_letters
 from anyformer.data.tokenizers import Tokenizer
+
+_BYTES = byte_letters()
 
 
 class StreamDecoder:
@@ -38,8 +41,8 @@ class _Bytes:
         if token in self._special or (word := self._tokenizer.token(token)) is None:
             return ""
         # A letter that spells no byte comes from a token added as plain text.
-        plain = any(letter not in BYTE_LETTERS for letter in word)
-        return self._decoder.decode(word.encode() if plain else bytes(BYTE_LETTERS[letter] for letter in word))
+        plain = any(letter not in _BYTES for letter in word)
+        return self._decoder.decode(word.encode() if plain else bytes(_BYTES[letter] for letter in word))
 
     def finish(self) -> str:
         text = self._decoder.decode(b"", final=True)
@@ -74,13 +77,3 @@ class _Window:
     def _rest(self) -> str:
         before = self._tokenizer.decode(self._context)
         return self._tokenizer.decode([*self._context, *self._waiting])[len(before) :]
-
-
-def _byte_letters() -> dict[str, int]:
-    """GPT-2's letters for bytes: printable Latin-1 stands for itself, the others for U+0100 and on, in order."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = [byte for byte in range(256) if byte not in printable]
-    return {chr(byte): byte for byte in printable} | {chr(256 + place): byte for place, byte in enumerate(others)}
-
-
-BYTE_LETTERS = _byte_letters()

@@ -10,10 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import tokenizers
+from numpy.typing import NDArray
 
 from anyformer.data.errors import DataError
+from anyformer.data.lookup import Lookup
 
+TokenArray = NDArray[np.uint32]
 END_OF_TEXT = "<|endoftext|>"
 _END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -34,7 +38,7 @@ class Tokenizer:
     """The text of `tokenizer.json`, kept as given so that saving changes no digest."""
     _inner: tokenizers.Tokenizer = field(repr=False)
     _config: Mapping[str, Any] = field(repr=False)
-    _alphabet: frozenset[str] | None = field(repr=False)
+    _lookup: Lookup | None = field(repr=False)
     _leaks: re.Pattern[str] | None = field(repr=False)
 
     @classmethod
@@ -58,7 +62,7 @@ class Tokenizer:
             definition=definition,
             _inner=inner,
             _config=config or _plain_config(end),
-            _alphabet=_alphabet(table),
+            _lookup=Lookup.of(table),
             _leaks=_leaks(inner),
         )
 
@@ -84,17 +88,19 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of `text`, nothing added; `DataError` for text that this tokenizer cannot represent."""
-        return self.encode_batch([text])[0]
+        return self.encode_batch([text])[0].tolist()
 
-    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """`encode` of every text, on all cores that the library may use."""
+    def encode_batch(self, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
+        """`encode` of every text, as arrays; with `threads` on all cores."""
         for text in texts:
-            self._check(text)
+            _check_unicode(text)
+        if self._lookup is not None:
+            return [self._lookup.encode(text) for text in texts]
         if self._leaks is not None and any(self._leaks.search(text) for text in texts):
-            return [self._around_leaks(text) for text in texts]
-        if len(texts) == 1:
-            return [self._inner.encode(texts[0], add_special_tokens=False).ids]
-        return [encoding.ids for encoding in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+            return [_array(self._around_leaks(text)) for text in texts]
+        if threads and len(texts) > 1:
+            return [_array(found.ids) for found in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
+        return [_array(self._inner.encode(text, add_special_tokens=False).ids) for text in texts]
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
@@ -105,6 +111,11 @@ class Tokenizer:
         """The special tokens, which are never made from text, and their numbers."""
         added = self._inner.get_added_tokens_decoder()
         return {token.content: number for number, token in added.items() if token.special}
+
+    @property
+    def instant(self) -> bool:
+        """Whether encoding is a table look-up, for which no parallelism pays."""
+        return self._lookup is not None
 
     def token(self, number: int) -> str | None:
         """The library's own spelling of a token; None outside the vocabulary."""
@@ -121,19 +132,6 @@ class Tokenizer:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def _check(self, text: str) -> None:
-        if self._alphabet is not None and (unknown := set(text) - self._alphabet):
-            first = min(text.index(character) for character in unknown)
-            names = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in sorted(unknown)[:8])
-            raise DataError(
-                f"this tokenizer has no {names}, as in {text[max(0, first - 20) : first + 20]!r}; leave such characters out, "
-                "or use tokenizer kind 'bytes' or 'byte_pairs', or 'characters' with unknown = 'replace'"
-            )
-        try:
-            text.encode()
-        except UnicodeEncodeError as error:
-            raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None
-
     def _around_leaks(self, text: str) -> list[int]:
         """Tokens of text in which some words would become special tokens: each such word is encoded in two halves."""
         assert self._leaks is not None
@@ -144,6 +142,17 @@ class Tokenizer:
             start = middle
         pieces.append(text[start:])
         return [number for piece in pieces for number in self._inner.encode(piece, add_special_tokens=False).ids]
+
+
+def _array(ids: list[int]) -> TokenArray:
+    return np.array(ids, dtype=np.uint32)
+
+
+def _check_unicode(text: str) -> None:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise DataError(f"the text has {text[error.start]!r}, half of a surrogate pair") from None
 
 
 def _read_config(file: Path) -> dict[str, Any]:
@@ -175,16 +184,6 @@ def _all_special(table: dict[str, Any], end: str | None) -> str:
     """The definition with its end-of-text token marked special, for some files add it as an ordinary word."""
     tokens = [token | {"special": token["special"] or token["content"] == end} for token in table.get("added_tokens") or ()]
     return json.dumps(table | {"added_tokens": tokens}, ensure_ascii=False)
-
-
-def _alphabet(table: Mapping[str, Any]) -> frozenset[str] | None:
-    """The characters of a BPE that would silently drop all others; None if the tokenizer has something for every character."""
-    model = table["model"]
-    if model.get("type") != "BPE" or model.get("unk_token") or model.get("byte_fallback") or table.get("normalizer"):
-        return None
-    if table.get("pre_tokenizer"):
-        return None
-    return frozenset(word for word in model["vocab"] if len(word) == 1)
 
 
 def _leaks(inner: tokenizers.Tokenizer) -> re.Pattern[str] | None:

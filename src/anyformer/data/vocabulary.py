@@ -10,7 +10,7 @@ from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
 
 from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile
 from anyformer.data.errors import DataError
-from anyformer.data.streaming import BYTE_LETTERS
+from anyformer.data.lookup import byte_letters
 from anyformer.data.tokenizers import END_OF_TEXT, Tokenizer
 
 TRAINING_PIECE = 16 * 1024
@@ -64,7 +64,7 @@ def _byte_pairs(spec: BytePairs, texts: Iterable[str]) -> Tokenizer:
 
 
 def _bytes() -> Tokenizer:
-    inner = _byte_level(models.BPE(vocab=dict(BYTE_LETTERS), merges=[]))
+    inner = _byte_level(models.BPE(vocab=byte_letters(), merges=[]))
     inner.add_special_tokens([END_OF_TEXT])
     return Tokenizer.parse(inner.to_str())
 

@@ -13,32 +13,23 @@ import struct
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from anyformer.data.errors import DataError
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.data.tokenizers import TokenArray, Tokenizer
 
-TokenArray = NDArray[np.uint32]
 G = TypeVar("G")
 
 
 def available_cores() -> int:
     """The cores this process may use."""
     return len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
-
-
-def encode_here(tokenizer: Tokenizer, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
-    """The tokens of every text, in this process."""
-    if threads:
-        return [np.array(ids, dtype=np.uint32) for ids in tokenizer.encode_batch(texts)]
-    return [np.array(tokenizer.encode(text), dtype=np.uint32) for text in texts]
 
 
 def encode_in_processes(
@@ -56,13 +47,15 @@ def encode_in_processes(
             idle.put(worker)
 
     with ExitStack() as stack:
-        started = [_Worker(folder) for _ in range(workers)]
-        for worker in started:
-            stack.callback(worker.stop)
-            idle.put(worker)
+        started: list[_Worker] = []
+        for _ in range(workers):
+            started.append(_Worker(folder))
+            stack.callback(started[-1].stop)
+            idle.put(started[-1])
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        # Ends the threads' waiting at once when the caller gives up half way; runs before the pool is joined.
-        stack.callback(lambda: [worker.kill() for worker in started])
+        # When the caller gives up half way, this ends the threads' waiting: it runs before the pool is joined.
+        for worker in started:
+            stack.callback(worker.kill)
         pending: deque[tuple[G, Future[list[TokenArray]]]] = deque()
         for group in groups:
             pending.append((group, pool.submit(encode, group)))
@@ -93,8 +86,8 @@ class _Worker:
         except (OSError, EOFError):
             status = self._process.wait()
             raise DataError(
-                f"a tokenising process ended early with status {status} ({'killed' if status < 0 else 'see its message above'}); "
-                "if memory ran out, use fewer workers"
+                f"a tokenising process ended early with status {status} (below 0: killed by that signal; "
+                "else see its message above); if memory ran out, use fewer workers"
             ) from None
         if error:
             raise DataError(error.decode())
@@ -126,7 +119,7 @@ def serve() -> None:
         except EOFError:
             return
         try:
-            reply = [b"", *(array.tobytes() for array in encode_here(tokenizer, texts, threads=False))]
+            reply = [b"", *(array.tobytes() for array in tokenizer.encode_batch(texts, threads=False))]
         except DataError as error:
             reply = [str(error).encode()]
         _send(answers, reply)

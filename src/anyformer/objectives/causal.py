@@ -9,12 +9,10 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.data import IGNORED
 from anyformer.describe import Value
 from anyformer.model import Transformer
 from anyformer.parts.noise import Noise
-
-IGNORED = -100
-"""The target of a position that does not count."""
 
 
 @dataclass(frozen=True)

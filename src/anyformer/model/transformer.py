@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anyformer.architecture import Architecture
+from anyformer.model.architecture import Architecture
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout, Noise
 from anyformer.parts.stack import Stack, StackModule, StackState

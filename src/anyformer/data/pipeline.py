@@ -7,14 +7,12 @@ import json
 import os
 import shutil
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tokenizers
 
 from anyformer.data.corpus import FORMAT, Corpus, content_digest, write_index
@@ -25,9 +23,9 @@ from anyformer.data.reading import Facts, Piece, Skipped, changed, check
 from anyformer.data.shards import SplitWriter, token_dtype
 from anyformer.data.sources import Source, current, find_sources, without
 from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.data.tokenizers import TokenArray, Tokenizer
 from anyformer.data.vocabulary import TRAINING_PIECE, make_tokenizer, sample
-from anyformer.data.workers import TokenArray, available_cores, encode_here, encode_in_processes
+from anyformer.data.workers import available_cores, encode_in_processes
 
 PROCESSES_FROM = 64_000_000
 """Bytes of text from which starting processes pays; below, the library's own threads do."""
@@ -104,7 +102,8 @@ def _make(
     """Write the corpus beside `target` and rename it into place; a failure leaves nothing behind."""
     for stale in target.parent.glob(f".{target.name}-*"):
         shutil.rmtree(stale)  # we hold the lock, so a killed run left it
-    folder = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
+    folder = target.with_name(f".{target.name}-{os.getpid()}")
+    folder.mkdir()
     try:
         _fill(folder, data, sources, held_out, key, workers, progress)
         if target.exists():
@@ -137,7 +136,7 @@ def _fill(
     for fact in (*facts, *facts_held_out):
         if current(fact.source).identity() != fact.source.identity():
             raise changed(fact.source)
-    splits = {name: writer.close() for name, writer in writers.items()}
+    splits: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
     write_index(
         folder,
         {
@@ -197,11 +196,11 @@ def _encode(
     def texts(group: Group) -> list[str]:
         return [piece.text for _, piece in group]
 
-    if workers > 1 and size >= PROCESSES_FROM:
+    if workers > 1 and size >= PROCESSES_FROM and not tokenizer.instant:
         yield from encode_in_processes(folder, groups, texts, workers)
         return
     for group in groups:
-        yield group, encode_here(tokenizer, texts(group), threads=workers > 1)
+        yield group, tokenizer.encode_batch(texts(group), threads=workers > 1)
 
 
 def _groups(pieces: Iterable[tuple[SplitName, Piece]]) -> Iterator[Group]:

@@ -1,0 +1,19 @@
+"""What a lineage says of each architecture it makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from anyformer.model import Architecture
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named architecture: when, in one line what, where its numbers were published, and how it is made."""
+
+    name: str
+    year: int
+    summary: str
+    source: str
+    make: Callable[[], Architecture]

@@ -1,0 +1,150 @@
+"""The cost sheet of an architecture: parameters, FLOPs and decode state, from the description alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from anyformer.model import Architecture
+from anyformer.parts.state import Slots
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Tally
+
+Mode = Literal["train", "prefill", "decode"]
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """`total` stored; `active` used by one token; by component of the model."""
+
+    total: int
+    active: int
+    by_component: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class FlopCount:
+    """`dense`: every query-key pair; `exact`: the pairs the masks allow; `by_component`: dense, exact of each."""
+
+    dense: int
+    exact: int
+    by_component: Mapping[str, Flops]
+
+
+@dataclass(frozen=True)
+class FlopSheet:
+    """2 FLOPs per multiply-accumulate, matrix products only. `backward` is twice `forward`, and zero unless training."""
+
+    forward: FlopCount
+    backward: FlopCount
+
+    @property
+    def total(self) -> Flops:
+        return Flops(self.forward.dense + self.backward.dense, self.forward.exact + self.backward.exact)
+
+
+@dataclass(frozen=True)
+class CostSheet:
+    """What a call costs. `state_bytes`: decode state for this batch and length; `state_bytes_per_token`: what the last position added."""
+
+    mode: Mode
+    shape: Shape
+    params: Parameters
+    flops: FlopSheet
+    state_bytes: int
+    state_bytes_per_token: int
+
+    def json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def rows(self) -> list[tuple[str, str]]:
+        """(what, how much) for a table, in words."""
+        tokens = self.shape.batch * self.shape.length
+        rows = [("parameters", f"{self.params.total:,}")]
+        rows += [(f"  {name}", f"{count:,}") for name, count in self.params.by_component.items()]
+        rows += [
+            (f"FLOPs of {self.mode}, every pair", scaled(self.flops.total.dense)),
+            (f"FLOPs of {self.mode}, pairs the masks allow", scaled(self.flops.total.exact)),
+            ("  per token", scaled(self.flops.total.dense // tokens)),
+            ("decode state", f"{scaled(self.state_bytes)}B"),
+            ("  per token and row", f"{scaled(self.state_bytes_per_token)}B"),
+        ]
+        return rows
+
+    def __str__(self) -> str:
+        wide = max(len(name) for name, _ in self.rows())
+        return "\n".join(f"{name:<{wide}}  {value:>16}" for name, value in self.rows())
+
+
+def cost(
+    architecture: Architecture,
+    *,
+    batch: int = 1,
+    length: int = 1024,
+    source_length: int | None = None,
+    prefix: int = 0,
+    mode: Mode = "train",
+    plan: Plan | None = None,
+) -> CostSheet:
+    """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
+
+    `length` serves both stacks of an encoder-decoder unless `source_length` is given.
+    """
+    plan = plan or Plan()
+    source = (source_length or length) if architecture.shape_of_model == "encoder-decoder" else 0
+    decodes = mode == "decode"
+    shape = Shape(
+        batch=batch, length=1 if decodes else length, past=length if decodes else 0, source=source, prefix=min(prefix, length)
+    )
+    tally = architecture.cost(shape, plan)
+    forward = _count(tally, 1)
+    return CostSheet(
+        mode=mode,
+        shape=shape,
+        params=Parameters(tally.parameters, tally.parameters, _by_component({k: w.count for k, w in tally.weights.items()})),
+        flops=FlopSheet(forward, _count(tally, 2 if mode == "train" else 0)),
+        state_bytes=_state(architecture, batch, shape.keys, source, plan),
+        state_bytes_per_token=_state(architecture, 1, shape.keys, source, plan) - _state(architecture, 1, shape.keys - 1, source, plan),
+    )
+
+
+def _state(architecture: Architecture, batch: int, capacity: int, source: int, plan: Plan) -> int:
+    """Bytes of a state with room for `capacity` positions, its book included."""
+    if capacity == 0:
+        return 0
+    shape = Shape(batch=batch, length=1, past=capacity - 1, source=source)
+    return architecture.cost(shape, plan).total_state_bytes + Slots.bytes(batch, capacity)
+
+
+def _count(tally: Tally, times: int) -> FlopCount:
+    total = tally.total_flops
+    components: dict[str, Flops] = {}
+    for name, flops in tally.flops.items():
+        key = _component(name)
+        components[key] = components.get(key, Flops()) + Flops(flops.dense * times, flops.exact * times)
+    return FlopCount(total.dense * times, total.exact * times, components)
+
+
+def _by_component(counts: Mapping[str, int]) -> dict[str, int]:
+    components: dict[str, int] = {}
+    for name, count in counts.items():
+        components[_component(name)] = components.get(_component(name), 0) + count
+    return components
+
+
+def _component(name: str) -> str:
+    """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
+    words = name.split(".")
+    if "layers" in words:
+        return f"{words[0]}.{words[3].removeprefix('step_0_').removeprefix('step_1_')}"
+    return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
+
+
+def scaled(number: float) -> str:
+    """A number with a metric prefix: 12.3 G."""
+    for factor, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if number >= factor:
+            return f"{number / factor:.4g} {prefix}"
+    return f"{number:.4g} "

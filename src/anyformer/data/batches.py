@@ -1,0 +1,165 @@
+"""Batches of windows of a split, as a pure function of (seed, step): resuming needs a step number and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyformer.data.corpus import Split
+from anyformer.data.errors import DataError
+from anyformer.data.order import hashed, hashed_below, permuted
+
+IGNORED = -100
+"""The target where there is nothing to predict; `torch.nn.functional.cross_entropy` ignores it."""
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Rows of a global batch. All arrays are (B, T) int64 but `rows` (B,) and `padding` (bool).
+
+    `targets` are the next tokens, or `IGNORED`; `positions` count from 0 in the row, or in the document where documents are
+    isolated; `documents` number the documents of a row from 0, None unless isolated; `rows` are global sample indices, the
+    key of everything random per row; `padding` is True where there is no token, None if there is one everywhere.
+    """
+
+    tokens: Ints
+    targets: Ints
+    positions: Ints
+    rows: Ints
+    documents: Ints | None = None
+    padding: NDArray[np.bool_] | None = None
+
+    def slice(self, start: int, stop: int) -> Self:
+        """Rows start..stop-1, for instance one micro-batch."""
+        arrays: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
+        cut: dict[str, Any] = {name: None if array is None else array[start:stop] for name, array in arrays.items()}
+        return type(self)(**cut)
+
+    @property
+    def valid(self) -> int:
+        """How many targets count."""
+        return int((self.targets != IGNORED).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Batches:
+    """Training batches of `batch` windows of `length` tokens from a split, without end.
+
+    `epochs`: the split is cut into windows from an origin that moves with each epoch, and each epoch is a permutation of its
+    windows. `random`: windows start anywhere, with replacement. Both depend on (seed, sample index) only.
+    """
+
+    split: Split
+    length: int
+    batch: int
+    seed: int
+    isolate: bool = False
+    sampling: Literal["epochs", "random"] = "epochs"
+
+    def __post_init__(self) -> None:
+        if self.batch < 1:
+            raise DataError(f"batch = {self.batch} should be at least 1")
+        _check_length(self.split, self.length)
+
+    @property
+    def windows(self) -> int:
+        """Windows per epoch: as many as fit whatever the origin."""
+        return max(1, (len(self.split) - self.length) // self.length)
+
+    def at(self, step: int, rank: int = 0, world: int = 1) -> Batch:
+        """Batch number `step` (from 0), or the `rank`-th of its `world` equal parts: (batch / world, length)."""
+        start, stop = _part(self.batch, rank, world)
+        if step < 0:
+            raise DataError(f"step = {step} should be at least 0")
+        return self.samples(np.arange(start, stop, dtype=np.int64) + step * self.batch)
+
+    def samples(self, rows: Ints) -> Batch:
+        """The samples with these global indices, in this order."""
+        tokens = len(self.split)
+        if self.sampling == "random":
+            starts = (hashed(rows, self.seed) % np.uint64(tokens - self.length)).astype(np.int64)
+        else:
+            starts = np.empty(len(rows), dtype=np.int64)
+            epochs, places = np.divmod(rows, self.windows)
+            for epoch in np.unique(epochs):
+                here = epochs == epoch
+                order = permuted(places[here], self.windows, self.seed, int(epoch))
+                starts[here] = self.origin(int(epoch)) + order * self.length
+        return _cut(self.split, starts, rows, self.length, self.isolate)
+
+    def origin(self, epoch: int) -> int:
+        """Where the first window of an epoch starts: below `length`, and such that the last window fits."""
+        room = len(self.split) - self.windows * self.length
+        return hashed_below(min(self.length, room), self.seed, epoch, -1)
+
+
+def windows(split: Split, length: int, batch: int, isolate: bool = False, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+    """The whole split once, for evaluation: every token but the first is a target exactly once, in windows side by side.
+
+    All batches have one shape, (batch or fewer, length); what is beyond the end is padding with `IGNORED` targets. With
+    `world` > 1 every rank gets as many batches, its part of each.
+    """
+    if batch < 1:
+        raise DataError(f"batch = {batch} should be at least 1")
+    _check_length(split, 1)
+    count = -(-(len(split) - 1) // length)
+    # No larger than needed, but equal parts for all ranks.
+    batch = min(batch, -(-count // world) * world)
+    start, stop = _part(batch, rank, world)
+    for first in range(0, count, batch):
+        rows = np.arange(first + start, first + stop, dtype=np.int64)
+        yield _cut(split, rows * length, rows, length, isolate)
+
+
+def _part(batch: int, rank: int, world: int) -> tuple[int, int]:
+    if not 0 <= rank < world:
+        raise DataError(f"rank = {rank} should be in 0..{world - 1}")
+    if batch % world:
+        raise DataError(f"a batch of {batch} rows cannot be shared by {world} ranks; make it a multiple of {world}")
+    share = batch // world
+    return rank * share, (rank + 1) * share
+
+
+def _check_length(split: Split, length: int) -> None:
+    if length < 1:
+        raise DataError(f"length = {length} should be at least 1")
+    if len(split) < length + 1:
+        remedy = "give more text, a larger `validation` fraction" if split.name == "validation" else "give more text"
+        raise DataError(
+            f"the {split.name} split has {len(split):,} tokens, a window of length {length:,} needs {length + 1:,}; "
+            f"{remedy}, or a shorter length"
+        )
+
+
+def _cut(split: Split, starts: Ints, rows: Ints, length: int, isolate: bool) -> Batch:
+    """The windows at `starts`; what is beyond the end of the split is padding."""
+    runs = [split.tokens[start : start + length + 1] for start in starts.tolist()]
+    line = np.zeros((len(runs), length + 1), dtype=np.int64)
+    for row, run in zip(line, runs, strict=True):
+        row[: len(run)] = run
+    places = starts[:, None] + np.arange(length + 1)
+    beyond = places >= len(split)
+    targets = np.where(beyond[:, 1:], IGNORED, line[:, 1:])
+    padding = beyond[:, :-1] if beyond[:, :-1].any() else None
+    if not isolate:
+        positions = np.broadcast_to(np.arange(length, dtype=np.int64), targets.shape).copy()
+        return Batch(line[:, :-1], targets, positions, rows, padding=padding)
+    # Padding is one more document, so that nothing real attends to it.
+    document = np.searchsorted(split.starts, places, side="right") + beyond
+    targets[document[:, 1:] != document[:, :-1]] = IGNORED
+    documents = document[:, :-1] - document[:, :1]
+    return Batch(line[:, :-1], targets, _positions(documents), rows, documents, padding)
+
+
+def _positions(documents: Ints) -> Ints:
+    """Each token's place in its document's part of the row: (B, T) -> (B, T)."""
+    places: NDArray[Any] = np.broadcast_to(np.arange(documents.shape[1], dtype=np.int64), documents.shape)
+    starts = np.zeros_like(documents)
+    starts[:, 1:] = np.where(documents[:, 1:] != documents[:, :-1], places[:, 1:], 0)
+    return places - np.maximum.accumulate(starts, axis=1)

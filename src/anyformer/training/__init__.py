@@ -1,0 +1,27 @@
+"""Training: one `Run` value in, one directory out; resuming continues bit for bit."""
+
+from anyformer.training.journal import RunDirectoryError, read_run
+from anyformer.training.loop import Trained, resume, train
+from anyformer.training.optimiser import AdamW
+from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
+from anyformer.training.schedule import Constant, Cosine, Linear, WarmupStableDecay
+from anyformer.training.step import NonFiniteError
+
+__all__ = [
+    "AdamW",
+    "Checkpoints",
+    "Constant",
+    "Cosine",
+    "Evaluation",
+    "Linear",
+    "NonFiniteError",
+    "Run",
+    "RunDirectoryError",
+    "Trained",
+    "WarmupStableDecay",
+    "default_run",
+    "load_run",
+    "read_run",
+    "resume",
+    "train",
+]

@@ -1,0 +1,68 @@
+"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+
+class _Facts(ProgressColumn):
+    """The numbers beside the bar."""
+
+    def render(self, task: Task) -> Text:
+        return Text.from_markup(task.fields.get("facts", ""))
+
+
+@dataclass
+class Display:
+    """Use as a context manager; `step` after each update, `look` after each evaluation, `say` for a line."""
+
+    console: Console
+    steps: int
+    peak: float
+    flops_per_token: int
+    first: int = 0
+    plain_every: float = 10.0
+    _validation: str = "-"
+    _rate: float = 0.0
+    _last: float = 0.0
+    _progress: Progress | None = field(default=None, repr=False)
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            columns = (TextColumn("[bold]step {task.completed}/{task.total}"), BarColumn(bar_width=24), _Facts(), TimeRemainingColumn())
+            self._progress = Progress(*columns, console=self.console, refresh_per_second=4)
+            self._progress.start()
+            self._progress.add_task("train", total=self.steps, completed=self.first)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._progress is not None:
+            self._progress.stop()
+
+    def step(self, step: int, loss: float, tokens: int, seconds: float) -> None:
+        """Update number `step` (from 1) took `seconds` for `tokens` tokens."""
+        now = tokens / seconds
+        self._rate = now if not self._rate else 0.9 * self._rate + 0.1 * now
+        share = self._rate * self.flops_per_token / self.peak
+        facts = f"loss {loss:.3f}  validation {self._validation}  {self._rate:,.0f} tokens/s  {share:.0%} of peak"
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], completed=step, facts=facts)
+        elif time.monotonic() - self._last > self.plain_every or step == self.steps:
+            self._last = time.monotonic()
+            left = (self.steps - step) * tokens / self._rate
+            self.console.print(f"step {step}/{self.steps}  {facts}  {left:.0f} s left", highlight=False)
+
+    def look(self, step: int, loss: float) -> None:
+        """An evaluation gave this validation loss."""
+        self._validation = f"{loss:.3f}"
+
+    def say(self, text: str) -> None:
+        """One line above the bar."""
+        self.console.print(text, highlight=False)

@@ -1,0 +1,111 @@
+"""What this machine can do: a short measurement of matrix products, and whether torch.compile works here."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+
+from anyformer.plan import Plan
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where a run computes: `device`, and the measured peak of matrix products in FLOP/s for each precision."""
+
+    device: torch.device
+    peaks: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        if self.device.type == "cuda":
+            return torch.cuda.get_device_name(self.device)
+        return f"{torch.get_num_threads()} CPU threads"
+
+
+def default_device() -> torch.device:
+    """The GPU if there is one."""
+    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def measure(device: torch.device, seconds: float = 0.25) -> Machine:
+    """Time large square products in each precision; the best of several rounds counts."""
+    return Machine(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
+
+
+def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
+    n = 8192 if device.type == "cuda" else 1024
+    a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
+    best, end = float("inf"), time.perf_counter() + seconds
+    _timed(a, b)
+    while time.perf_counter() < end:
+        best = min(best, _timed(a, b))
+    return 2 * n**3 / best
+
+
+def _timed(a: torch.Tensor, b: torch.Tensor) -> float:
+    start = time.perf_counter()
+    a @ b
+    if a.device.type == "cuda":
+        torch.cuda.synchronize(a.device)
+    return time.perf_counter() - start
+
+
+def resolve(plan: Plan, machine: Machine, *, long: bool) -> tuple[Plan, list[str]]:
+    """The plan with every `auto` decided for this machine, and a line for each thing worth knowing.
+
+    `compile` stays `auto` no longer: `on` for long jobs where compiling works, else `off` with the reason.
+    """
+    notes: list[str] = []
+    if plan.precision == "auto":
+        plan = plan.but(precision=max(machine.peaks, key=lambda name: machine.peaks[name]))
+    if plan.compile != "off":
+        problem = compile_problem(machine.device.type) if long or plan.compile == "on" else "the job is short"
+        if problem and plan.compile == "on":
+            raise ValueError(f"plan.compile: 'on' was asked for, but torch.compile does not work here: {problem}")
+        if problem and long:
+            notes.append(f"running without torch.compile: {problem}")
+        plan = plan.but(compile="off" if problem else "on")
+    return plan, notes
+
+
+@cache
+def compile_problem(device_type: str) -> str:
+    """Why torch.compile does not work here, in one line; empty if it does. Probed once, by compiling something tiny."""
+    try:
+        if device_type == "cpu":
+            from torch._inductor.cpp_builder import get_cpp_compiler
+
+            get_cpp_compiler()
+        probe = torch.compile(lambda x: (x * 2 + 1).sum(), dynamic=False)
+        probe(torch.ones(64, device=device_type))
+    except Exception as error:  # whatever the reason, the run goes on in eager mode and says why
+        lines = str(error).strip().splitlines() or [type(error).__name__]
+        return "no working C++ compiler was found" if "ompiler" in type(error).__name__ else lines[0][:160]
+    return ""
+
+
+def autocast(plan: Plan, device: torch.device) -> contextlib.AbstractContextManager[object]:
+    """Matrix products and the residual stream in bf16 if the plan says so; weights stay as they are."""
+    if plan.precision == "bf16":
+        return torch.autocast(device.type, dtype=torch.bfloat16)
+    return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def deterministic() -> Iterator[None]:
+    """Same bits from run to run: without it, compiled training with a tied embedding drifts on a CPU."""
+    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.utils.deterministic.fill_uninitialized_memory = False
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        torch.utils.deterministic.fill_uninitialized_memory = before[1]

@@ -1,0 +1,113 @@
+"""Run: everything that one training run is, as one frozen value and one TOML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field, model_validator
+
+from anyformer.model import Architecture
+from anyformer.catalogue import architecture
+from anyformer.data.description import BytePairs, Bytes, Data
+from anyformer.describe import DescriptionError, Value, change_all, read_data
+from anyformer.objectives import CausalObjective
+from anyformer.plan import Plan
+from anyformer.training.optimiser import AdamW
+from anyformer.training.schedule import Cosine, Schedule
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Evaluation(Value):
+    """When to look at held-out text."""
+
+    every: Count = 100
+    """Steps between evaluations; there is always one at the end, over the whole split."""
+    batches: Count = 16
+    """Batches of each evaluation but the last."""
+    baseline: bool = True
+    """Print at the end what an interpolated bigram model of the same tokens reaches."""
+
+
+class Checkpoints(Value):
+    """When to save, and what to keep."""
+
+    every: Count = 200
+    """Steps between checkpoints; there is always one at the end."""
+    keep: Count = 2
+    """How many of the latest stay; the best one stays too."""
+
+
+class Run(Value):
+    """Architecture, plan, data, objective, optimiser and schedule: what `anyformer train` runs."""
+
+    through: ClassVar[tuple[str, ...]] = ("architecture",)
+    seed: Annotated[int, Field(ge=0)] = 0
+    steps: Count | None = None
+    """Updates. Absent: as many as `minutes` allow, measured once at the start and written into the run's directory."""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    """Wall-clock budget of the whole command, when `steps` is absent."""
+    batch: Count = 16
+    """Sequences per update."""
+    length: Annotated[int, Field(ge=2)] = 256
+    """T, tokens per sequence."""
+    accumulation: Count = 1
+    """Micro-batches that an update is computed in."""
+    clip: Annotated[float, Field(gt=0)] | None = 1.0
+    """Largest norm of the gradient."""
+    sample: str = "def "
+    """Prompt of the text printed at the end."""
+    data: Data
+    objective: CausalObjective = CausalObjective()
+    optimiser: AdamW = AdamW()
+    schedule: Schedule = Cosine()
+    evaluation: Evaluation = Evaluation()
+    checkpoints: Checkpoints = Checkpoints()
+    plan: Plan = Plan()
+    architecture: Architecture
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Run:
+        if (self.steps is None) == (self.minutes is None):
+            raise ValueError("give either steps or minutes, so that the end of the run is known")
+        if self.batch % self.accumulation:
+            raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
+        kind = self.architecture.shape_of_model
+        if kind != "decoder-only" or self.architecture.head is None:
+            raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
+        if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > self.architecture.embedding.vocab:
+            raise ValueError(
+                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's {self.architecture.embedding.vocab}"
+            )
+        room = self.architecture.output_stack.max_length
+        if room is not None and self.length > room:
+            raise ValueError(f"length {self.length} is longer than the position table ({room})")
+        return self
+
+
+def load_run(path: Path) -> Run:
+    """The run that a TOML or JSON file describes. There, `architecture` may be a catalogue name or a path, with changes in `[set]`."""
+    data = read_data(path)
+    if not isinstance(data, dict):
+        raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
+    named = data.get("architecture")
+    changes: dict[str, Any] = data.pop("set", {})
+    if isinstance(named, str):
+        near = path.parent / named
+        data["architecture"] = architecture(near if near.is_file() else named).data()
+    run = Run.parse(data, where=str(path))
+    return change_all(run, changes) if changes else run
+
+
+def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
+    """A sensible run of an architecture on some text: bytes where the vocabulary is small, else byte pairs to fill it."""
+    vocab = model.embedding.vocab
+    tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
+    room = model.output_stack.max_length
+    return Run(
+        minutes=5.0,
+        length=min(256, room or 256),
+        data=Data(paths=paths, tokenizer=tokenizer),
+        architecture=model,
+    )

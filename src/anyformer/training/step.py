@@ -1,0 +1,110 @@
+"""One update: micro-batches forward and backward, clip, step. And the search for what went wrong when a loss is not finite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.model import Transformer
+from anyformer.objectives import CausalObjective, Examples
+from anyformer.parts.noise import Noise
+from anyformer.plan import Plan
+from anyformer.training.precision import autocast
+
+LossFunction = Callable[[Examples, Noise | None], Tensor]
+
+
+class NonFiniteError(ValueError):
+    """A loss or gradient stopped being a number; the weights are those before the update."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an update reports: mean loss per valid token, and the gradient's norm before clipping."""
+
+    loss: float
+    gradient_norm: float
+
+
+def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) -> LossFunction:
+    """The summed loss of a micro-batch, compiled if the plan says so."""
+    device = model.embedding.weight.device
+
+    def loss(tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None) -> Tensor:
+        noise = None if key is None else Noise(key, rows)
+        with autocast(plan, device):
+            return objective.loss(model, Examples(tokens, targets, documents, rows), noise)
+
+    compute = torch.compile(loss, dynamic=False) if plan.compile == "on" else loss
+
+    def call(examples: Examples, noise: Noise | None) -> Tensor:
+        key = None if noise is None else noise.key
+        return compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)  # type: ignore[no-any-return]
+
+    return call
+
+
+def update(
+    loss: LossFunction,
+    model: Transformer,
+    optimiser: torch.optim.Optimizer,
+    micro_batches: Sequence[Examples],
+    *,
+    tokens: int,
+    seed: int,
+    step: int,
+    rate: float,
+    clip: float | None,
+) -> Outcome:
+    """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut."""
+    total = 0.0
+    for examples in micro_batches:
+        summed = loss(examples, Noise.at(seed, step, examples.rows)) / tokens
+        summed.backward()  # type: ignore[no-untyped-call]
+        total += summed.item()
+    parameters = [p for p in model.parameters() if p.grad is not None]
+    norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
+    if not (total == total and abs(total) != float("inf") and norm == norm and norm != float("inf")):
+        optimiser.zero_grad(set_to_none=True)
+        where = locate(model, micro_batches)
+        raise NonFiniteError(
+            f"step {step}: the loss is {total} and the gradient's norm {norm}; {where}. Nothing was updated. "
+            f"Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, plan.precision = 'fp32'"
+        )
+    for group in optimiser.param_groups:
+        group["lr"] = rate
+    optimiser.step()
+    optimiser.zero_grad(set_to_none=True)
+    return Outcome(total, norm)
+
+
+@torch.no_grad()
+def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
+    """Which module's output is the first that is not finite, in words."""
+    for name, parameter in model.named_parameters():
+        if not parameter.isfinite().all():
+            return f"the weight {name} is not finite"
+    found: list[str] = []
+
+    def watch(name: str) -> Callable[[nn.Module, object, object], None]:
+        def hook(module: nn.Module, inputs: object, output: object) -> None:
+            if isinstance(output, Tensor) and not found and not output.isfinite().all():
+                found.append(name)
+
+        return hook
+
+    leaves = [(name, module) for name, module in model.named_modules() if name]
+    handles = [module.register_forward_hook(watch(name)) for name, module in leaves]
+    try:
+        with autocast(model.plan, model.embedding.weight.device):
+            for examples in micro_batches:
+                model(examples.tokens, documents=examples.documents, noise=Noise.fresh(len(examples.tokens), examples.tokens.device))
+                if found:
+                    return f"the first output that is not finite is that of {found[0]}"
+    finally:
+        for handle in handles:
+            handle.remove()
+    return "every forward output is finite, so it arose in the loss or the backward pass"
