@@ -6,7 +6,8 @@ line on standard output; whatever the measured libraries print goes to standard 
 One shot: `--steps N --warmup W` measures N units and exits.
 Serving: `--serve` prints a `ready` line, then answers each line `round N` on standard input with one line of N times,
 until `quit` or the end of input. A waiting worker blocks on input and uses no processor time, so a driver can keep
-several of them alive and let them take turns in one sitting.
+several of them alive and let them take turns in one sitting. `processor_seconds` is the time all threads ran during the
+round: far below threads x wall clock, something else was using the machine and the round should be repeated.
 """
 
 from __future__ import annotations
@@ -108,10 +109,13 @@ def _serve(lines: TextIO, out: TextIO, worker: Worker, common: dict[str, Any]) -
 
 
 def _measure(worker: Worker, count: int) -> dict[str, Any]:
+    busy = time.process_time()
     times = [worker.unit() for _ in range(count)]
+    busy = time.process_time() - busy
     return {
         "event": "round",
         "times": [round(seconds, 6) for seconds in times],
+        "processor_seconds": round(busy, 3),
         "tokens_per_unit": worker.tokens,
         "median_tokens_per_second": round(worker.tokens / statistics.median(times), 2),
         **worker.outcome(),

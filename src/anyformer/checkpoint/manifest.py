@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from anyformer.describe import UserError
+
 MANIFEST = "manifest.json"
 FORMAT = 1
 _PARTIAL = ".partial-"
 
 
-class CheckpointError(ValueError):
+class CheckpointError(UserError):
     """A checkpoint is missing, damaged or of another kind; the message names the file."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -12,6 +13,7 @@ from anyformer.parts.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally
 
+_STEP = re.compile(r"step_\d+_")
 Mode = Literal["train", "prefill", "decode"]
 
 
@@ -138,7 +140,7 @@ def _component(name: str) -> str:
     """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
     words = name.split(".")
     if "layers" in words:
-        return f"{words[0]}.{words[3].removeprefix('step_0_').removeprefix('step_1_')}"
+        return f"{words[0]}.{_STEP.sub('', words[3])}"
     return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
 
 

@@ -87,4 +87,4 @@ class Data(Value):
 
     def content(self) -> dict[str, Any]:
         """The plain fields that decide which tokens there are, without those that only cut windows."""
-        return {name: item for name, item in self.data().items() if name not in ("isolate", "sampling")}
+        return {name: item for name, item in self.plain().items() if name not in ("isolate", "sampling")}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from anyformer.describe import UserError
 
-class DataError(ValueError):
+
+class DataError(UserError):
     """Something about the user's text, files or cache is wrong: says what, where, the actual value, and the remedy."""

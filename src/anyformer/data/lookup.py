@@ -46,10 +46,11 @@ class Lookup:
     def encode(self, text: str) -> NDArray[np.uint32]:
         """The tokens of `text`; `DataError` names the characters that have none."""
         codes = np.frombuffer(text.encode(), np.uint8) if self.bytes else np.frombuffer(text.encode("utf-32-le"), "<u4")
-        found = self.table[np.minimum(codes, len(self.table) - 1)]
+        found: NDArray[np.int64] = self.table[np.minimum(codes.astype(np.int64), len(self.table) - 1)]
         if (found < 0).any():
             raise _unknown(text, found < 0)
-        return found.astype(np.uint32)
+        result: NDArray[np.uint32] = found.astype(np.uint32)
+        return result
 
 
 def _singles(vocabulary: Mapping[str, int], letters: Mapping[str, int] | None) -> list[tuple[str, int]]:

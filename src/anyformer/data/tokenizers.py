@@ -88,7 +88,8 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """The tokens of `text`, nothing added; `DataError` for text that this tokenizer cannot represent."""
-        return self.encode_batch([text])[0].tolist()
+        ids: list[int] = self.encode_batch([text])[0].tolist()
+        return ids
 
     def encode_batch(self, texts: Sequence[str], threads: bool = True) -> list[TokenArray]:
         """`encode` of every text, as arrays; with `threads` on all cores."""
@@ -98,9 +99,9 @@ class Tokenizer:
             return [self._lookup.encode(text) for text in texts]
         if self._leaks is not None and any(self._leaks.search(text) for text in texts):
             return [_array(self._around_leaks(text)) for text in texts]
-        if threads and len(texts) > 1:
-            return [_array(found.ids) for found in self._inner.encode_batch_fast(list(texts), add_special_tokens=False)]
-        return [_array(self._inner.encode(text, add_special_tokens=False).ids) for text in texts]
+        # The library's fast path keeps no offsets; one text per call keeps it to one thread.
+        calls = [list(texts)] if threads else [[text] for text in texts]
+        return [_array(found.ids) for call in calls for found in self._inner.encode_batch_fast(call, add_special_tokens=False)]
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""

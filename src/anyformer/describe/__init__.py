@@ -1,7 +1,7 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
 from anyformer.describe.choice import Choice
-from anyformer.describe.errors import DescriptionError, Problem, did_you_mean
+from anyformer.describe.errors import DescriptionError, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
@@ -12,6 +12,7 @@ __all__ = [
     "DescriptionError",
     "Named",
     "Problem",
+    "UserError",
     "Value",
     "change",
     "change_all",

@@ -18,7 +18,14 @@ class Problem:
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-class DescriptionError(ValueError):
+class UserError(ValueError):
+    """What a person asked for cannot be done; the message says what, where, the actual value and the remedy."""
+
+    exit_code = 2
+    """What the command line exits with."""
+
+
+class DescriptionError(UserError):
     """A description is wrong; `problems` lists every finding, each at its path."""
 
     def __init__(self, problems: Iterable[Problem] | str, where: str = "") -> None:

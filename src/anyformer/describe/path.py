@@ -28,7 +28,7 @@ def change(value: V, path: str, new: Any) -> V:
 
 def change_all(value: V, changes: Mapping[str, Any]) -> V:
     """`change` for several paths at once: only the result must be valid, not each step on the way."""
-    data = value.data()
+    data = value.plain()
     for path, new in changes.items():
         *parents, last = resolve(value, path)
         table: Any = data

@@ -17,12 +17,12 @@ V = TypeVar("V", bound=Value)
 
 def to_toml(value: Value) -> str:
     """TOML text; `from_toml(type(value), to_toml(value)) == value`, and equal values give equal bytes."""
-    return tomli_w.dumps(value.data())
+    return tomli_w.dumps(value.plain())
 
 
 def to_json(value: Value) -> str:
     """Indented JSON text with a final newline; the same law as `to_toml`."""
-    return json.dumps(value.data(), indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(value.plain(), indent=2, ensure_ascii=False) + "\n"
 
 
 def from_toml(kind: type[V], text: str, where: str = "") -> V:

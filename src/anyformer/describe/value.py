@@ -71,7 +71,7 @@ class Value(BaseModel):
         """Same as the constructor: pydantic's own would skip validation."""
         return cls(**values)
 
-    def data(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings, `kind` first, then in the order of the fields; an absent optional part is left out."""
         plain: dict[str, Any] = as_data(self)
         return plain
@@ -79,7 +79,7 @@ class Value(BaseModel):
     @property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
-        return hashlib.sha256(json.dumps(self.data(), separators=(",", ":")).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self.plain(), separators=(",", ":")).encode()).hexdigest()
 
 
 def as_data(value: Any) -> Any:

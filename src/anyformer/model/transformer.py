@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout, Noise
@@ -14,7 +15,7 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape
 
 
-class InputError(ValueError):
+class InputError(UserError):
     """What was handed to a model does not fit it."""
 
 
@@ -131,6 +132,14 @@ class Transformer(nn.Module):
             tokens, self.architecture.decoder, padding, positions=positions, state=state, noise=noise,
             source=source, source_padding=source_padding,
         )  # fmt: skip
+
+    def advance(
+        self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
+    ) -> Tensor:
+        """Features (B, T, D) of a chunk of the generating stack, with no check: its room in `state` is already reserved."""
+        return self._stack(
+            tokens, self.architecture.output_stack, padding, prefix=prefix, state=state, source_padding=state.source_padding
+        )
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); the features themselves where there is no head."""

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.parts.context import Context
+from anyformer.parts.context import Context, Labelled
 from anyformer.parts.heads import Heads, HeadsModule
-from anyformer.parts.mask import Causal, Mask
+from anyformer.parts.mask import Causal, Mask, MaskValue
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.state import FullState, RingState
 from anyformer.plan import Plan
@@ -67,13 +67,14 @@ class AttentionModule(HeadsModule):
 
     def __init__(self, attention: Attention, width: int, plan: Plan, name: str) -> None:
         super().__init__(attention, width, plan, name)
-        self.mask, self.rotary = attention.mask, attention.rotary
+        self.mask = Labelled.of(attention.mask)
+        self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         q, k, v = self.queries(x_BTD), self.keys(x_BTD), self.values(x_BTD)
         if self.rotary is not None:
             table = context.rotary(self.rotary, self.head_width, q.dtype)
-            q, k = self.rotary.rotate(q, table), self.rotary.rotate(k, table)
+            q, k = self.rotary.value.rotate(q, table), self.rotary.value.rotate(k, table)
         q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
         keys = context.keys
         if state is not None:

@@ -8,18 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
 
-from anyformer.parts.mask import Causal, Mask
+from anyformer.describe import Value
+from anyformer.parts.mask import Causal, MaskValue
 from anyformer.parts.noise import Noise
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.state import EMPTY, Chunk, Keys
 from anyformer.plan import Plan
 
 R = TypeVar("R")
+V_co = TypeVar("V_co", bound=Value, covariant=True)
+
+
+@dataclass(frozen=True)
+class Labelled(Generic[V_co]):
+    """A description and its digest, taken once at build time: layers with equal descriptions share what is computed from them.
+
+    (A compiler can trace a comparison of strings, not the hash of a description.)
+    """
+
+    value: V_co
+    label: str
+
+    @staticmethod
+    def of(value: V_co) -> Labelled[V_co]:
+        return Labelled(value, value.digest)
+
+
+_CAUSAL = Causal().digest
 
 
 @dataclass(frozen=True)
@@ -61,26 +81,26 @@ class Context:
         """The keys of self-attention without decode state: the queries' own positions."""
         return Keys(self.positions, "self")
 
-    def rotary(self, rotary: Rotary, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def rotary(self, rotary: Labelled[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
         return self.once(
-            ("rotary", rotary, head_width, dtype), lambda: rotary.table(self.positions.clamp(min=0), head_width, dtype)
+            ("rotary", rotary.label, head_width, dtype), lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype)
         )
 
-    def visible(self, mask: Mask, keys: Keys) -> Visible:
+    def visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:
         """What `mask` lets each query of this call see among `keys`."""
-        return self.once(("mask", mask, keys.label), lambda: self._visible(mask, keys))
+        return self.once(("mask", mask.label, keys.label), lambda: self._visible(mask, keys))
 
     def visible_source(self) -> Visible:
         """Cross-attention sees every position of the source that is not padding."""
         return Visible() if self.source_padding is None else Visible(~self.source_padding[:, None, None, :])
 
-    def _visible(self, mask: Mask, keys: Keys) -> Visible:
+    def _visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:
         query, key = self.positions[:, :, None], keys.positions[:, None, :]
         prefix: Tensor | int = 0 if self.prefix is None else self.prefix[:, None, None]
-        allowed = mask.allowed(query, key, prefix)
+        allowed = mask.value.allowed(query, key, prefix)
         if self.aligned and self.prefix is None and self.chunk is None:
-            return Visible(allowed[:, None], causal=mask == Causal())
+            return Visible(allowed[:, None], causal=mask.label == _CAUSAL)
         allowed = allowed & (key != EMPTY)
         if self.documents is not None:
             allowed = allowed & (self.documents[:, :, None] == self.documents[:, None, :])

@@ -13,11 +13,13 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from anyformer.describe import UserError
+
 EMPTY = -1
 """The position of a slot that holds nothing: never written, or written by padding."""
 
 
-class StateError(ValueError):
+class StateError(UserError):
     """A decode state was asked for what it cannot do."""
 
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import from_toml, to_toml
+from anyformer.describe import from_toml, to_toml, UserError
 from anyformer.training.precision import Machine
 from anyformer.training.run import Run
 
@@ -20,7 +20,7 @@ ENVIRONMENT = "environment.json"
 PACKAGES = ("anyformer", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
 
 
-class RunDirectoryError(ValueError):
+class RunDirectoryError(UserError):
     """A run directory cannot be used as asked."""
 
 

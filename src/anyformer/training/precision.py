@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from anyformer.describe import UserError
 from anyformer.plan import Plan
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
@@ -68,7 +69,7 @@ def resolve(plan: Plan, machine: Machine, *, long: bool) -> tuple[Plan, list[str
     if plan.compile != "off":
         problem = compile_problem(machine.device.type) if long or plan.compile == "on" else "the job is short"
         if problem and plan.compile == "on":
-            raise ValueError(f"plan.compile: 'on' was asked for, but torch.compile does not work here: {problem}")
+            raise UserError(f"plan.compile: 'on' was asked for, but torch.compile does not work here: {problem}")
         if problem and long:
             notes.append(f"running without torch.compile: {problem}")
         plan = plan.but(compile="off" if problem else "on")

@@ -95,7 +95,7 @@ def load_run(path: Path) -> Run:
     changes: dict[str, Any] = data.pop("set", {})
     if isinstance(named, str):
         near = path.parent / named
-        data["architecture"] = architecture(near if near.is_file() else named).data()
+        data["architecture"] = architecture(near if near.is_file() else named).plain()
     run = Run.parse(data, where=str(path))
     return change_all(run, changes) if changes else run
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
 from anyformer.parts.noise import Noise
@@ -17,8 +18,10 @@ from anyformer.training.precision import autocast
 LossFunction = Callable[[Examples, Noise | None], Tensor]
 
 
-class NonFiniteError(ValueError):
+class NonFiniteError(UserError):
     """A loss or gradient stopped being a number; the weights are those before the update."""
+
+    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) ->
         with autocast(plan, device):
             return objective.loss(model, Examples(tokens, targets, documents, rows), noise)
 
-    compute = torch.compile(loss, dynamic=False) if plan.compile == "on" else loss
+    compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
     def call(examples: Examples, noise: Noise | None) -> Tensor:
         key = None if noise is None else noise.key

@@ -1,0 +1,37 @@
+"""The command line: one verb each, thin. Nothing here imports torch until a command needs it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import typer
+
+from anyformer.cli import generate, listing, show, train
+from anyformer.describe import UserError
+
+app = typer.Typer(
+    name="anyformer",
+    help="Any transformer, from one description: know what it costs, train it, compare it, run it.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold] and [bold]anyformer train NAME --data PATH[/bold].",
+)
+app.command("list")(listing.run)
+app.command("show")(show.run)
+app.command("train")(train.run)
+app.command("generate")(generate.run)
+
+
+def main() -> None:
+    """Run the command; a mistake of the user's is one clear message and exit code 2, never a traceback."""
+    try:
+        app()
+    except UserError as error:
+        print(f"anyformer: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # the reader of a pipe left, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)

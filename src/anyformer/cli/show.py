@@ -1,0 +1,101 @@
+"""`anyformer show`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anyformer.describe import Value
+
+
+def run(
+    what: Annotated[str, typer.Argument(help="A catalogue name, a .toml or .json file, or a run's directory.", metavar="NAME|PATH")],
+    toml: Annotated[bool, typer.Option("--toml", help="The whole resolved description as TOML.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    schema: Annotated[bool, typer.Option("--schema", help="JSON schema of such a description, for editors.")] = False,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a value by its path first: --set decoder.layer.attention.kv_heads=2", metavar="PATH=VALUE"),
+    ] = None,
+    length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
+    batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
+) -> None:
+    """Show an architecture or a run: its parts and what it costs, or the whole resolved value."""
+    from rich.console import Console
+
+    from anyformer.describe import change_all, parse_assignment, to_json, to_toml
+    from anyformer.describe import schema as schema_of
+
+    value = find(what)
+    if changes:
+        value = change_all(value, dict(parse_assignment(text) for text in changes))
+    if schema:
+        print(schema_of(type(value)), end="")
+    elif toml:
+        print(to_toml(value), end="")
+    elif json:
+        print(to_json(value), end="")
+    else:
+        console = Console()
+        for line in summary(value, batch, length):
+            console.print(line, highlight=False)
+
+
+def find(what: str) -> Value:
+    """The run or the architecture that a name or a path means."""
+    from anyformer.catalogue import architecture
+    from anyformer.describe import read_data
+
+    path = Path(what)
+    if path.is_dir() or (path.suffix in (".toml", ".json") and "architecture" in read_data(path)):
+        from anyformer.training import load_run, read_run
+
+        return read_run(path) if path.is_dir() else load_run(path)
+    return architecture(what)
+
+
+def summary(value: Value, batch: int, length: int) -> list[str]:
+    """Lines for people: the wiring of each block variant, then the cost sheet."""
+    from anyformer.costs import cost
+    from anyformer.model import Architecture
+    from anyformer.training import Run
+
+    lines: list[str] = []
+    if isinstance(value, Run):
+        data = value.data
+        lines += [f"run: {value.steps or f'{value.minutes} minutes of'} steps of {value.batch} x {value.length} tokens, seed {value.seed}"]
+        lines += [f"data: {', '.join(data.paths)} ({data.tokenizer.kind})", ""]
+        value, batch, length = value.architecture, value.batch, value.length
+    assert isinstance(value, Architecture)
+    lines.append(f"{value.shape_of_model}, width {value.width}, vocabulary {value.embedding.vocab:,}")
+    for name, stack in value.stacks.items():
+        lines.append(f"{name}: {stack.depth} layers, {stack.order}")
+        for variant, block in stack.variants.items():
+            for number, step in enumerate(block.steps):
+                branches = " + ".join(f"{name}: {_short(branch)}" for name, branch in step.branches.items())
+                norms = [f"{place} {_short(norm)}" for place, norm in step.norms.items()]
+                lines.append("  " + "  ".join([f"{variant}.{number}", branches, *norms]))
+        if stack.position is not None:
+            lines.append(f"  position: {_short(stack.position)}")
+        if stack.final_norm is not None:
+            lines.append(f"  final norm: {_short(stack.final_norm)}")
+    if value.head is not None:
+        lines.append(f"head: {_short(value.head)}")
+    return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(value, batch=batch, length=length)).splitlines()]
+
+
+def _short(value: Value) -> str:
+    """A part in one line: what differs from its class's defaults, parts inside it in brackets."""
+    from anyformer.describe import Value as Described
+
+    words: list[str] = []
+    for name, field in type(value).model_fields.items():
+        item = getattr(value, name)
+        if name == "kind" or item is None or item == field.default:
+            continue
+        words.append(f"{name} [{_short(item)}]" if isinstance(item, Described) else f"{name}={item}")
+    kind = getattr(value, "kind", type(value).__name__.lower())
+    return " ".join([str(kind), *words]) if not hasattr(type(value), "through") or type(value).through == () else ", ".join(words)

@@ -1,0 +1,93 @@
+"""`anyformer train`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from anyformer.training import Run, Trained
+
+
+def run(
+    what: Annotated[str | None, typer.Argument(help="A run's TOML file, or a catalogue name with --data.", metavar="RUN.toml|NAME")] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", help="Text to train on: a file, a directory, a .jsonl file, or python-stdlib. Repeat for more."),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Change a value by its path: --set optimiser.learning_rate=1e-3 --set steps=500", metavar="PATH=VALUE"),
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Where the run's directory goes (default: runs/<time>).")] = None,
+    resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run of this directory, bit for bit.", metavar="RUN_DIR")] = None,
+) -> None:
+    """Train a model; Ctrl-C saves and stops, --resume continues.
+
+    The run's directory holds run.toml (the resolved value), metrics.jsonl, checkpoints, and at the end loss.png.
+    """
+    from anyformer.describe import UserError
+
+    if (resume is None) == (what is None):
+        raise UserError("give either a run to start (RUN.toml or NAME) or --resume RUN_DIR")
+    if resume is not None:
+        if data or changes or out:
+            raise UserError("--resume continues a run exactly as it was: --data, --set and --out have no place beside it")
+        from anyformer.training import resume as resume_run
+
+        finish(resume_run(resume))
+        return
+    assert what is not None
+    from anyformer.training import train
+
+    finish(train(resolve(what, tuple(data or ()), changes or []), out))
+
+
+def resolve(what: str, paths: tuple[str, ...], changes: list[str]) -> Run:
+    """The run that a file, or a name and some text, with changes, stand for."""
+    from anyformer.catalogue import architecture
+    from anyformer.describe import UserError, change_all, parse_assignment, read_data
+    from anyformer.training import default_run, load_run
+
+    assigned = dict(parse_assignment(text) for text in changes)
+    if what.endswith((".toml", ".json")) and "data" in read_data(Path(what)):
+        made = load_run(Path(what))
+        if paths:
+            assigned["data.paths"] = list(paths)
+    else:
+        model = architecture(what)
+        if not paths:
+            raise UserError(f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine")
+        made = default_run(model, paths)
+    if assigned.get("steps") is not None and made.minutes is not None:
+        assigned.setdefault("minutes", None)
+    return change_all(made, assigned) if assigned else made
+
+
+def finish(trained: Trained) -> None:
+    """The last words of a run: what it reached, a sample, and what to do next."""
+    from rich.console import Console
+
+    if not trained.finished:
+        return
+    from anyformer.generation import Sampling, stream
+    from anyformer.training import read_run
+
+    console = Console(highlight=False)
+    seen, directory = trained.validation, trained.directory
+    if seen is not None:
+        bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
+        console.print(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
+    if trained.baseline is not None:
+        console.print(f"an interpolated bigram model of the same tokens reaches {trained.baseline:.4f}")
+    prompt = read_run(directory).sample
+    console.print("\n[bold]sample[/bold]")
+    print(prompt, end="", flush=True)
+    for _, piece in stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=Sampling(temperature=0.7, top_k=50)):
+        print(piece, end="", flush=True)
+    console.print(f"\n\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}")
+    console.print("try next:")
+    console.print(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
+    console.print(f"  anyformer show {directory}")

@@ -1,0 +1,7 @@
+"""Running a model: prefill, decode, sampling, text."""
+
+from anyformer.generation.decode import continuations, decode, prefill
+from anyformer.generation.sampling import Sampling
+from anyformer.generation.text import generate, stream
+
+__all__ = ["Sampling", "continuations", "decode", "generate", "prefill", "stream"]

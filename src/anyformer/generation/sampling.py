@@ -1,0 +1,54 @@
+"""Choosing the next token: greedy, or sampled from a distribution cut by temperature, top-k, top-p and min-p."""
+
+from __future__ import annotations
+
+import zlib
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.parts.noise import Noise, bits
+
+
+class Sampling(Value):
+    """How a token is chosen from logits. The draw is a pure function of (seed, row, index), so a text can be had again."""
+
+    temperature: Annotated[float, Field(ge=0)] = 1.0
+    """Divides the logits; 0 takes the likeliest token."""
+    top_k: Annotated[int, Field(ge=1)] | None = None
+    """Keep the k likeliest tokens."""
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    """Keep the likeliest tokens until their probabilities reach p (Holtzman et al. 2020, arXiv 1904.09751)."""
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Keep tokens at least min_p times as likely as the likeliest (arXiv 2407.01082)."""
+    seed: Annotated[int, Field(ge=0)] = 0
+
+    def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int) -> Tensor:
+        """The token number `index` of each row, (B,); `rows_B` are the rows' own numbers."""
+        if self.temperature == 0:
+            return logits_BV.argmax(-1)
+        probability_BV = self.distribution(logits_BV)
+        noise = Noise(torch.tensor(zlib.crc32(f"{self.seed}/{index}".encode()), device=rows_B.device), rows_B)
+        uniform_B1 = bits(noise, 0, torch.Size((len(rows_B), 1))).double() / 2**32
+        cumulative = probability_BV.double().cumsum(-1)
+        # Scaled to the last sum, so that rounding cannot push the draw past the last token that has any probability.
+        return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
+
+    def distribution(self, logits_BV: Tensor) -> Tensor:
+        """Probabilities after temperature, top-k, top-p and min-p, in this order; the likeliest token always stays. fp32."""
+        logits = logits_BV.float() / self.temperature
+        if self.top_k is not None and self.top_k < logits.shape[-1]:
+            least = logits.topk(self.top_k, -1).values[:, -1:]
+            logits = logits.masked_fill(logits < least, float("-inf"))
+        if self.top_p is not None and self.top_p < 1:
+            ordered, order = logits.softmax(-1).sort(-1, descending=True)
+            beyond = ordered.cumsum(-1) - ordered >= self.top_p
+            logits = logits.masked_fill(torch.zeros_like(beyond).scatter(-1, order, beyond), float("-inf"))
+        probability = logits.softmax(-1)
+        if self.min_p is not None:
+            probability = torch.where(probability >= self.min_p * probability.amax(-1, keepdim=True), probability, 0.0)
+            probability = probability / probability.sum(-1, keepdim=True)
+        return probability

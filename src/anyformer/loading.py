@@ -1,0 +1,30 @@
+"""`load`: a model and its tokenizer from a run's directory or a checkpoint's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from anyformer import checkpoint
+from anyformer.data import Tokenizer
+from anyformer.model import Transformer
+from anyformer.plan import Plan
+
+
+def load(
+    path: str | Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+) -> tuple[Transformer, Tokenizer | None]:
+    """The model of a checkpoint, or of the latest whole checkpoint of a run, in evaluation mode; its tokenizer, None if absent."""
+    path = Path(path)
+    if not path.is_dir():
+        raise checkpoint.CheckpointError(f"{path}: no such directory; give a run's directory or a checkpoint's")
+    if checkpoint.steps(path):
+        found, damaged = checkpoint.latest(path)
+        if found is None:
+            raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
+        path = found
+    elif (path / "run.toml").is_file():
+        raise checkpoint.CheckpointError(f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}")
+    model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
+    return model, tokenizer

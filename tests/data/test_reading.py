@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from anyformer.data import BytePairs, DataError, Skipped
+from anyformer.data.reading import Facts, check, cut, read
+from anyformer.data.sources import Source, find_sources
+from anyformer.data.vocabulary import make_tokenizer
+
+
+def _source(path: Path, content: bytes, explicit: bool = True) -> Source:
+    path.write_bytes(content)
+    return Source(path, explicit, len(content), path.stat().st_mtime_ns)
+
+
+def _facts(source: Source) -> Facts:
+    facts = check(source, "text")
+    assert isinstance(facts, Facts)
+    return facts
+
+
+@settings(deadline=None, max_examples=60)
+@given(text=st.text(min_size=1, max_size=300), size=st.integers(1, 64))
+@example(text="a\r\n\r\nb\r\n", size=3)
+def test_pieces_join_to_the_text_and_stay_small(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:
+    text = text.replace("\0", "")  # refused elsewhere
+    if not text:
+        return
+    facts = _facts(_source(tmp_path_factory.mktemp("read") / "a.txt", text.encode()))
+    pieces = list(read(facts, "text", size))
+    assert "".join(piece.text for piece in pieces) == text
+    assert all(0 < len(piece.text) <= size for piece in pieces)
+    assert [piece.ends for piece in pieces] == [False] * (len(pieces) - 1) + [True]
+    assert (facts.characters, facts.bytes) == (len(text), len(text.encode()))
+
+
+def test_cuts_are_where_tokenizers_cut() -> None:
+    text = "def f():\n    return 1\n\n\ndef g():\n    if x:\n        y()\n"
+    assert text[: cut(text)] == "def f():\n    return 1\n\n\n"
+    assert cut("one two three") == len("one two ")
+    assert cut("unbroken") == len("unbroken")
+    tokenizer = make_tokenizer(BytePairs(vocab=400), lambda: [text] * 9, list)
+    place = cut(text)
+    assert tokenizer.encode(text[:place]) + tokenizer.encode(text[place:]) == tokenizer.encode(text)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "empty"),
+        (b"text\0more", "binary (a NUL at byte 4)"),
+        (b"x" * 3_000_000 + b"\xff" + b"y", "not UTF-8 (0xff at byte 3,000,000)"),
+        ("é".encode()[:1] + b"a", "not UTF-8 (0xc3 at byte 0)"),
+        (b"x" * (2**20 - 1) + "é".encode()[:1], "not UTF-8 (0xc3 at byte 1,048,575)"),
+        ("text".encode("utf-16"), "binary"),
+    ],
+)
+def test_unfit_files_are_skipped_if_found_and_refused_if_named(tmp_path: Path, content: bytes, reason: str) -> None:
+    found = check(_source(tmp_path / "a.txt", content, explicit=False), "text")
+    assert isinstance(found, Skipped)
+    assert found.path == str(tmp_path / "a.txt")
+    assert reason in found.reason
+    with pytest.raises(DataError, match=r"a\.txt: .*leave it out"):
+        check(_source(tmp_path / "a.txt", content, explicit=True), "text")
+
+
+def test_a_character_across_blocks_is_read(tmp_path: Path) -> None:
+    text = "x" * (2**20 - 1) + "é日" * 10
+    assert _facts(_source(tmp_path / "a.txt", text.encode())).characters == len(text)
+
+
+def test_each_json_line_is_a_document(tmp_path: Path) -> None:
+    texts = ["one", "two\nlines\u2028and \0 more", "", "日本"]
+    lines = "\n\n".join(json.dumps({"id": 1, "text": text}) for text in texts)
+    facts = _facts(_source(tmp_path / "a.jsonl", lines.encode()))
+    assert (facts.documents, facts.empty) == (3, 1)
+    pieces = list(read(facts, "text"))
+    assert [piece.text for piece in pieces] == [text for text in texts if text]
+    assert all(piece.ends for piece in pieces)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (b'{"text": "half', "2: not valid JSON"),
+        (b'{"body": "x"}', "2: has no field 'text', only 'body'; set `field`"),
+        (b'["x"]', "2: should be a JSON object"),
+        (b'{"text": 5}', r"2: field 'text' should be text, got 5 \(int\)"),
+        (rb'{"text": "\ud800"}', "2: .*surrogate"),
+        (b"[" * 100_000, "2: not valid JSON"),
+    ],
+)
+def test_wrong_json_lines_are_refused_even_in_directories(tmp_path: Path, line: bytes, said: str) -> None:
+    (tmp_path / "a.jsonl").write_bytes(b'{"text": "fine"}\n' + line + b"\n")
+    with pytest.raises(DataError, match=r"a\.jsonl:" + said):
+        check(find_sources([str(tmp_path)])[0], "text")
+
+
+def test_a_file_that_changes_between_check_and_reading_is_refused(tmp_path: Path) -> None:
+    facts = _facts(_source(tmp_path / "a.txt", b"fine text"))
+    (tmp_path / "a.txt").write_bytes(b"fine\xff\xfe")
+    with pytest.raises(DataError, match="changed while it was being read"):
+        list(read(facts, "text"))

@@ -1,0 +1,19 @@
+"""Text to test with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from anyformer.data import Corpus
+
+Prepare = Callable[..., Corpus]
+_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "café", "naïve", "日本", "123456", "and", "<|endoftext|>", "is", "text\n"]
+
+
+def prose(seed: int, words: int) -> str:
+    """Deterministic text of varied words and lines."""
+    state, out = seed * 2654435761 + 1, []
+    for _ in range(words):
+        state = (state * 6364136223846793005 + 1442695040888963407) % 2**64
+        out.append(_WORDS[(state >> 33) % len(_WORDS)])
+    return " ".join(out)
