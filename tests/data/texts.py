@@ -7,7 +7,8 @@ from collections.abc import Callable
 from anyformer.data import Corpus
 
 Prepare = Callable[..., Corpus]
-_WORDS = ["the", "quick", "brown", "fox", "jumps", "over", "a", "lazy", "dog", "while", "café", "naïve", "日本", "123456", "and", "<|endoftext|>", "is", "text\n"]
+_LINE = "the quick brown fox jumps over a lazy dog while café naïve 日本 123456 and <|endoftext|> is text\n"
+_WORDS = tuple(_LINE.split(" "))
 
 
 def prose(seed: int, words: int) -> str:

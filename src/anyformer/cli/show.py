@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
+    from anyformer.parts import Branch, Step
 
 
 def run(
@@ -41,7 +42,7 @@ def run(
     else:
         console = Console()
         for line in summary(value, batch, length):
-            console.print(line, highlight=False)
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 def find(what: str) -> Value:
@@ -74,10 +75,7 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
     for name, stack in value.stacks.items():
         lines.append(f"{name}: {stack.depth} layers, {stack.order}")
         for variant, block in stack.variants.items():
-            for number, step in enumerate(block.steps):
-                branches = " + ".join(f"{name}: {_short(branch)}" for name, branch in step.branches.items())
-                norms = [f"{place} {_short(norm)}" for place, norm in step.norms.items()]
-                lines.append("  " + "  ".join([f"{variant}.{number}", branches, *norms]))
+            lines.append(f"  {variant}: " + "; then ".join(_step(step) for step in block.steps))
         if stack.position is not None:
             lines.append(f"  position: {_short(stack.position)}")
         if stack.final_norm is not None:
@@ -87,8 +85,23 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
     return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(value, batch=batch, length=length)).splitlines()]
 
 
+def _step(step: Step) -> str:
+    """x + branches, in the order computed."""
+    before, after = step.norm_before, step.norm_after
+    branches = " + ".join(_branch(branch) for branch in step.branches.values())
+    inner = f"({branches}) of {_short(before)}(x)" if before else branches
+    return f"{_short(after)}(x + {inner})" if after else f"x + {inner}"
+
+
+def _branch(branch: Branch) -> str:
+    """Norms and sublayer of one branch, then what scales it."""
+    parts = [_short(part) for part in (branch.norm_before, branch.sublayer, branch.norm_after) if part]
+    scale = "" if branch.multiplier == 1 else f"{branch.multiplier:g} * "
+    return scale + " -> ".join(parts) + (f" (dropout {branch.dropout:g})" if branch.dropout else "")
+
+
 def _short(value: Value) -> str:
-    """A part in one line: what differs from its class's defaults, parts inside it in brackets."""
+    """A part in one line: its kind and what differs from the defaults of its class."""
     from anyformer.describe import Value as Described
 
     words: list[str] = []
@@ -96,6 +109,7 @@ def _short(value: Value) -> str:
         item = getattr(value, name)
         if name == "kind" or item is None or item == field.default:
             continue
-        words.append(f"{name} [{_short(item)}]" if isinstance(item, Described) else f"{name}={item}")
-    kind = getattr(value, "kind", type(value).__name__.lower())
-    return " ".join([str(kind), *words]) if not hasattr(type(value), "through") or type(value).through == () else ", ".join(words)
+        shown = _short(item) if isinstance(item, Described) else ",".join(item) if isinstance(item, tuple) else item
+        words.append(str(shown) if shown == name else f"{name}={shown}")
+    kind = str(getattr(value, "kind", type(value).__name__.lower()))
+    return f"{kind}({', '.join(words)})" if words else kind

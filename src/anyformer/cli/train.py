@@ -52,18 +52,16 @@ def resolve(what: str, paths: tuple[str, ...], changes: list[str]) -> Run:
     from anyformer.training import default_run, load_run
 
     assigned = dict(parse_assignment(text) for text in changes)
+    if "steps" in assigned:
+        assigned.setdefault("minutes", None)
     if what.endswith((".toml", ".json")) and "data" in read_data(Path(what)):
-        made = load_run(Path(what))
         if paths:
             assigned["data.paths"] = list(paths)
-    else:
-        model = architecture(what)
-        if not paths:
-            raise UserError(f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine")
-        made = default_run(model, paths)
-    if assigned.get("steps") is not None and made.minutes is not None:
-        assigned.setdefault("minutes", None)
-    return change_all(made, assigned) if assigned else made
+        return load_run(Path(what), assigned)
+    model = architecture(what)
+    if not paths:
+        raise UserError(f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine")
+    return change_all(default_run(model, paths), assigned)
 
 
 def finish(trained: Trained) -> None:

@@ -69,7 +69,7 @@ class Batches:
 
     @property
     def windows(self) -> int:
-        """Windows per epoch: as many as fit whatever the origin."""
+        """Windows per epoch: as many as leave room for an origin that moves by a window's length."""
         return max(1, (len(self.split) - self.length) // self.length)
 
     def at(self, step: int, rank: int = 0, world: int = 1) -> Batch:
@@ -94,9 +94,9 @@ class Batches:
         return _cut(self.split, starts, rows, self.length, self.isolate)
 
     def origin(self, epoch: int) -> int:
-        """Where the first window of an epoch starts: below `length`, and such that the last window fits."""
-        room = len(self.split) - self.windows * self.length
-        return hashed_below(min(self.length, room), self.seed, epoch, -1)
+        """Where the first window of an epoch starts; all places for which the last window fits are as likely, so that over
+        the epochs every token is read."""
+        return hashed_below(len(self.split) - self.windows * self.length, self.seed, epoch, -1)
 
 
 def windows(split: Split, length: int, batch: int, isolate: bool = False, rank: int = 0, world: int = 1) -> Iterator[Batch]:

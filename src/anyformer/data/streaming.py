@@ -51,7 +51,7 @@ class _Bytes:
 
 
 class _Window:
-    """Any other decoder: decode the last few tokens again with the new one, and give what got longer."""
+    """Any other decoder: decode the tokens given last again with the new ones, and give what got longer."""
 
     _LONGEST = 8
     """Tokens held back at most: a character has four bytes, the rest is margin."""
@@ -66,7 +66,8 @@ class _Window:
         text = self._rest()
         if not text or (text.endswith("\ufffd") and len(self._waiting) < self._LONGEST):
             return ""
-        self._context, self._waiting = [*self._context, *self._waiting][-self._LONGEST :], []
+        # What is kept as context begins with a whole character, because what came before it was certain.
+        self._context, self._waiting = self._waiting, []
         return text
 
     def finish(self) -> str:

@@ -25,6 +25,7 @@ from anyformer.data.errors import DataError
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 G = TypeVar("G")
+CODE = "from anyformer.data.workers import serve; serve()"
 
 
 def available_cores() -> int:
@@ -70,11 +71,10 @@ class _Worker:
     """One process: a list of texts in, a list of token arrays out, one request at a time."""
 
     def __init__(self, folder: Path) -> None:
-        code = "from anyformer.data.workers import serve; serve()"
         # One thread each: the parallelism is in the number of processes.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TOKENIZERS_PARALLELISM": "false"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [sys.executable, "-c", CODE, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
 
     def encode(self, texts: list[str]) -> list[TokenArray]:

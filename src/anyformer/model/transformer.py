@@ -179,9 +179,10 @@ class Transformer(nn.Module):
             source_padding=source_padding,
         )
         x_BTD = embedding(tokens)
-        if torch.is_autocast_enabled(x_BTD.device.type):
+        kind = x_BTD.device.type
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             # The residual stream runs in the type of the products: half the memory traffic of everything between them.
-            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
+            x_BTD = x_BTD.to(torch.get_autocast_dtype(kind))
         return module(x_BTD, context, state.layers if state else None)  # type: ignore[no-any-return]
 
     def state(

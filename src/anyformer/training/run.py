@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -86,13 +87,17 @@ class Run(Value):
         return self
 
 
-def load_run(path: Path) -> Run:
-    """The run that a TOML or JSON file describes. There, `architecture` may be a catalogue name or a path, with changes in `[set]`."""
+def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
+    """The run that a TOML or JSON file describes, with `changes` by path.
+
+    In the file, `architecture` may be a catalogue name or a path, and a table `[set]` may change it by path. All changes
+    are made at once: only the result must be valid.
+    """
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
     named = data.get("architecture")
-    changes: dict[str, Any] = data.pop("set", {})
+    changes = {**data.pop("set", {}), **(changes or {})}
     if isinstance(named, str):
         near = path.parent / named
         data["architecture"] = architecture(near if near.is_file() else named).plain()

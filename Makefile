@@ -1,0 +1,43 @@
+# Needs Python >= 3.11 with venv, pip and make; everything else is installed into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
+JOBS ?= 2
+
+.PHONY: train test test-slow check format benchmark clean help
+
+help:  ## what there is
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
+
+.venv/.base: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "anyformer needs Python 3.11 or later, this is " + sys.version.split()[0])'
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing anyformer and torch into .venv (a few minutes the first time)"
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	@echo "installing what the tests need"
+	@$(PIP) --editable '.[dev,hf]'
+	@touch $@
+
+train: .venv/.base  ## train, sample and plot a small model on Python's own standard library
+	@$(BIN)/anyformer train recipes/stdlib.toml
+
+check: .venv/.dev  ## style and types
+	@$(BIN)/ruff check src tests benchmarks
+	@$(BIN)/ruff format --check src tests benchmarks
+	@$(BIN)/mypy
+
+test: check  ## everything that must hold before a change lands
+	@$(BIN)/python -m pytest -n $(JOBS)
+
+test-slow: .venv/.dev  ## the long runs
+	@$(BIN)/python -m pytest -m slow
+
+format: .venv/.dev  ## rewrite to the house style
+	@$(BIN)/ruff check --fix src tests benchmarks
+	@$(BIN)/ruff format src tests benchmarks
+
+clean:  ## remove the environment and caches
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from anyformer.data import (
+    BytePairs,
+    Bytes,
+    Characters,
+    Corpus,
+    Data,
+    DataError,
+    TokenizerFile,
+    default_cache,
+    pipeline,
+    prepare,
+)
+from anyformer.data.shards import SplitWriter, Tokens
+from data.texts import Prepare, prose
+
+
+def _files(corpus: Corpus) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in corpus.directory.iterdir()}
+
+
+def test_what_is_on_disk_is_the_text(library: Path, make: Prepare) -> None:
+    corpus = make(paths=(str(library),), tokenizer=BytePairs(vocab=400))
+    decode = corpus.tokenizer.decode
+    text = decode(corpus.train.tokens[:].tolist(), special=True) + decode(corpus.validation.tokens[:].tolist(), special=True)
+    texts = sorted(path.read_text() for path in library.iterdir())
+    for one in texts:
+        assert one + "<|endoftext|>" in text
+    assert corpus.train.bytes + corpus.validation.bytes == sum(len(one.encode()) for one in texts)
+    assert np.asarray(corpus.train.tokens).dtype == np.int64
+    index = json.loads((corpus.directory / "index.json").read_text())
+    assert index["dtype"] == "<u2"
+    assert sorted(path.name for path in corpus.directory.parent.iterdir() if path.is_dir()) == [corpus.directory.name]
+
+
+def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "_GROUP_CHARACTERS", 2000)
+    fields = {"paths": (str(library),), "tokenizer": BytePairs(vocab=400)}
+    one = make(workers=1, cache=tmp_path / "1", **fields)
+    threads = make(workers=2, cache=tmp_path / "2", **fields)
+    monkeypatch.setattr(pipeline, "PROCESSES_FROM", 0)
+    processes = make(workers=2, cache=tmp_path / "3", **fields)
+    assert _files(one) == _files(threads) == _files(processes)
+    assert one.digest == processes.digest
+
+
+def test_an_error_in_a_worker_is_told_and_leaves_nothing(
+    library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline, "PROCESSES_FROM", 0)
+    serve = "import os; os._exit(3)"
+    monkeypatch.setattr("anyformer.data.workers.CODE", serve)
+    with pytest.raises(DataError, match="ended early with status 3"):
+        make(workers=2, paths=(str(library),))
+    assert not [path for path in (tmp_path / "cache").iterdir() if path.is_dir()]
+
+
+def test_reused_until_something_changes(library: Path, make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = {"paths": (str(library),), "tokenizer": Bytes()}
+    first = make(**fields)
+    monkeypatch.setattr(pipeline, "_make", None)  # making anything now fails
+    assert make(**fields).digest == first.digest
+    assert make(**fields, isolate=True, sampling="random").directory == first.directory
+    for changed in ({"validation": 0.2}, {"split": "tail"}, {"tokenizer": Characters()}, {"glob": ("0*.txt",)}):
+        with pytest.raises(TypeError):
+            make(**(fields | changed))
+    monkeypatch.undo()
+    file = library / "05.txt"
+    status, text = file.stat(), file.read_text()
+    for content in (text + "x", text.swapcase()):
+        file.write_text(content)
+        assert make(**fields).digest != first.digest
+    file.write_text(text)
+    os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert make(**fields).directory == first.directory
+    (library / "new.txt").write_text("new")
+    assert make(**fields).directory != first.directory
+
+
+def test_a_changed_tokenizer_file_makes_it_again(library: Path, make: Prepare, tmp_path: Path) -> None:
+    file = tmp_path / "tokenizer" / "tokenizer.json"
+    digests = []
+    for vocab in (300, 310):
+        file.parent.mkdir(exist_ok=True)
+        made = make(paths=(str(library),), tokenizer=BytePairs(vocab=vocab))
+        made.tokenizer.save(file.parent)
+        corpus = make(paths=(str(library),), tokenizer=TokenizerFile(path=str(file.parent)))
+        assert corpus.tokenizer == made.tokenizer
+        assert corpus.digest == made.digest, "the same tokens, however they came about"
+        digests.append(corpus.digest)
+    assert digests[0] != digests[1]
+
+
+@pytest.mark.parametrize("name", ["train-00000.bin", "validation-00000.bin", "train-documents.bin"])
+def test_a_damaged_file_is_named_and_made_again(library: Path, make: Prepare, name: str) -> None:
+    fields = {"paths": (str(library),), "tokenizer": Bytes()}
+    corpus = make(**fields)
+    file = corpus.directory / name
+    good = file.read_bytes()
+    file.write_bytes(good[:-1])
+    with pytest.raises(DataError, match=rf"{name}: has {len(good) - 1:,} bytes, should have {len(good):,}; delete"):
+        Corpus.open(corpus.directory)
+    with pytest.warns(UserWarning, match=name):
+        make(**fields)
+    assert file.read_bytes() == good
+    flipped = bytearray(good)
+    flipped[len(good) // 2] ^= 1
+    file.write_bytes(flipped)
+    with pytest.raises(DataError, match=rf"{name}: its content changed on disk"):
+        Corpus.open(corpus.directory, verify=True)
+    with pytest.warns(UserWarning, match=name):
+        make(**fields, verify=True)
+    assert file.read_bytes() == good
+    file.unlink()
+    with pytest.warns(UserWarning, match=name):
+        make(**fields)
+    assert Corpus.open(corpus.directory, verify=True).digest == corpus.digest
+
+
+def test_a_damaged_index_or_tokenizer_is_named(library: Path, make: Prepare) -> None:
+    corpus = make(paths=(str(library),), tokenizer=Bytes())
+    for name, old, new, said in (
+        ("index.json", '"bytes": ', '"bytes": 1', "its content changed"),
+        ("index.json", "{", "", "damaged"),
+        ("index.json", '"format": 1', '"format": 2', "its content changed"),
+        ("tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
+    ):
+        file = corpus.directory / name
+        good = file.read_text()
+        assert old in good
+        file.write_text(good.replace(old, new, 1))
+        with pytest.raises(DataError, match=rf"{name}: {said}"):
+            Corpus.open(corpus.directory)
+        file.write_text(good)
+    with pytest.raises(DataError, match="give a directory that `prepare` made"):
+        Corpus.open(library)
+
+
+def test_skipped_files_are_reported_and_stay_reported(library: Path, make: Prepare) -> None:
+    (library / "empty.txt").write_text("")
+    (library / "binary.txt").write_bytes(b"a\0b")
+    (library / "half.txt").write_bytes(b"fine text, then " + b"\xe9 latin")
+    (library / "lines.jsonl").write_text('{"text": ""}\n{"text": "x"}\n')
+    for _ in range(2):
+        corpus = make(paths=(str(library),), tokenizer=Bytes(), validation=0.0)
+        reasons = {Path(item.path).name: item.reason for item in corpus.skipped}
+        assert reasons["empty.txt"] == "empty"
+        assert reasons["binary.txt"].startswith("binary")
+        assert reasons["half.txt"].startswith("not UTF-8")
+        assert reasons["lines.jsonl"] == "1 documents are empty"
+        assert "half.txt: not UTF-8" in corpus.summary()
+        assert "fine text" not in corpus.tokenizer.decode(corpus.train.tokens[:].tolist())
+    with pytest.raises(DataError, match=r"half\.txt: not UTF-8"):
+        make(paths=(str(library / "half.txt"),))
+    bad = library / "bad"
+    bad.mkdir()
+    (bad / "a.txt").write_bytes(b"\0")
+    with pytest.raises(DataError, match=r"no file found has text \(.*a\.txt: binary"):
+        make(paths=(str(bad),))
+
+
+def test_a_source_that_changes_meanwhile_is_refused(library: Path, make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    def meanwhile(*arguments: object) -> object:
+        (library / "03.txt").write_text("other")
+        return original(*arguments)  # type: ignore[arg-type]
+
+    original = pipeline.decide
+    monkeypatch.setattr(pipeline, "decide", meanwhile)
+    with pytest.raises(DataError, match=r"03\.txt: the file changed while"):
+        make(paths=(str(library),), tokenizer=Bytes())
+
+
+def test_a_cache_that_cannot_be_written_names_the_remedy(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="ANYFORMER_CACHE"):
+        prepare(Data(paths=(str(library),)), tmp_path / "file" / "cache", 1, progress=False)
+    with pytest.raises(DataError, match="workers = 0"):
+        prepare(Data(paths=(str(library),)), tmp_path, 0)
+
+
+def test_the_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path))
+    assert default_cache() == tmp_path
+    monkeypatch.delenv("ANYFORMER_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert default_cache() == tmp_path / "anyformer"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert default_cache() == Path.home() / ".cache" / "anyformer"
+
+
+def test_two_at_once_make_it_once(library: Path, make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, original = [], pipeline._make
+    monkeypatch.setattr(pipeline, "_make", lambda *arguments: (made.append(1), original(*arguments)))
+    results: list[Corpus] = []
+    threads = [
+        threading.Thread(target=lambda: results.append(make(paths=(str(library),), tokenizer=Bytes()))) for _ in range(4)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 1
+    assert len({corpus.digest for corpus in results}) == 1
+
+
+def test_what_a_killed_run_left_is_removed(library: Path, make: Prepare) -> None:
+    corpus = make(paths=(str(library),), tokenizer=Bytes())
+    left = corpus.directory.with_name(f".{corpus.directory.name}-123")
+    left.mkdir()
+    shutil.rmtree(corpus.directory)
+    assert make(paths=(str(library),), tokenizer=Bytes()).digest == corpus.digest
+    assert not left.exists()
+
+
+def test_shards_join(tmp_path: Path) -> None:
+    writer = SplitWriter(tmp_path, "train", np.dtype("<u4"), 9, shard=7)
+    runs = [np.arange(size, dtype=np.uint32) + 70_000 for size in (3, 20, 1, 0, 4)]
+    for run in runs:
+        writer.add(run, size=len(run), ends=True)
+    entry = writer.close()
+    whole = np.concatenate([np.append(run, 9) for run in runs])
+    assert [shard["count"] for shard in entry["shards"]] == [7, 7, 7, 7, 5]
+    tokens = Tokens([np.fromfile(tmp_path / shard["file"], "<u4") for shard in entry["shards"]])
+    assert np.array_equal(tokens[:], whole)
+    for start in range(len(whole)):
+        assert tokens[start] == whole[start]
+        for stop in range(start, len(whole) + 3):
+            assert np.array_equal(tokens[start:stop], whole[start:stop])
+    assert np.fromfile(tmp_path / "train-documents.bin", "<i8").tolist() == [0, 4, 25, 27, 28]
+
+
+def test_progress_lines_without_a_terminal(library: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    code = (
+        "import sys; from pathlib import Path; from anyformer.data import *; from anyformer.data import progress\n"
+        "progress._SECONDS_BETWEEN_LINES = 0.0\n"
+        "prepare(Data(paths=(sys.argv[1],)), Path(sys.argv[2]), 1)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(library), str(tmp_path / "cache")], check=True)
+    said = capfd.readouterr()
+    assert said.out == ""
+    assert "tokenising: 0 of 0 MB, 0 s left" in said.err
+
+
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    """A 60 MB file, with characters of several bytes, in less than 60 MB beyond what importing takes."""
+    line = prose(1, 4000).replace("\n", " ") + "\n"
+    with (tmp_path / "big.txt").open("w") as file:
+        for _ in range(60_000_000 // len(line.encode())):
+            file.write(line)
+    code = (
+        "import resource, sys; from pathlib import Path; from anyformer.data import *\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "before = peak(); corpus = prepare(Data(paths=(sys.argv[1],), tokenizer=Bytes()), Path(sys.argv[2]), 1, False)\n"
+        "assert corpus.train.bytes > 50e6; print((peak() - before) / 1024)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "big.txt"), str(tmp_path / "cache")], check=True, capture_output=True
+    )
+    assert float(done.stdout) < 60

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import pytest
+import tokenizers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models
+
+from anyformer.data import BytePairs, Bytes, Characters, StreamDecoder, Tokenizer
+from anyformer.data.vocabulary import make_tokenizer
+from data.texts import prose
+
+TEXT = prose(5, 2000)
+BYTE_LEVEL = {spec.kind: make_tokenizer(spec, lambda: [TEXT], lambda: [TEXT]) for spec in (BytePairs(vocab=400), Bytes())}
+CHARACTERS = make_tokenizer(Characters(), lambda: [TEXT], lambda: [TEXT])
+
+
+def _fallback() -> Tokenizer:
+    """A sentence-piece-like BPE: a mark for spaces, bytes for characters it does not know."""
+    words = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256)), *"▁abc"]
+    inner = tokenizers.Tokenizer(
+        models.BPE(vocab={word: number for number, word in enumerate(words)}, merges=[], unk_token="<unk>", byte_fallback=True)
+    )
+    inner.normalizer = tokenizers.normalizers.Sequence(
+        [tokenizers.normalizers.Prepend("▁"), tokenizers.normalizers.Replace(" ", "▁")]
+    )
+    inner.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", left=1)]
+    )
+    inner.add_special_tokens(["</s>"])
+    return Tokenizer.parse(inner.to_str())
+
+
+FALLBACK = _fallback()
+
+
+def _streamed(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
+    decoder = StreamDecoder(tokenizer)
+    return [*(decoder.push(token) for token in ids), decoder.finish()]
+
+
+@pytest.mark.parametrize("kind", ["byte_pairs", "bytes"])
+@settings(deadline=None, max_examples=150)
+@given(data=st.data())
+def test_byte_level_streams_are_exact_for_any_tokens(kind: str, data: st.DataObject) -> None:
+    tokenizer = BYTE_LEVEL[kind]
+    ids = data.draw(st.lists(st.integers(0, tokenizer.vocab_size - 1), max_size=30))
+    assert "".join(_streamed(tokenizer, ids)) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("tokenizer", [*BYTE_LEVEL.values(), FALLBACK], ids=["byte_pairs", "bytes", "fallback"])
+@settings(deadline=None, max_examples=80)
+@given(text=st.text(max_size=40))
+def test_streams_of_text_give_the_text(tokenizer: Tokenizer, text: str) -> None:
+    ids = tokenizer.encode(text)
+    assert "".join(_streamed(tokenizer, ids)) == tokenizer.decode(ids)
+
+
+def test_characters_stream_one_by_one() -> None:
+    assert _streamed(CHARACTERS, CHARACTERS.encode("the café 日")) == [*"the café 日", ""]
+
+
+@pytest.mark.parametrize("tokenizer", [BYTE_LEVEL["bytes"], FALLBACK], ids=["bytes", "fallback"])
+def test_an_unfinished_character_is_held_back(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode("日é")
+    parts = _streamed(tokenizer, ids[-5:])
+    assert parts == ["", "", "日", "", "é", ""]
+    assert _streamed(tokenizer, ids[-5:-1])[:4] == ["", "", "日", ""]
+    assert _streamed(tokenizer, ids[-5:-1])[-1].startswith("\ufffd")
+
+
+def test_special_tokens_give_no_text() -> None:
+    tokenizer = BYTE_LEVEL["byte_pairs"]
+    assert tokenizer.end_of_text is not None
+    assert "".join(_streamed(tokenizer, [*tokenizer.encode("fox"), tokenizer.end_of_text])) == "fox"

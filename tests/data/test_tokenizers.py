@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+import itertools
+import json
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import decoders, models, pre_tokenizers
+
+from anyformer.data import BytePairs, Bytes, Characters, DataError, Tokenizer, TokenizerFile
+from anyformer.data.vocabulary import Spec, make_tokenizer, sample
+from data.texts import prose
+
+TEXT = prose(3, 3000)
+SPECS = [BytePairs(vocab=600), BytePairs(vocab=257), BytePairs(vocab=500, digits=1), Bytes(), Characters(unknown="replace")]
+END = "<|endoftext|>"
+
+
+@cache
+def _made(spec: Spec) -> Tokenizer:
+    return make_tokenizer(spec, lambda: [TEXT], lambda: [TEXT])
+
+
+def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path:
+    inner.save(str(tmp_path / "tokenizer.json"))
+    if config:
+        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    return tmp_path
+
+
+@pytest.mark.parametrize("spec", SPECS[:4], ids=str)
+@settings(deadline=None, max_examples=80)
+@given(text=st.text(max_size=80))
+@example(text=END)
+@example(text=f"a{END}{END}\r\n\r\n  x\t\t 1234567 ''s é 👩‍👩‍👧 \u0000\ufeff\u2028")
+@example(text=" leading and trailing  \n")
+def test_every_string_survives(spec: Spec, text: str) -> None:
+    tokenizer = _made(spec)
+    ids = tokenizer.encode(text)
+    assert tokenizer.decode(ids) == text
+    assert tokenizer.end_of_text not in ids
+    assert all(0 <= number < tokenizer.vocab_size for number in ids)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_saving_changes_nothing(spec: Spec, tmp_path: Path) -> None:
+    tokenizer = _made(spec)
+    tokenizer.save(tmp_path)
+    for path in (tmp_path, tmp_path / "tokenizer.json"):
+        loaded = Tokenizer.load(path)
+        assert loaded == tokenizer
+        assert (loaded.vocab_size, loaded.end_of_text) == (tokenizer.vocab_size, tokenizer.end_of_text)
+        assert loaded.encode(TEXT) == tokenizer.encode(TEXT)
+    assert make_tokenizer(TokenizerFile(path=str(tmp_path)), list, list) == tokenizer
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_the_end_of_text_is_a_token_that_text_cannot_make(spec: Spec) -> None:
+    tokenizer = _made(spec)
+    end = tokenizer.end_of_text
+    assert end is not None
+    assert tokenizer.decode([end]) == ""
+    assert tokenizer.decode([end], special=True) == END
+    assert tokenizer.special_tokens == {END: end}
+    for texts in ([END], [f"user: {END} assistant", TEXT]):
+        for ids in tokenizer.encode_batch(texts):
+            assert end not in ids
+    assert tokenizer.decode(tokenizer.encode(END)) == END
+
+
+def test_sizes_and_numbers() -> None:
+    assert _made(BytePairs(vocab=300)).vocab_size == 300
+    assert _made(BytePairs(vocab=600)).vocab_size < 600, "little text gives fewer tokens"
+    assert (_made(Bytes()).vocab_size, _made(Bytes()).end_of_text) == (257, 256)
+    assert _made(Bytes()).encode("é\n") == [0xC3, 0xA9, 10]
+    characters = _made(Characters())
+    assert characters.vocab_size == len(set(TEXT)) + 1
+    assert [characters.decode([number]) for number in range(len(set(TEXT)))] == sorted(set(TEXT))
+
+
+@pytest.mark.parametrize(("digits", "pieces"), [(1, 7), (3, 3)])
+def test_digits_are_grouped(digits: int, pieces: int) -> None:
+    tokenizer = make_tokenizer(BytePairs(vocab=700, digits=digits), lambda: ["1234567 " * 500], list)
+    assert len(tokenizer.encode("1234567")) == pieces
+
+
+def test_training_is_reproducible_and_batches_equal_single_texts() -> None:
+    assert make_tokenizer(SPECS[0], lambda: [TEXT], list) == _made(SPECS[0])
+    texts = [prose(number, 40) for number in range(9)]
+    for spec in SPECS:
+        tokenizer = _made(spec)
+        batch = [ids.tolist() for ids in tokenizer.encode_batch(texts)]
+        assert batch == [tokenizer.encode(text) for text in texts]
+        assert batch == [ids.tolist() for ids in tokenizer.encode_batch(texts, threads=False)]
+
+
+@pytest.mark.parametrize("spec", [Bytes(), Characters(), Characters(unknown="replace")], ids=str)
+@settings(deadline=None, max_examples=40)
+@given(text=st.text(alphabet=sorted(set(TEXT)), max_size=60))
+def test_the_table_equals_the_library(spec: Spec, text: str) -> None:
+    tokenizer = _made(spec)
+    assert tokenizer.instant
+    assert (
+        tokenizer.encode(text) == tokenizers.Tokenizer.from_str(tokenizer.definition).encode(text.replace(END, "")).ids
+        or END in text
+    )
+
+
+def test_an_unknown_character_is_named_or_replaced() -> None:
+    with pytest.raises(DataError, match=r"has no 'Ω' \(U\+03A9\), '𝄞' \(U\+1D11E\), as in 'the fox Ω.*unknown = 'replace'"):
+        _made(Characters()).encode("the fox Ω 𝄞")
+    replaced = _made(Characters(unknown="replace"))
+    assert replaced.decode(replaced.encode("the fox Ω 𝄞")) == "the fox \ufffd \ufffd"
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_half_a_surrogate_pair_is_refused(spec: Spec) -> None:
+    with pytest.raises(DataError, match="surrogate"):
+        _made(spec).encode("a\ud800")
+
+
+def test_a_file_neither_truncates_nor_pads_nor_adds(tmp_path: Path) -> None:
+    inner = tokenizers.Tokenizer.from_str(_made(SPECS[0]).definition)
+    inner.enable_truncation(4)
+    inner.enable_padding(length=4)
+    inner.post_processor = tokenizers.processors.TemplateProcessing(single=f"{END} $0", special_tokens=[(END, 0)])
+    tokenizer = Tokenizer.load(_file(tmp_path, inner))
+    assert tokenizer.encode(TEXT) == _made(SPECS[0]).encode(TEXT)
+
+
+@pytest.mark.parametrize("special", [True, False])
+def test_the_end_of_text_of_a_file(tmp_path: Path, special: bool) -> None:
+    inner = tokenizers.Tokenizer(models.BPE(vocab={"a": 0, "b": 1}, merges=[], unk_token="a"))
+    assert Tokenizer.load(_file(tmp_path, inner)).end_of_text is None
+    inner.add_tokens([tokenizers.AddedToken("<|stop|>", special=special, normalized=False)])
+    assert Tokenizer.load(_file(tmp_path, inner)).end_of_text is None
+    for eos in ("<|stop|>", {"content": "<|stop|>"}):
+        tokenizer = Tokenizer.load(_file(tmp_path, inner, eos_token=eos))
+        assert tokenizer.end_of_text == 2
+        assert 2 not in tokenizer.encode("b<|stop|>")
+    inner.add_special_tokens(["</s>"])
+    assert Tokenizer.load(_file(tmp_path, inner, eos_token="<|stop|>")).end_of_text == 3
+
+
+def test_special_words_in_a_models_own_vocabulary_do_not_leak(tmp_path: Path) -> None:
+    pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -3.0) for letter in "▁ab</s>")]
+    inner = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
+    inner.pre_tokenizer = pre_tokenizers.Metaspace()
+    inner.decoder = decoders.Metaspace()
+    inner.add_special_tokens(["</s>"])
+    inner.encode_special_tokens = True
+    assert 1 in inner.encode("a</s>b").ids, "the library alone leaks; else this test shows nothing"
+    tokenizer = Tokenizer.load(_file(tmp_path, inner))
+    assert tokenizer.end_of_text == 1
+    assert all(1 not in ids for ids in tokenizer.encode_batch(["a</s>b", "</s></s>", "<</s>/s>", "a</s>"]))
+
+
+def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"tokenizer\.json: no such file"):
+        Tokenizer.load(tmp_path)
+    for content in ("{", "[]", "{}", '{"model": 5}'):
+        (tmp_path / "tokenizer.json").write_text(content)
+        with pytest.raises(DataError, match=r"tokenizer\.json: not a tokenizer"):
+            Tokenizer.load(tmp_path)
+
+
+@settings(max_examples=50)
+@given(count=st.integers(0, 300), share=st.floats(0.01, 1.5))
+def test_a_sample_is_spread_evenly(count: int, share: float) -> None:
+    taken = [int(text) for text in sample(map(str, range(count)), share)]
+    assert abs(len(taken) - count * min(1.0, share)) <= 1
+    gaps = [b - a for a, b in itertools.pairwise(taken)]
+    assert not gaps or max(gaps) <= 1 / share + 1
