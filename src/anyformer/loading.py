@@ -15,7 +15,7 @@ from anyformer.plan import Plan
 def load(
     path: str | Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model of a checkpoint, or of the latest whole checkpoint of a run, in evaluation mode; its tokenizer, None if absent."""
+    """The model of a checkpoint, or of a run's latest whole one, in evaluation mode; and its tokenizer, None if absent."""
     path = Path(path)
     if not path.is_dir():
         raise checkpoint.CheckpointError(f"{path}: no such directory; give a run's directory or a checkpoint's")
@@ -25,6 +25,8 @@ def load(
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
         path = found
     elif (path / "run.toml").is_file():
-        raise checkpoint.CheckpointError(f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}")
+        raise checkpoint.CheckpointError(
+            f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}"
+        )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
     return model, tokenizer

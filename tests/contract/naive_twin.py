@@ -13,9 +13,14 @@ from torch import Tensor
 from anyformer.model import Architecture
 
 
-def forward(architecture: Architecture, weights: dict[str, Tensor], tokens: list[int], target: list[int] | None = None, prefix: int = 0):
+def forward(
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list[int], target: list[int] | None = None, prefix: int = 0
+):
     """Logits (T, V), or features, of one row: `tokens`, and in an encoder-decoder `target`."""
-    tables = {"tokens": weights["embedding.weight"], "target": weights.get("decoder_embedding.weight", weights["embedding.weight"])}
+    tables = {
+        "tokens": weights["embedding.weight"],
+        "target": weights.get("decoder_embedding.weight", weights["embedding.weight"]),
+    }
     embed = lambda name, part, ids: [part.scale * tables[name][i] for i in ids]  # noqa: E731
     second = architecture.decoder_embedding or architecture.embedding
     if architecture.encoder is None:

@@ -15,7 +15,6 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape
 
 B, T, S = 2, 11, 7
-LONG = {name: a for name, a in DECODERS.items()}
 every = pytest.mark.parametrize("name", ZOO)
 decoders = pytest.mark.parametrize("name", DECODERS)
 
@@ -175,7 +174,10 @@ def test_left_padding_and_decode_state_together(name):
     model, x = model_of(name), tokens()
     wide, padding = padded(x, 4, 0)
     state = model.state(B, T + 4)
-    pieces = [model(wide[:, :9], padding=padding[:, :9], state=state), *(model(p, state=state) for p in wide[:, 9:].split(1, 1))]
+    pieces = [
+        model(wide[:, :9], padding=padding[:, :9], state=state),
+        *(model(p, state=state) for p in wide[:, 9:].split(1, 1)),
+    ]
     torch.testing.assert_close(torch.cat(pieces, 1)[:, 4:], model(x), rtol=1e-4, atol=1e-5)
 
 

@@ -60,7 +60,9 @@ def _at(**changes) -> dict:
 FEED = FeedForward(width=20)
 PLAIN_FEED = FeedForward(width=20, activation="relu", gated=False, bias=("up", "down"))
 SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
-LOCAL, GLOBAL = (pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal()))
+LOCAL, GLOBAL = (
+    pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal())
+)
 
 DECODERS = {
     "llama": _llama(),
@@ -73,8 +75,12 @@ DECODERS = {
     "window_1": _llama(**_at(mask=Window(size=1))),
     "softcap_scale_qk_norm": _llama(**_at(softcap=2.0, scale=0.4, qk_norm=RMSNorm(eps=1e-3))),
     "qk_layer_norm": _llama(**_at(qk_norm=LayerNorm(bias=False), kv_heads=2)),
-    "rotary_adjacent": _llama(**{"decoder.layer.attention.rotary.pairing": "adjacent", "decoder.layer.attention.rotary.theta": 100.0}),
-    "rotary_partial_fp32": _llama(**{"decoder.layer.attention.rotary.fraction": 0.67, "decoder.layer.attention.rotary.rotate_in": "fp32"}),
+    "rotary_adjacent": _llama(
+        **{"decoder.layer.attention.rotary.pairing": "adjacent", "decoder.layer.attention.rotary.theta": 100.0}
+    ),
+    "rotary_partial_fp32": _llama(
+        **{"decoder.layer.attention.rotary.fraction": 0.67, "decoder.layer.attention.rotary.rotate_in": "fp32"}
+    ),
     "no_position": _llama(**_at(rotary=None)),
     "head_options": _llama(head=Head(tied=True, bias=True, scale=0.5, softcap=3.0), **{"embedding.scale": 4.9}),
     "gain_variants": _decoder(
@@ -95,7 +101,9 @@ DECODERS = {
     "output_norm": _decoder(output_norm(RMS, SELF, FEED)),
     "parallel_one_norm": _decoder(parallel(LAYER, SELF, FEED)),
     "parallel_two_norms": _decoder(parallel(LAYER, SELF, FEED, shared_norm=False)),
-    "multiplier": change_all(_llama(), {"decoder.layer.attention.multiplier": 0.22, "decoder.layer.feedforward.multiplier": 2.0}),
+    "multiplier": change_all(
+        _llama(), {"decoder.layer.attention.multiplier": 0.22, "decoder.layer.feedforward.multiplier": 2.0}
+    ),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)
     ),
@@ -107,29 +115,42 @@ DECODERS = {
     "xavier_init": _llama(initialisation=Initialisation(matrix=Xavier(), embedding=Normal(std=1.0), residual_scale=0.5)),
 }
 
-ENCODERS = {
-    "encoder": encoder_only(Embedding(vocab=VOCAB), WIDTH, [post_norm(LAYER, BOTH, PLAIN_FEED)] * 2, position=LearnedPosition(length=32),
-                            input_norm=LAYER, head=Head(tied=True, bias=True), initialisation=LOUD),
-    "encoder_features": encoder_only(Embedding(vocab=VOCAB), WIDTH, [pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)] * 2,
-                                     initialisation=LOUD),
-    "encoder_window": encoder_only(Embedding(vocab=VOCAB), WIDTH, [pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2,
-                                   position=SinusoidalPosition(), head=Head(), initialisation=LOUD),
-}  # fmt: skip
 
+def _encoder(*blocks, **more) -> Architecture:
+    return encoder_only(Embedding(vocab=VOCAB), WIDTH, blocks, initialisation=LOUD, **more)
+
+
+ENCODERS = {
+    "encoder": _encoder(
+        *[post_norm(LAYER, BOTH, PLAIN_FEED)] * 2,
+        position=LearnedPosition(length=32),
+        input_norm=LAYER,
+        head=Head(tied=True, bias=True),
+    ),
+    "encoder_features": _encoder(*[pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)] * 2),
+    "encoder_window": _encoder(
+        *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
+    ),
+}
+
+CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
     "pair_pre_norm": encoder_decoder(
-        Embedding(vocab=VOCAB), WIDTH,
+        Embedding(vocab=VOCAB),
+        WIDTH,
         stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)], final_norm=RMS),
-        stack([pre_norm(RMS, SELF, CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS), FEED)] * 2, final_norm=RMS),
-        decoder_embedding=Embedding(vocab=29), initialisation=LOUD,
+        stack([pre_norm(RMS, SELF, CROSS, FEED)] * 2, final_norm=RMS),
+        decoder_embedding=Embedding(vocab=29),
+        initialisation=LOUD,
     ),
     "pair_window": encoder_decoder(
-        Embedding(vocab=VOCAB), WIDTH,
+        Embedding(vocab=VOCAB),
+        WIDTH,
         stack([pre_norm(RMS, BOTH, FEED)], position=LearnedPosition(length=32)),
         stack([pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2),
         initialisation=LOUD,
     ),
-}  # fmt: skip
+}
 
 ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS}

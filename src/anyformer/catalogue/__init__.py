@@ -49,7 +49,9 @@ def architecture(what: str | Path) -> Architecture:
         return Architecture.parse(data if inner is None else inner, where=str(path))
     known = {entry.name: entry for entry in listing()}
     if what not in known:
-        raise DescriptionError(f"no architecture is called {what!r}{did_you_mean(str(what), known)}; a path should end in .toml or .json")
+        raise DescriptionError(
+            f"no architecture is called {what!r}{did_you_mean(str(what), known)}; a path should end in .toml or .json"
+        )
     module = importlib.import_module(f"anyformer.catalogue.{known[str(what)].lineage}")
     made: Architecture = next(entry.make() for entry in module.ENTRIES if entry.name == what)
     return made

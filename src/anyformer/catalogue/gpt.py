@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from anyformer.model import Architecture, decoder_only
 from anyformer.catalogue.entry import Entry
+from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
     Embedding,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from anyformer.model import Architecture, decoder_only
 from anyformer.catalogue.entry import Entry
+from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, Initialisation, Normal, RMSNorm, Rotary, pre_norm
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from anyformer.model import Architecture, encoder_decoder
 from anyformer.catalogue.entry import Entry
+from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
     Attention,
     Bidirectional,

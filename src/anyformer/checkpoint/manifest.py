@@ -67,7 +67,9 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["format"] != FORMAT:
-            raise CheckpointError(f"{path}: format {data['format']} is not known here (known: {FORMAT}); use a matching version")
+            raise CheckpointError(
+                f"{path}: format {data['format']} is not known here (known: {FORMAT}); use a matching version"
+            )
         return Manifest(data["facts"], data["files"])
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None

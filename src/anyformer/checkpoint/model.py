@@ -11,11 +11,10 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from anyformer.model import Architecture
 from anyformer.checkpoint.manifest import CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import from_json, to_json
-from anyformer.model import Transformer
+from anyformer.model import Architecture, Transformer
 from anyformer.plan import Plan
 
 WEIGHTS = "model.safetensors"
@@ -38,7 +37,9 @@ def save(
         if tokenizer is not None:
             tokenizer.save(partial)
         for name, tensors in (extra or {}).items():
-            save_file({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, partial / f"{name}.safetensors")
+            save_file(
+                {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, partial / f"{name}.safetensors"
+            )
 
 
 def load(
@@ -69,13 +70,19 @@ def read(path: Path) -> dict[str, Tensor]:
 
 
 def fill(
-    model: Transformer, tensors: Mapping[str, Tensor], source: Path, device: torch.device | str, dtype: torch.dtype | None = None
+    model: Transformer,
+    tensors: Mapping[str, Tensor],
+    source: Path,
+    device: torch.device | str,
+    dtype: torch.dtype | None = None,
 ) -> None:
     """Give every parameter its tensor: names and shapes must match exactly, nothing is skipped silently."""
     wanted = dict(model.named_parameters())
     missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
     if missing or surplus:
-        raise CheckpointError(f"{source}: does not hold this architecture's weights; missing {missing[:5]}, surplus {surplus[:5]}")
+        raise CheckpointError(
+            f"{source}: does not hold this architecture's weights; missing {missing[:5]}, surplus {surplus[:5]}"
+        )
     for name, parameter in wanted.items():
         if parameter.shape != tensors[name].shape:
             raise CheckpointError(

@@ -17,7 +17,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold] and [bold]anyformer train NAME --data PATH[/bold].",
+    epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold], "
+    "then [bold]anyformer train NAME --data PATH[/bold].",
 )
 app.command("list")(listing.run)
 app.command("show")(show.run)

@@ -19,7 +19,9 @@ class Precision(enum.StrEnum):
 
 def run(
     model: Annotated[Path, typer.Argument(help="A run's directory, or a checkpoint's.", metavar="RUN_DIR|CHECKPOINT")],
-    prompts: Annotated[list[str], typer.Argument(help="One prompt or several; several are computed together.", metavar="PROMPT...")],
+    prompts: Annotated[
+        list[str], typer.Argument(help="One prompt or several; several are computed together.", metavar="PROMPT...")
+    ],
     max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", help="Longest continuation, in tokens.", min=1)] = 128,
     temperature: Annotated[float, typer.Option(help="0 takes the likeliest token; higher is freer.", min=0.0)] = 0.8,
     top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", min=1)] = None,
@@ -28,7 +30,9 @@ def run(
     seed: Annotated[int, typer.Option(help="The same seed gives the same text.", min=0)] = 0,
     stop: Annotated[list[str] | None, typer.Option(help="End before this text. Repeat for more.")] = None,
     precision: Annotated[Precision, typer.Option(help="Type of the weights while generating.")] = Precision.stored,
-    compile: Annotated[bool | None, typer.Option("--compile/--no-compile", help="Default: compile only very long jobs.")] = None,
+    compile: Annotated[
+        bool | None, typer.Option("--compile/--no-compile", help="Default: compile only very long jobs.")
+    ] = None,
 ) -> None:
     """Continue text with a trained model, streaming it as it comes."""
     import torch

@@ -13,13 +13,17 @@ if TYPE_CHECKING:
 
 
 def run(
-    what: Annotated[str, typer.Argument(help="A catalogue name, a .toml or .json file, or a run's directory.", metavar="NAME|PATH")],
+    what: Annotated[
+        str, typer.Argument(help="A catalogue name, a .toml or .json file, or a run's directory.", metavar="NAME|PATH")
+    ],
     toml: Annotated[bool, typer.Option("--toml", help="The whole resolved description as TOML.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="JSON schema of such a description, for editors.")] = False,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a value by its path first: --set decoder.layer.attention.kv_heads=2", metavar="PATH=VALUE"),
+        typer.Option(
+            "--set", help="Change a value by its path first: --set decoder.layer.attention.kv_heads=2", metavar="PATH=VALUE"
+        ),
     ] = None,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
@@ -67,12 +71,14 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
     lines: list[str] = []
     if isinstance(value, Run):
         data = value.data
-        lines += [f"run: {value.steps or f'{value.minutes} minutes of'} steps of {value.batch} x {value.length} tokens, seed {value.seed}"]
+        steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
+        lines += [f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"]
         lines += [f"data: {', '.join(data.paths)} ({data.tokenizer.kind})", ""]
-        value, batch, length = value.architecture, value.batch, value.length
-    assert isinstance(value, Architecture)
-    lines.append(f"{value.shape_of_model}, width {value.width}, vocabulary {value.embedding.vocab:,}")
-    for name, stack in value.stacks.items():
+        batch, length = value.batch, value.length
+    arch = value.architecture if isinstance(value, Run) else value
+    assert isinstance(arch, Architecture)
+    lines.append(f"{arch.shape_of_model}, width {arch.width}, vocabulary {arch.embedding.vocab:,}")
+    for name, stack in arch.stacks.items():
         lines.append(f"{name}: {stack.depth} layers, {stack.order}")
         for variant, block in stack.variants.items():
             lines.append(f"  {variant}: " + "; then ".join(_step(step) for step in block.steps))
@@ -80,9 +86,9 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
             lines.append(f"  position: {_short(stack.position)}")
         if stack.final_norm is not None:
             lines.append(f"  final norm: {_short(stack.final_norm)}")
-    if value.head is not None:
-        lines.append(f"head: {_short(value.head)}")
-    return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(value, batch=batch, length=length)).splitlines()]
+    if arch.head is not None:
+        lines.append(f"head: {_short(arch.head)}")
+    return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(arch, batch=batch, length=length)).splitlines()]
 
 
 def _step(step: Step) -> str:

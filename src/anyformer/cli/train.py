@@ -12,17 +12,23 @@ if TYPE_CHECKING:
 
 
 def run(
-    what: Annotated[str | None, typer.Argument(help="A run's TOML file, or a catalogue name with --data.", metavar="RUN.toml|NAME")] = None,
+    what: Annotated[
+        str | None, typer.Argument(help="A run's TOML file, or a catalogue name with --data.", metavar="RUN.toml|NAME")
+    ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option("--data", help="Text to train on: a file, a directory, a .jsonl file, or python-stdlib. Repeat for more."),
     ] = None,
     changes: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change a value by its path: --set optimiser.learning_rate=1e-3 --set steps=500", metavar="PATH=VALUE"),
+        typer.Option(
+            "--set", help="Change a value by its path: --set optimiser.learning_rate=1e-3 --set steps=500", metavar="PATH=VALUE"
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the run's directory goes (default: runs/<time>).")] = None,
-    resume: Annotated[Path | None, typer.Option("--resume", help="Continue the run of this directory, bit for bit.", metavar="RUN_DIR")] = None,
+    resume: Annotated[
+        Path | None, typer.Option("--resume", help="Continue the run of this directory, bit for bit.", metavar="RUN_DIR")
+    ] = None,
 ) -> None:
     """Train a model; Ctrl-C saves and stops, --resume continues.
 
@@ -60,7 +66,9 @@ def resolve(what: str, paths: tuple[str, ...], changes: list[str]) -> Run:
         return load_run(Path(what), assigned)
     model = architecture(what)
     if not paths:
-        raise UserError(f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine")
+        raise UserError(
+            f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
+        )
     return change_all(default_run(model, paths), assigned)
 
 
@@ -83,7 +91,9 @@ def finish(trained: Trained) -> None:
     prompt = read_run(directory).sample
     console.print("\n[bold]sample[/bold]")
     print(prompt, end="", flush=True)
-    for _, piece in stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=Sampling(temperature=0.7, top_k=50)):
+    for _, piece in stream(
+        trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=Sampling(temperature=0.7, top_k=50)
+    ):
         print(piece, end="", flush=True)
     console.print(f"\n\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}")
     console.print("try next:")

@@ -49,7 +49,10 @@ class FlopSheet:
 
 @dataclass(frozen=True)
 class CostSheet:
-    """What a call costs. `state_bytes`: decode state for this batch and length; `state_bytes_per_token`: what the last position added."""
+    """What a call costs.
+
+    `state_bytes`: decode state for this batch and length; `state_bytes_per_token`: what the last position of a row added.
+    """
 
     mode: Mode
     shape: Shape
@@ -108,7 +111,8 @@ def cost(
         params=Parameters(tally.parameters, tally.parameters, _by_component({k: w.count for k, w in tally.weights.items()})),
         flops=FlopSheet(forward, _count(tally, 2 if mode == "train" else 0)),
         state_bytes=_state(architecture, batch, shape.keys, source, plan),
-        state_bytes_per_token=_state(architecture, 1, shape.keys, source, plan) - _state(architecture, 1, shape.keys - 1, source, plan),
+        state_bytes_per_token=_state(architecture, 1, shape.keys, source, plan)
+        - _state(architecture, 1, shape.keys - 1, source, plan),
     )
 
 

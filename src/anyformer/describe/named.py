@@ -17,6 +17,7 @@ class Named(Mapping[str, T_co], Generic[T_co]):
     """Frozen names -> values. Names are lower-case identifiers, so that they can stand in a path and in a parameter name."""
 
     __slots__ = ("_items",)
+    _items: dict[str, Any]
 
     def __init__(self, items: Mapping[str, Any] | None = None, **more: Any) -> None:
         object.__setattr__(self, "_items", {**(items or {}), **more})
@@ -49,13 +50,17 @@ class Named(Mapping[str, T_co], Generic[T_co]):
         (item,) = get_args(source) or (Any,)
         mapping = core_schema.dict_schema(core_schema.str_schema(), handler.generate_schema(item))
         return core_schema.chain_schema(
-            [core_schema.no_info_plain_validator_function(_as_dict), mapping, core_schema.no_info_plain_validator_function(_named)],
+            [
+                core_schema.no_info_plain_validator_function(_as_dict),
+                mapping,
+                core_schema.no_info_plain_validator_function(_named),
+            ],
             serialization=core_schema.plain_serializer_function_ser_schema(dict),
         )
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: Any) -> dict[str, Any]:
-        result: dict[str, Any] = handler(schema["steps"][1])  # type: ignore[typeddict-item]
+        result: dict[str, Any] = handler(schema["steps"][1])
         return result
 
 

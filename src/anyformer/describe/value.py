@@ -67,12 +67,12 @@ class Value(BaseModel):
         return self.but(**(update or {}))
 
     @classmethod
-    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:
+    def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:  # type: ignore[override]
         """Same as the constructor: pydantic's own would skip validation."""
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
-        """Plain dicts, lists, numbers and strings, `kind` first, then in the order of the fields; an absent optional part is left out."""
+        """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
         plain: dict[str, Any] = as_data(self)
         return plain
 

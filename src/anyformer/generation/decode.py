@@ -29,9 +29,7 @@ def decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
     return model.logits(model.advance(tokens_B[:, None], state)[:, -1])
 
 
-def read_source(
-    model: Transformer, source_BS: Tensor, padding_BS: Tensor | None, start: int, state: StackState
-) -> Tensor:
+def read_source(model: Transformer, source_BS: Tensor, padding_BS: Tensor | None, start: int, state: StackState) -> Tensor:
     """Encode the source into `state` and feed the decoder its start token; logits of the first target token, (B, V)."""
     first = torch.full((len(source_BS), 1), start, device=source_BS.device)
     features = model.features(source_BS, first, padding=padding_BS, state=state)
@@ -98,7 +96,9 @@ def check(model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int,
         raise InputError("an encoder-decoder needs the decoder's start token: give start")
     highest = max(token for prompt in prompts for token in prompt)
     if highest >= architecture.embedding.vocab:
-        raise InputError(f"token {highest} is beyond the vocabulary of {architecture.embedding.vocab}: is this the model's tokenizer?")
+        raise InputError(
+            f"token {highest} is beyond the vocabulary of {architecture.embedding.vocab}: is this the model's tokenizer?"
+        )
     room = architecture.output_stack.max_length
     longest = max_tokens + (1 if kind == "encoder-decoder" else max(len(prompt) for prompt in prompts)) - 1
     if room is not None and longest > room:

@@ -24,9 +24,7 @@ def generate(
     """The continuation of a prompt, or of each of several, without the prompt. Arguments as in `stream`."""
     prompts = [prompt] if isinstance(prompt, str) else list(prompt)
     texts = ["" for _ in prompts]
-    for row, piece in stream(
-        model, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=stop, compile=compile
-    ):
+    for row, piece in stream(model, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=stop, compile=compile):
         texts[row] += piece
     return texts[0] if isinstance(prompt, str) else texts
 

@@ -160,4 +160,3 @@ def encoder_decoder(
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
-

@@ -20,7 +20,7 @@ class InputError(UserError):
 
 
 class Transformer(nn.Module):
-    """Any architecture, one module. Decoder-only and encoder-only read `tokens`; an encoder-decoder reads `tokens` as the source.
+    """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
     """
@@ -122,7 +122,7 @@ class Transformer(nn.Module):
         state: StackState | None = None,
         noise: Noise | None = None,
     ) -> Tensor:
-        """The decoder's features (B, T, D), reading `source` or what `state` stored of it; room in `state` is already reserved."""
+        """The decoder's features (B, T, D), reading `source` or what `state` stored of it; room there is already reserved."""
         assert self.architecture.decoder is not None
         if state is not None and source is not None:
             state.source_padding = source_padding
@@ -168,7 +168,11 @@ class Transformer(nn.Module):
         module: StackModule = self.get_submodule("decoder" if decodes else "encoder")  # type: ignore[assignment]
         chunk = None if state is None else state.slots.enter(padding, tokens.shape[1])
         context = Context(
-            positions=chunk.positions if chunk else count_positions(tokens, padding, documents) if positions is None else positions,
+            positions=chunk.positions
+            if chunk
+            else count_positions(tokens, padding, documents)
+            if positions is None
+            else positions,
             plan=self.plan,
             aligned=padding is None and documents is None and positions is None and state is None,
             documents=documents,
@@ -185,9 +189,7 @@ class Transformer(nn.Module):
             x_BTD = x_BTD.to(torch.get_autocast_dtype(kind))
         return module(x_BTD, context, state.layers if state else None)  # type: ignore[no-any-return]
 
-    def state(
-        self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None
-    ) -> StackState:
+    def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
         weight = self.embedding.weight
         stack = self.architecture.output_stack
@@ -219,7 +221,8 @@ class Transformer(nn.Module):
             raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
         for name, value, like in (
             ("tokens", tokens, None), ("decoder_tokens", decoder_tokens, None), ("padding", padding, tokens),
-            ("decoder_padding", decoder_padding, decoder_tokens), ("documents", documents, tokens), ("positions", positions, None),
+            ("decoder_padding", decoder_padding, decoder_tokens), ("documents", documents, tokens),
+            ("positions", positions, None),
         ):  # fmt: skip
             if value is not None and value.dim() != 2:
                 raise InputError(f"{name} should have shape (B, T), got {tuple(value.shape)}")

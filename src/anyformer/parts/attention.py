@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.parts.context import Context, Labelled
 from anyformer.parts.heads import Heads, HeadsModule
-from anyformer.parts.mask import Causal, Mask, MaskValue
+from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.state import FullState, RingState
 from anyformer.plan import Plan
@@ -67,7 +67,7 @@ class AttentionModule(HeadsModule):
 
     def __init__(self, attention: Attention, width: int, plan: Plan, name: str) -> None:
         super().__init__(attention, width, plan, name)
-        self.mask = Labelled.of(attention.mask)
+        self.mask: Labelled[MaskValue] = Labelled(attention.mask, attention.mask.digest)
         self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:

@@ -62,7 +62,7 @@ class BranchModule(nn.Module):
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        y_BTD = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
+        y_BTD: Tensor = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
         y_BTD = self.dropout(y_BTD, context.noise)
         return y_BTD if self.multiplier == 1.0 else y_BTD * self.multiplier
 
@@ -131,9 +131,7 @@ class Block(Value):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         parts = {name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}
-        norms = {
-            f"step_{i}_{name}": norm.cost(width) for i, step in enumerate(self.steps) for name, norm in step.norms.items()
-        }
+        norms = {f"step_{i}_{name}": norm.cost(width) for i, step in enumerate(self.steps) for name, norm in step.norms.items()}
         return total(parts | norms)
 
     def state(

@@ -21,21 +21,21 @@ from anyformer.parts.state import EMPTY, Chunk, Keys
 from anyformer.plan import Plan
 
 R = TypeVar("R")
-V_co = TypeVar("V_co", bound=Value, covariant=True)
+V = TypeVar("V", bound=Value)
 
 
 @dataclass(frozen=True)
-class Labelled(Generic[V_co]):
+class Labelled(Generic[V]):
     """A description and its digest, taken once at build time: layers with equal descriptions share what is computed from them.
 
     (A compiler can trace a comparison of strings, not the hash of a description.)
     """
 
-    value: V_co
+    value: V
     label: str
 
     @staticmethod
-    def of(value: V_co) -> Labelled[V_co]:
+    def of(value: V) -> Labelled[V]:
         return Labelled(value, value.digest)
 
 
@@ -84,7 +84,8 @@ class Context:
     def rotary(self, rotary: Labelled[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
         return self.once(
-            ("rotary", rotary.label, head_width, dtype), lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype)
+            ("rotary", rotary.label, head_width, dtype),
+            lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype),
         )
 
     def visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:

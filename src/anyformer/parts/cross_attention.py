@@ -15,8 +15,9 @@ from anyformer.tally import Limit, Shape, Tally
 
 
 class CrossAttention(Heads):
-    """Attention to another sequence: q = x W_q: (B, T, H, E); k, v = source W_k, source W_v: (B, S, K, E) (arXiv 1706.03762, 3.2.3).
+    """Attention to another sequence: q = x W_q: (B, T, H, E); k, v = source W_k, source W_v: (B, S, K, E).
 
+    Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.3.
     Every query sees every position of the source that is not padding. Keys and values are computed once per source.
     """
 

@@ -64,7 +64,9 @@ class Heads(Value):
         if self.head_width is not None:
             return self.head_width
         if width % self.heads:
-            raise ValueError(f"heads must divide the width or head_width be given, got heads = {self.heads} and width = {width}")
+            raise ValueError(
+                f"heads must divide the width or head_width be given, got heads = {self.heads} and width = {width}"
+            )
         return width // self.heads
 
     def projections(self, width: int, rows: int, source_rows: int) -> Tally:

@@ -10,7 +10,7 @@ Padding and document boundaries are run-time data, not description: the context 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from anyformer.tally import Limit, Shape
 
 @dataclass(frozen=True)
 class Intervals:
-    """Half-open key ranges per query: `start` and `stop` of shape (T, n), disjoint and ascending within a row; empty where equal."""
+    """Half-open key ranges per query: `start`, `stop` (T, n), disjoint and ascending within a row; empty where equal."""
 
     start: NDArray[np.int64]
     stop: NDArray[np.int64]
@@ -88,14 +88,15 @@ class MaskValue(Value):
         return self.intervals(query, shape.keys, shape.prefix).pairs
 
     def __and__(self, other: MaskValue) -> AllOf:
-        return AllOf(masks=(*_members(self, AllOf), *_members(other, AllOf)))
+        return AllOf(masks=_members(self, AllOf) + _members(other, AllOf))
 
     def __or__(self, other: MaskValue) -> AnyOf:
-        return AnyOf(masks=(*_members(self, AnyOf), *_members(other, AnyOf)))
+        return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
 
 
-def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[MaskValue, ...]:
-    return mask.masks if isinstance(mask, kind) else (mask,)
+def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:
+    """The masks that a combination of this kind joins, so that `a & b & c` is flat."""
+    return mask.masks if isinstance(mask, kind) else (cast("Mask", mask),)
 
 
 def _range(start: NDArray[np.int64], stop: NDArray[np.int64], keys: int) -> Intervals:
@@ -154,7 +155,7 @@ class Window(MaskValue):
 
 
 class Prefix(MaskValue):
-    """Each query sees the row's prefix: key < prefix. Its length is run-time data; `Causal() | Prefix()` is a prefix language model."""
+    """Each query sees the row's prefix: key < prefix, a length given at run time. `Causal() | Prefix()`: a prefix language model."""
 
     kind: Literal["prefix"] = "prefix"
 
@@ -166,7 +167,9 @@ class Prefix(MaskValue):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        return (Limit("chunked", "positions of a bidirectional prefix see later ones, so the prefix must be computed in one piece"),)
+        return (
+            Limit("chunked", "positions of a bidirectional prefix see later ones, so the prefix must be computed in one piece"),
+        )
 
 
 class _Combined(MaskValue):

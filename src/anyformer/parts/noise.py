@@ -18,7 +18,7 @@ _LOW32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Noise:
-    """What randomness of one step depends on: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64 global sample numbers."""
+    """What a step's randomness depends on: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64 global sample numbers."""
 
     key: Tensor
     rows: Tensor

@@ -13,7 +13,7 @@ from anyformer.tally import Tally, Weight
 
 
 class LearnedPosition(Value):
-    """A learned vector per position, x_t + P[t + offset], P of shape (length + offset, D) (BERT, GPT-2; OPT and BART: offset 2)."""
+    """A learned vector per position: x_t + P[t + offset], P (length + offset, D) (BERT, GPT-2; OPT and BART: offset 2)."""
 
     kind: Literal["learned_position"] = "learned_position"
     length: Annotated[int, Field(ge=1)]
@@ -42,7 +42,7 @@ class LearnedPositionModule(nn.Module):
 
 
 class SinusoidalPosition(Value):
-    """Fixed waves, x_t + P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (Vaswani et al. 2017, arXiv 1706.03762).
+    """Fixed waves: x_t + P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (arXiv 1706.03762, section 3.5).
 
     `layout`: sines and cosines interleaved (the paper) or in two halves. `spacing`: n = D (the paper), or n = D - 2, so
     that the slowest wave is exactly 1 / theta (fairseq).
@@ -58,7 +58,9 @@ class SinusoidalPosition(Value):
 
     def check(self, width: int) -> None:
         if width % 2 or (self.spacing == "inclusive" and width < 4):
-            raise ValueError(f"sinusoidal positions pair sines with cosines, so the width must be even (inclusive: at least 4), got {width}")
+            raise ValueError(
+                f"sinusoidal positions pair sines with cosines, so the width must be even (inclusive: at least 4), got {width}"
+            )
 
     def build(self, width: int) -> SinusoidalPositionModule:
         return SinusoidalPositionModule(self, width)

@@ -28,7 +28,10 @@ class Rotary(Value):
         """R, the rotated features of a head; refuses an odd number."""
         dims = int(head_width * self.fraction)
         if dims < 2 or dims % 2:
-            raise ValueError(f"rotary turns pairs, so head width * fraction must be even and at least 2, got {head_width} * {self.fraction} = {dims}")
+            raise ValueError(
+                "rotary turns pairs, so head width * fraction must be even and at least 2, "
+                f"got {head_width} * {self.fraction} = {dims}"
+            )
         return dims
 
     def angles(self, positions_BT: Tensor, head_width: int) -> Tensor:

@@ -101,9 +101,7 @@ class Stack(Value):
                 parts[place] = norm.cost(width)
         return total(parts)
 
-    def state(
-        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> StackState:
+    def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""
         layers = [self.variants[name].state(width, batch, capacity, source, dtype, device) for name in self.layers]
         return StackState(Slots.allocate(batch, capacity, device), layers)
@@ -168,7 +166,7 @@ def stack(
     final_norm: Norm | None = None,
     names: Named[Block] | None = None,
 ) -> Stack:
-    """A stack from its layers in order. Equal blocks become one variant, called as in `names`, else `layer` or `layer_a`, `layer_b`, ..."""
+    """A stack from its layers in order. Equal blocks are one variant, called as in `names`, else `layer` or `layer_a`, ..."""
     blocks = list(layers)
     distinct = list(dict.fromkeys(blocks))
     called = {block: name for name, block in (names or {}).items()}

@@ -102,7 +102,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Keys:
-    """The positions of the keys that a layer shows, (B or 1, S), and a label: equal labels in one forward mean equal positions."""
+    """The positions of the keys that a layer shows, (B or 1, S); equal labels in one forward mean equal positions."""
 
     positions: Tensor
     label: Hashable

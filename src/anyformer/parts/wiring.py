@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from anyformer.describe import Named
 from anyformer.parts.block import Block, Branch, Step, Sublayer
 from anyformer.parts.norm import Norm
 
@@ -15,7 +16,7 @@ def pre_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
 
 def post_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
     """x = norm(x + sublayer(x)) (the original Transformer, BERT)."""
-    steps = [Step(branches={s.kind: Branch(sublayer=s, dropout=dropout)}, norm_after=norm) for s in sublayers]
+    steps = [Step(branches=Named({s.kind: Branch(sublayer=s, dropout=dropout)}), norm_after=norm) for s in sublayers]
     return Block(steps=tuple(steps))
 
 
@@ -33,9 +34,9 @@ def output_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block
 def parallel(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0, shared_norm: bool = True) -> Block:
     """x = x + sum of sublayer(norm(x)): one norm for all (GPT-J, PaLM) or one each (GPT-NeoX)."""
     before = None if shared_norm else norm
-    branches = {s.kind: Branch(norm_before=before, sublayer=s, dropout=dropout) for s in sublayers}
-    return Block(steps=(Step(norm_before=norm if shared_norm else None, branches=branches),))
+    branches: dict[str, Branch] = {s.kind: Branch(norm_before=before, sublayer=s, dropout=dropout) for s in sublayers}
+    return Block(steps=(Step(norm_before=norm if shared_norm else None, branches=Named(branches)),))
 
 
 def _serial(branches: Sequence[tuple[str, Branch]]) -> Block:
-    return Block(steps=tuple(Step(branches={name: branch}) for name, branch in branches))
+    return Block(steps=tuple(Step(branches=Named({name: branch})) for name, branch in branches))

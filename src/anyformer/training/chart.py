@@ -18,7 +18,9 @@ def draw_losses(rows: list[dict[str, Any]], path: Path, *, title: str, baseline:
     losses = [row["loss"] for row in steps]
     axes.plot(seen, losses, color="tab:blue", alpha=0.25, linewidth=1)
     axes.plot(seen, smooth(losses), color="tab:blue", linewidth=1.8, label="training (smoothed)")
-    axes.plot([r["tokens"] for r in looks], [r["loss"] for r in looks], "o-", color="tab:orange", markersize=4, label="validation")
+    axes.plot(
+        [r["tokens"] for r in looks], [r["loss"] for r in looks], "o-", color="tab:orange", markersize=4, label="validation"
+    )
     if baseline is not None:
         axes.axhline(baseline, color="grey", linestyle="--", linewidth=1, label=f"interpolated bigram, {baseline:.3f}")
     axes.set_xlabel("tokens seen")

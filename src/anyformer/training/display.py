@@ -36,7 +36,12 @@ class Display:
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
-            columns = (TextColumn("[bold]step {task.completed}/{task.total}"), BarColumn(bar_width=24), _Facts(), TimeRemainingColumn())
+            columns = (
+                TextColumn("[bold]step {task.completed}/{task.total}"),
+                BarColumn(bar_width=24),
+                _Facts(),
+                TimeRemainingColumn(),
+            )
             self._progress = Progress(*columns, console=self.console, refresh_per_second=4)
             self._progress.start()
             self._progress.add_task("train", total=self.steps, completed=self.first)

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import from_toml, to_toml, UserError
+from anyformer.describe import UserError, from_toml, to_toml
 from anyformer.training.precision import Machine
 from anyformer.training.run import Run
 
@@ -27,7 +27,9 @@ class RunDirectoryError(UserError):
 def create(directory: Path, run: Run, machine: Machine) -> None:
     """Start a run's directory; refuses one that already holds a run."""
     if (directory / RUN).exists():
-        raise RunDirectoryError(f"{directory}: already holds a run; continue it with --resume {directory}, or choose another --out")
+        raise RunDirectoryError(
+            f"{directory}: already holds a run; continue it with --resume {directory}, or choose another --out"
+        )
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / ENVIRONMENT, json.dumps(environment(machine), indent=2) + "\n")
     # Last, because a directory with run.toml is a run.

@@ -158,8 +158,8 @@ class _Work:
         facts = checkpoint.read_manifest(found).facts
         if facts["data"] != self.corpus.digest:
             raise DescriptionError(
-                f"{found}: was trained on other data than is found now (digest {facts['data'][:12]}, now {self.corpus.digest[:12]}); "
-                f"restore the data, or start a new run"
+                f"{found}: was trained on other data than is found now "
+                f"(digest {facts['data'][:12]}, now {self.corpus.digest[:12]}); restore the data, or start a new run"
             )
         weights = checkpoint.read(found / "model.safetensors")
         with torch.no_grad():

@@ -17,7 +17,7 @@ Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class AdamW(Value):
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101); matrices decay, gains and biases do not."""
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) of matrices, not of gains and biases."""
 
     kind: Literal["adamw"] = "adamw"
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
@@ -33,7 +33,11 @@ class AdamW(Value):
         for name, parameter in model.named_parameters():
             groups[declared[name].decays].append(parameter)
         return torch.optim.AdamW(
-            [{"params": group, "weight_decay": self.weight_decay if decays else 0.0} for decays, group in groups.items() if group],
+            [
+                {"params": group, "weight_decay": self.weight_decay if decays else 0.0}
+                for decays, group in groups.items()
+                if group
+            ],
             lr=self.learning_rate,
             betas=self.betas,
             eps=self.eps,

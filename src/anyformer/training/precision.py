@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import torch
 
@@ -102,11 +103,12 @@ def autocast(plan: Plan, device: torch.device) -> contextlib.AbstractContextMana
 @contextlib.contextmanager
 def deterministic() -> Iterator[None]:
     """Same bits from run to run: without it, compiled training with a tied embedding drifts on a CPU."""
-    before = torch.are_deterministic_algorithms_enabled(), torch.utils.deterministic.fill_uninitialized_memory
+    settings: Any = torch.utils.deterministic
+    before = torch.are_deterministic_algorithms_enabled(), settings.fill_uninitialized_memory
     torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False
+    settings.fill_uninitialized_memory = False
     try:
         yield
     finally:
         torch.use_deterministic_algorithms(before[0])
-        torch.utils.deterministic.fill_uninitialized_memory = before[1]
+        settings.fill_uninitialized_memory = before[1]

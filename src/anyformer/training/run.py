@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from anyformer.model import Architecture
 from anyformer.catalogue import architecture
 from anyformer.data.description import BytePairs, Bytes, Data
 from anyformer.describe import DescriptionError, Value, change_all, read_data
+from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.training.optimiser import AdamW
@@ -79,7 +79,8 @@ class Run(Value):
             raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
         if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > self.architecture.embedding.vocab:
             raise ValueError(
-                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's {self.architecture.embedding.vocab}"
+                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's "
+                f"{self.architecture.embedding.vocab}: set one to the other"
             )
         room = self.architecture.output_stack.max_length
         if room is not None and self.length > room:

@@ -50,7 +50,7 @@ class Linear(_Warm):
 
 
 class WarmupStableDecay(_Warm):
-    """Stay at 1, then fall in a straight line to `floor` over the last `decay` share of the steps (Hu et al. 2024, arXiv 2404.06395)."""
+    """Stay at 1, then fall straight to `floor` over the last `decay` share of the steps (Hu et al. 2024, arXiv 2404.06395)."""
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
     decay: Annotated[float, Field(gt=0, le=1)] = 0.2

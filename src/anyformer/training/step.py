@@ -45,7 +45,7 @@ def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) ->
 
     def call(examples: Examples, noise: Noise | None) -> Tensor:
         key = None if noise is None else noise.key
-        return compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)  # type: ignore[no-any-return]
+        return compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)
 
     return call
 
@@ -104,7 +104,11 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
     try:
         with autocast(model.plan, model.embedding.weight.device):
             for examples in micro_batches:
-                model(examples.tokens, documents=examples.documents, noise=Noise.fresh(len(examples.tokens), examples.tokens.device))
+                model(
+                    examples.tokens,
+                    documents=examples.documents,
+                    noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
+                )
                 if found:
                     return f"the first output that is not finite is that of {found[0]}"
     finally:
