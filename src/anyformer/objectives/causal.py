@@ -17,7 +17,7 @@ from anyformer.parts.noise import Noise
 
 @dataclass(frozen=True)
 class Examples:
-    """One micro-batch on the model's device: `tokens`, `targets`, `documents` (B, T); `rows` (B,), the global sample numbers."""
+    """One micro-batch on the model's device: `tokens`, `targets`, `documents` (B, T); `rows` (B,), global sample numbers."""
 
     tokens: Tensor
     targets: Tensor

@@ -155,7 +155,7 @@ class Window(MaskValue):
 
 
 class Prefix(MaskValue):
-    """Each query sees the row's prefix: key < prefix, a length given at run time. `Causal() | Prefix()`: a prefix language model."""
+    """Each query sees the row's prefix: key < prefix, a run-time length. `Causal() | Prefix()`: a prefix language model."""
 
     kind: Literal["prefix"] = "prefix"
 
