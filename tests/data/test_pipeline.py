@@ -24,7 +24,7 @@ from anyformer.data import (
     prepare,
 )
 from anyformer.data.shards import SplitWriter, Tokens
-from data.texts import Prepare, prose
+from data.texts import Prepare
 
 
 def _files(corpus: Corpus) -> dict[str, bytes]:
@@ -251,21 +251,3 @@ def test_progress_lines_without_a_terminal(library: Path, tmp_path: Path, capfd:
     said = capfd.readouterr()
     assert said.out == ""
     assert "tokenising: 0 of 0 MB, 0 s left" in said.err
-
-
-def test_memory_stays_bounded(tmp_path: Path) -> None:
-    """A 60 MB file, with characters of several bytes, in less than 60 MB beyond what importing takes."""
-    line = prose(1, 4000).replace("\n", " ") + "\n"
-    with (tmp_path / "big.txt").open("w") as file:
-        for _ in range(60_000_000 // len(line.encode())):
-            file.write(line)
-    code = (
-        "import resource, sys; from pathlib import Path; from anyformer.data import *\n"
-        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
-        "before = peak(); corpus = prepare(Data(paths=(sys.argv[1],), tokenizer=Bytes()), Path(sys.argv[2]), 1, False)\n"
-        "assert corpus.train.bytes > 50e6; print((peak() - before) / 1024)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path / "big.txt"), str(tmp_path / "cache")], check=True, capture_output=True
-    )
-    assert float(done.stdout) < 60

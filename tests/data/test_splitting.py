@@ -89,9 +89,15 @@ def test_no_validation(library: Path, make: Prepare) -> None:
     assert (len(corpus.validation), len(corpus.validation.starts), len(corpus.train.starts)) == (0, 0, 60)
 
 
-def test_held_out_text_does_not_shape_the_vocabulary(tmp_path: Path, make: Prepare) -> None:
-    (tmp_path / "train.txt").write_text("plain words only " * 50)
-    (tmp_path / "held.txt").write_text("zyzzyva " * 500)
-    corpus = make(paths=(str(tmp_path / "train.txt"),), validation_paths=(str(tmp_path / "held.txt"),))
+@pytest.mark.parametrize("tail", [True, False])
+def test_held_out_text_does_not_shape_the_vocabulary(tmp_path: Path, make: Prepare, tail: bool) -> None:
+    train, held_out = "plain words only " * 50, "zyzzyva " * 500
+    (tmp_path / "train.txt").write_text(train)
+    (tmp_path / "held.txt").write_text(held_out)
+    (tmp_path / "both.txt").write_text(train + held_out)
+    if tail:
+        corpus = make(paths=(str(tmp_path / "both.txt"),), validation=len(held_out) / len(train + held_out))
+    else:
+        corpus = make(paths=(str(tmp_path / "train.txt"),), validation_paths=(str(tmp_path / "held.txt"),))
     assert len(corpus.tokenizer.encode(" words")) == 1
     assert len(corpus.tokenizer.encode(" zyzzyva")) > 5

@@ -29,6 +29,7 @@ def permuted(places: NDArray[Any], size: int, *keys: int) -> NDArray[np.int64]:
 
     A Feistel cipher on the smallest even number of bits that covers `size`, walked along its cycle until it lands inside.
     """
+    assert not len(places) or (np.min(places) >= 0 and np.max(places) < size), "a place outside would never come home"
     if size == 1:
         return np.zeros(len(places), dtype=np.int64)
     half = max(3, ((size - 1).bit_length() + 1) // 2)

@@ -8,8 +8,8 @@ import os
 import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -127,8 +127,10 @@ def _fill(
     end = tokenizer.end_of_text if rule.separate else None
     writers = {name: SplitWriter(folder, name, dtype, end) for name in SPLITS}
     size = sum(fact.bytes for fact in (*facts, *facts_held_out))
-    with meter("tokenising", size, progress) as advance:
-        for group, arrays in _encode(tokenizer, folder, _groups(assign(data, rule, facts, facts_held_out)), size, workers):
+    groups = _groups(assign(data, rule, facts, facts_held_out))
+    # Closed at once on any error, for it may own processes.
+    with meter("tokenising", size, progress) as advance, closing(_encode(tokenizer, folder, groups, size, workers)) as encoded:
+        for group, arrays in encoded:
             for (split, piece), tokens in zip(group, arrays, strict=True):
                 length = len(piece.text.encode())
                 writers[split].add(tokens, length, piece.ends)
@@ -192,7 +194,7 @@ def _tokenizer(data: Data, rule: Rule, facts: Sequence[Facts], held_out: Sequenc
 
 def _encode(
     tokenizer: Tokenizer, folder: Path, groups: Iterable[Group], size: int, workers: int
-) -> Iterator[tuple[Group, list[TokenArray]]]:
+) -> Generator[tuple[Group, list[TokenArray]]]:
     def texts(group: Group) -> list[str]:
         return [piece.text for _, piece in group]
 

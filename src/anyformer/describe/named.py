@@ -25,6 +25,9 @@ class Named(Mapping[str, T_co], Generic[T_co]):
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError("Named is immutable; build a new one")
 
+    def __reduce__(self) -> tuple[type[Named[Any]], tuple[dict[str, Any]]]:
+        return Named, (dict(self._items),)
+
     def __getitem__(self, name: str) -> T_co:
         value: T_co = self._items[name]
         return value

@@ -1,0 +1,183 @@
+"""Descriptions as values: frozen, strict, both ways through text, changed and compared by path, errors at the user's path."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import pytest
+
+from anyformer.catalogue.llama import llama
+from anyformer.describe import (
+    DescriptionError,
+    Named,
+    change,
+    change_all,
+    diff,
+    from_json,
+    from_toml,
+    get,
+    parse_assignment,
+    schema,
+    to_json,
+    to_toml,
+)
+from anyformer.model import Architecture
+from anyformer.parts import Attention, Causal, FeedForward, RMSNorm, Rotary, Window
+
+TINY = llama(width=32, depth=4, heads=4, kv_heads=2, ffn=48, vocab=100)
+
+
+def test_values_are_frozen_all_the_way_down():
+    with pytest.raises(ValueError, match="frozen"):
+        TINY.width = 3
+    with pytest.raises(AttributeError):
+        TINY.decoder.variants._items = {}
+    with pytest.raises(TypeError):
+        TINY.decoder.variants["layer"] = None
+    assert Attention(heads=2, bias=["key"]).bias == ("key",), "a list is taken as a tuple"
+
+
+def test_equal_values_hash_and_digest_alike():
+    again = llama(width=32, depth=4, heads=4, kv_heads=2, ffn=48, vocab=100)
+    assert again == TINY
+    assert hash(again) == hash(TINY)
+    assert again.digest == TINY.digest
+    assert change(TINY, "width", 40).digest != TINY.digest
+
+
+@pytest.mark.parametrize("bad", ["128", 128.0, True, None])
+def test_no_coercion(bad):
+    with pytest.raises(DescriptionError, match="width"):
+        FeedForward(width=bad)
+
+
+def test_no_copy_skips_validation():
+    for make in (
+        lambda: TINY.model_copy(update={"width": -1}),
+        lambda: TINY.but(width=-1),
+        lambda: FeedForward.model_construct(width=-1),
+    ):
+        with pytest.raises(DescriptionError):
+            make()
+    assert copy.deepcopy(TINY) == TINY
+    assert pickle.loads(pickle.dumps(TINY)) == TINY
+
+
+def test_text_is_byte_stable_and_absent_parts_stay_absent():
+    text = to_toml(TINY)
+    assert to_toml(from_toml(Architecture, text)) == text
+    assert "softcap" not in text
+    assert from_json(Architecture, to_json(TINY)) == TINY
+
+
+def test_names_keep_their_order_in_equality():
+    assert Named(a=1, b=2) != Named(b=2, a=1)
+    assert dict(Named(a=1, b=2)) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("width", 32),
+        ("decoder.layer.attention.kv_heads", 2),
+        ("decoder.layer.feedforward.width", 48),
+        ("decoder.layer.attention.rotary.theta", 10_000.0),
+        ("decoder.variants.layer.steps.0.branches.attention.sublayer.heads", 4),
+        ("decoder.layer.attention.norm_before.eps", 1e-5),
+        ("decoder.layer.attention.qk_norm", None),
+    ],
+)
+def test_paths_may_skip_the_plumbing(path, value):
+    assert get(TINY, path) == value
+
+
+def test_change_and_diff_are_inverse():
+    changes = {
+        "decoder.layer.attention.kv_heads": 4,
+        "decoder.layer.attention.qk_norm": RMSNorm(eps=1e-6),
+        "decoder.layer.attention.mask": Causal() & Window(size=8),
+        "decoder.order": "layer*2",
+    }
+    other = change_all(TINY, changes)
+    found = diff(TINY, other)
+    assert {path for path, _, _ in found} == set(changes)
+    assert change_all(TINY, {path: right for path, _, right in found}) == other
+    assert change_all(other, {path: left for path, left, _ in found}) == TINY
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("decoder.layer.attention.kv_head", 2, ["kv_head", "did you mean 'kv_heads'"]),
+        ("decoder.lair.attention.heads", 2, ["'lair'", "decoder", "did you mean 'layer'"]),
+        ("decoder.layer.attention.kv_heads", 3, ["decoder.layer.attention", "kv_heads = 3", "heads = 4"]),
+        ("decoder.layer.attention.heads", 0, ["decoder.layer.attention.heads", "greater than or equal to 1", "got 0"]),
+        ("decoder.layer.attention.heads", 3, ["decoder.layer.attention", "kv_heads"]),
+        ("decoder.layer.attention.rotary.fraction", 0.4, ["decoder.layer.attention", "rotary", "3"]),
+        ("decoder.layer.attention.mask", {"kind": "window", "size": 0}, ["decoder.layer.attention.mask.size", "got 0"]),
+        ("decoder.layer.attention.mask", {"kind": "windw", "size": 3}, ["'windw'", "did you mean 'window'"]),
+        ("decoder.layer.attention.mask", {"size": 3}, ["no kind"]),
+        ("decoder.layer.feedforward.activation", "sillu", ["decoder.layer.feedforward.activation", "did you mean 'silu'"]),
+        ("decoder.layer.feedforward.bias", ["up", "up"], ["names a projection twice"]),
+        ("decoder.order", "layer*2 global", ["decoder", "'global'", "known: layer"]),
+        ("decoder.order", "(layer*2", ["parenthesis open"]),
+        ("decoder.order", "layer*0", ["'*0'"]),
+        ("decoder.order", "Layer", ["cannot be read at 'Layer'"]),
+        ("width", 33, ["decoder.layer.attention", "heads = 4", "width = 33"]),
+        ("head", {"tyed": True}, ["head", "did you mean 'tied'"]),
+        ("embedding.scale", float("nan"), ["embedding.scale", "finite"]),
+    ],
+)
+def test_errors_name_the_users_path_value_and_remedy(path, value, words):
+    with pytest.raises(DescriptionError) as caught:
+        change(TINY, path, value)
+    for word in words:
+        assert word in str(caught.value)
+    for plumbing in ("variants", "steps", "sublayer", "branches", "rms_norm", "pydantic"):
+        assert plumbing not in str(caught.value).split("(known")[0]
+
+
+def test_every_problem_is_reported_at_once():
+    data = TINY.plain()
+    data["width"], data["embedding"]["vocab"] = "32", 0
+    with pytest.raises(DescriptionError) as caught:
+        Architecture.parse(data)
+    assert [problem.path for problem in caught.value.problems] == ["width", "embedding.vocab"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a.b=3", ("a.b", 3)),
+        ("a=1e-3", ("a", 1e-3)),
+        ("a=true", ("a", True)),
+        ("a=relu", ("a", "relu")),
+        ('a="3"', ("a", "3")),
+        ("a=none", ("a", None)),
+        ('a={kind="window", size=4}', ("a", {"kind": "window", "size": 4})),
+        ("a=layer*3 b", ("a", "layer*3 b")),
+    ],
+)
+def test_assignments_read_toml_values(text, expected):
+    assert parse_assignment(text) == expected
+
+
+@pytest.mark.parametrize("text", ["a", "=3", ""])
+def test_assignments_need_both_sides(text):
+    with pytest.raises(DescriptionError, match="PATH=VALUE"):
+        parse_assignment(text)
+
+
+def test_a_field_given_twice_is_refused():
+    with pytest.raises(DescriptionError, match="twice"):
+        from_json(Rotary, '{"theta": 1.0, "theta": 2.0}')
+    with pytest.raises(DescriptionError, match="not valid TOML"):
+        from_toml(Rotary, "theta = 1.0\ntheta = 2.0")
+
+
+def test_the_schema_describes_kinds_fields_and_choices():
+    table = json.loads(schema(Architecture))
+    assert table["$defs"]["FeedForward"]["properties"]["activation"]["enum"][0] == "relu"
+    assert "F." in table["$defs"]["FeedForward"]["properties"]["width"]["description"]

@@ -1,0 +1,73 @@
+"""Masks: the two ways in which each speaks agree, for every combination."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyformer.parts import Bidirectional, Causal, Prefix, Window
+from anyformer.tally import Shape
+
+single = st.one_of(
+    st.just(Causal()),
+    st.just(Bidirectional()),
+    st.just(Prefix()),
+    st.builds(Window, size=st.integers(1, 9), after=st.integers(0, 4)),
+)
+masks = st.recursive(
+    single, lambda inner: st.builds(lambda a, b, both: a & b if both else a | b, inner, inner, st.booleans()), max_leaves=5
+)
+
+
+def dense(mask, past: int, length: int, prefix: int) -> np.ndarray:
+    query, key = torch.arange(past, past + length)[:, None], torch.arange(past + length)[None]
+    return np.broadcast_to(mask.allowed(query, key, prefix).numpy(), (length, past + length))
+
+
+@given(masks, st.integers(0, 8), st.integers(1, 12), st.integers(0, 10))
+def test_intervals_are_the_predicate(mask, past, length, prefix):
+    ranges = mask.intervals(np.arange(past, past + length), past + length, prefix)
+    drawn = np.zeros((length, past + length), dtype=int)
+    for row, (starts, stops) in enumerate(zip(ranges.start, ranges.stop, strict=True)):
+        for start, stop in zip(starts, stops, strict=True):
+            drawn[row, start:stop] += 1
+    assert np.array_equal(drawn, dense(mask, past, length, prefix)), "each allowed key once, no other"
+    assert mask.pairs(Shape(length=length, past=past, prefix=prefix)) == dense(mask, past, length, prefix).sum()
+
+
+@given(masks, st.integers(1, 14))
+def test_reach_bounds_what_a_query_sees(mask, length):
+    if mask.reach is not None:
+        query, key = np.nonzero(dense(mask, 0, length, 0))
+        assert (query - key < mask.reach).all()
+
+
+@given(masks, st.integers(2, 14))
+def test_ahead_says_whether_later_keys_are_seen(mask, length):
+    sees_later = np.triu(dense(mask, 0, length, 0), 1).any()
+    assert mask.ahead or not sees_later
+    assert any(limit.contract == "causal" for limit in mask.limits) == mask.ahead
+
+
+def test_a_long_mask_is_counted_in_milliseconds():
+    mask, n = Causal() & Window(size=4096) | Prefix(), 131_072
+    start = time.perf_counter()
+    pairs = mask.pairs(Shape(length=n))
+    assert time.perf_counter() - start < 1.0
+    assert pairs == 4096 * 4097 // 2 + (n - 4096) * 4096
+
+
+def test_combinations_are_flat():
+    assert len((Causal() & Window(size=2) & Window(size=3)).masks) == 3
+    assert len((Causal() | (Prefix() | Bidirectional())).masks) == 3
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_an_empty_window_is_refused(size):
+    with pytest.raises(ValueError, match="size"):
+        Window(size=size)

@@ -1,0 +1,34 @@
+"""The notation of layer orders."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from anyformer.parts.stack import parse_order, write_order
+
+
+@given(st.lists(st.sampled_from(["local", "full", "moe_2"]), min_size=1, max_size=40))
+def test_writing_then_parsing_gives_the_names_back(names):
+    assert list(parse_order(write_order(names))) == names
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("a", "a"),
+        ("a*3 b", "aaab"),
+        ("(a*2 b)*2 a", "aabaaba"),
+        ("((a b)*2 c)*2", "ababcababc"),
+        ("  a * 2  b ", "aab"),
+    ],
+)
+def test_notation(text, names):
+    assert parse_order(text) == tuple(names)
+
+
+@pytest.mark.parametrize("text", ["", "  ", "*3", "a**2", "a)", "(a", "a*0", "A", "a,b", "()"])
+def test_what_makes_no_sense_is_refused(text):
+    with pytest.raises(ValueError, match="order"):
+        parse_order(text)
