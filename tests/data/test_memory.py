@@ -34,8 +34,8 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, tokenizer: str, suff
     line = prose(1, 4000).replace("\n", " ")
     line = f'{{"text": "{line}"}}\n' if suffix == "jsonl" else line + "\n"
     with file.open("w") as out:
-        for _ in range(66_000_000 // len(line.encode())):
-            out.write(line)
+        for number in range(66_000_000 // len(line.encode())):
+            out.write(line.replace("fox", f"fox{number}"))
     command = [sys.executable, "-c", PREPARE, str(file), str(tmp_path / "cache"), tokenizer]
     own, children = map(float, subprocess.run(command, check=True, capture_output=True).stdout.split())
     assert own < 60

@@ -29,12 +29,12 @@ def decide(data: Data, facts: Sequence[Facts]) -> Rule:
     documents = sum(fact.documents for fact in facts)
     if data.validation_paths or data.validation == 0.0:
         return Rule("documents", limit=0)
-    # Fewer documents than 1/fraction would usually leave none held out.
-    enough = documents * data.validation >= 1
+    low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
+    # Fewer documents than 1/fraction would usually leave none held out; equal documents cannot be told apart.
+    enough = documents * data.validation >= 1 and low < high
     if data.split == "tail" or (data.split is None and not enough):
         characters = sum(fact.characters for fact in facts)
         return Rule("tail", limit=int(characters * (1 - data.validation)), separate=documents > 1)
-    low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
     if low == high:
         raise DataError(
             f"{facts[0].source.path}: split = 'documents' needs two different documents, this data has one; "

@@ -1,0 +1,134 @@
+"""Checkpoints: whole or not at all, verified before use, named when damaged."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+import torch
+from zoo import ZOO
+
+from anyformer import checkpoint
+from anyformer.checkpoint import CheckpointError
+from anyformer.checkpoint.manifest import MANIFEST, writing
+from anyformer.loading import load
+from anyformer.model import build
+
+
+@pytest.fixture
+def saved(tmp_path):
+    model = build(ZOO["head_options"], seed=3)
+    checkpoint.save(model, tmp_path / "point", facts={"step": 7})
+    return tmp_path / "point", model
+
+
+@pytest.mark.parametrize("name", ["head_options", "original", "encoder_features"])
+def test_what_was_saved_is_what_loads(tmp_path, name):
+    model = build(ZOO[name], seed=1)
+    checkpoint.save(model, tmp_path / "x")
+    loaded, tokenizer = load(tmp_path / "x")
+    assert tokenizer is None
+    assert loaded.architecture == model.architecture
+    for (n, a), (m, b) in zip(model.named_parameters(), loaded.named_parameters(), strict=True):
+        assert n == m
+        assert torch.equal(a, b)
+        assert b.requires_grad
+
+
+def test_types_are_kept_or_converted(tmp_path):
+    checkpoint.save(build(ZOO["llama"], dtype=torch.bfloat16), tmp_path / "x")
+    assert load(tmp_path / "x")[0].embedding.weight.dtype == torch.bfloat16
+    assert load(tmp_path / "x", dtype=torch.float32)[0].embedding.weight.dtype == torch.float32
+
+
+def test_flips_and_cuts_are_always_found_and_named(saved):
+    directory, _ = saved
+    names = sorted(path.name for path in directory.iterdir() if path.name != MANIFEST)
+    chance = random.Random(0)
+    for trial in range(60):
+        path = directory / names[trial % len(names)]
+        good = path.read_bytes()
+        bad = bytearray(good)
+        if trial % 3 == 0:
+            bad = bad[: chance.randrange(len(bad))]
+        else:
+            bad[chance.randrange(len(bad))] ^= 1 << chance.randrange(8)
+        path.write_bytes(bytes(bad))
+        with pytest.raises(CheckpointError, match=path.name):
+            load(directory)
+        path.write_bytes(good)
+    assert load(directory)
+
+
+def test_a_missing_file_and_a_damaged_manifest_are_named(saved):
+    directory, _ = saved
+    (directory / "model.safetensors").rename(directory / "elsewhere")
+    with pytest.raises(CheckpointError, match=r"model\.safetensors: missing"):
+        load(directory)
+    (directory / MANIFEST).write_text('{"format": 1')
+    with pytest.raises(CheckpointError, match=r"manifest\.json: damaged"):
+        load(directory)
+    (directory / MANIFEST).write_text('{"format": 99, "facts": {}, "files": {}}')
+    with pytest.raises(CheckpointError, match="format 99"):
+        load(directory)
+
+
+def test_weights_of_another_architecture_are_refused(saved):
+    directory, _ = saved
+    text = (directory / "architecture.json").read_text().replace('"vocab": 37', '"vocab": 38')
+    (directory / "architecture.json").write_text(text)
+    manifest = json.loads((directory / MANIFEST).read_text())
+    manifest["files"]["architecture.json"] = {
+        "bytes": len(text.encode()),
+        "sha256": checkpoint.manifest.digest(directory / "architecture.json"),
+    }
+    (directory / MANIFEST).write_text(json.dumps(manifest))
+    with pytest.raises(CheckpointError, match=r"embedding\.weight has shape \(37, 24\), the architecture says \(38, 24\)"):
+        load(directory)
+
+
+def test_a_crash_while_writing_leaves_nothing_behind(tmp_path):
+    target = tmp_path / "point"
+    with pytest.raises(RuntimeError), writing(target, {}) as partial:
+        (partial / "half").write_text("x")
+        raise RuntimeError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_stale_partial_is_swept_and_never_read(tmp_path):
+    model = build(ZOO["llama"])
+    stale = tmp_path / "checkpoints" / ".partial-step-00000003-dead"
+    stale.mkdir(parents=True)
+    assert checkpoint.steps(tmp_path) == []
+    checkpoint.save(model, checkpoint.directory_of(tmp_path, 3), facts={"step": 3})
+    assert not stale.exists()
+    assert checkpoint.steps(tmp_path) == [3]
+
+
+def test_the_latest_whole_one_is_found_and_the_damaged_named(tmp_path):
+    model = build(ZOO["llama"])
+    for step in (1, 2, 3):
+        checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": abs(step - 1.9)})
+    broken = checkpoint.directory_of(tmp_path, 3) / "model.safetensors"
+    broken.write_bytes(broken.read_bytes()[:-5])
+    found, damaged = checkpoint.latest(tmp_path)
+    assert found == checkpoint.directory_of(tmp_path, 2)
+    assert len(damaged) == 1
+    assert "truncated" in damaged[0]
+    assert checkpoint.best(tmp_path) == checkpoint.directory_of(tmp_path, 2)
+
+
+def test_pruning_keeps_the_last_and_the_best(tmp_path):
+    model = build(ZOO["llama"])
+    for step, loss in ((1, 3.0), (2, 1.0), (3, 2.0), (4, 2.5), (5, None)):
+        checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": loss})
+    checkpoint.prune(tmp_path, keep=2)
+    assert checkpoint.steps(tmp_path) == [2, 4, 5]
+
+
+def test_a_place_without_a_checkpoint_is_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="no such directory"):
+        load(tmp_path / "nowhere")
+    with pytest.raises(CheckpointError, match=r"no manifest\.json"):
+        load(tmp_path)

@@ -1,0 +1,163 @@
+"""Generation: the cache changes nothing, sampling does what it says, text comes whole."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from zoo import DECODERS, ENCODERS, PAIRS
+
+from anyformer.data import Bytes
+from anyformer.data.vocabulary import make_tokenizer
+from anyformer.describe import change
+from anyformer.generation import Sampling, continuations, generate, stream
+from anyformer.model import InputError, Transformer, build
+
+GREEDY = Sampling(temperature=0)
+
+
+def uncached(model: Transformer, prompt: list[int], count: int) -> list[int]:
+    """Greedy continuation by computing everything again at each step."""
+    tokens = list(prompt)
+    for _ in range(count):
+        prefix = torch.tensor([len(prompt)])
+        tokens.append(int(model(torch.tensor([tokens]), prefix=prefix)[0, -1].argmax()))
+    return tokens[len(prompt) :]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_greedy_tokens_equal_the_uncached_models(name):
+    model = build(DECODERS[name]).eval()
+    prompts = [[3, 1, 4, 1, 5, 9, 2], [6, 5], [7]]
+    columns = torch.stack(list(continuations(model, prompts, sampling=GREEDY, max_tokens=9)), 1)
+    for prompt, row in zip(prompts, columns.tolist(), strict=True):
+        assert row == uncached(model, prompt, 9)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_greedy_targets_equal_the_uncached_models(name):
+    model = build(PAIRS[name]).eval()
+    sources = [[3, 1, 4, 1, 5], [9, 2]]
+    columns = torch.stack(list(continuations(model, sources, sampling=GREEDY, max_tokens=6, start=2)), 1)
+    for source, row in zip(sources, columns.tolist(), strict=True):
+        target = [2]
+        for _ in range(6):
+            target.append(int(model(torch.tensor([source]), torch.tensor([target]))[0, -1].argmax()))
+        assert row == target[1:]
+
+
+def test_a_row_that_ended_stays_ended():
+    model = build(DECODERS["llama"]).eval()
+    free = torch.stack(list(continuations(model, [[1], [2]], sampling=GREEDY, max_tokens=8)), 1)
+    end = int(free[0, 2])
+    ended = torch.stack(list(continuations(model, [[1], [2]], sampling=GREEDY, max_tokens=8, end=end)), 1)
+    first = free[0].tolist().index(end)
+    assert ended[0, first:].eq(end).all()
+
+
+def test_the_same_seed_gives_the_same_tokens_and_another_does_not():
+    model = build(DECODERS["llama"]).eval()
+    draw = lambda seed: torch.stack(list(continuations(model, [[1]], sampling=Sampling(seed=seed), max_tokens=20)))  # noqa: E731
+    assert torch.equal(draw(1), draw(1))
+    assert not torch.equal(draw(1), draw(2))
+
+
+LOGITS = torch.log(torch.tensor([[0.5, 0.25, 0.15, 0.07, 0.03]]))
+
+
+@pytest.mark.parametrize(
+    ("sampling", "kept"),
+    [
+        (Sampling(), 5),
+        (Sampling(top_k=2), 2),
+        (Sampling(top_p=0.7), 2),
+        (Sampling(top_p=0.76), 3),
+        (Sampling(top_p=0.01), 1),
+        (Sampling(min_p=0.2), 3),
+        (Sampling(top_k=4, min_p=0.2), 3),
+    ],
+)
+def test_cuts_keep_the_likeliest(sampling, kept):
+    shares = sampling.distribution(LOGITS)[0]
+    assert (shares > 0).tolist() == [i < kept for i in range(5)]
+    torch.testing.assert_close(shares[:kept], (LOGITS.exp()[0, :kept] / LOGITS.exp()[0, :kept].sum()))
+
+
+def test_draws_follow_the_distribution():
+    rows = torch.arange(40_000)
+    drawn = Sampling(temperature=1.0).choose(LOGITS.expand(len(rows), -1), rows, 0).bincount(minlength=5) / len(rows)
+    torch.testing.assert_close(drawn, LOGITS.exp()[0], atol=0.01, rtol=0)
+    hot = Sampling(temperature=2.0).distribution(LOGITS)[0]
+    torch.testing.assert_close(hot, (LOGITS[0] / 2).softmax(-1))
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 10_000), st.floats(0.05, 3.0), st.integers(1, 5), st.floats(0.05, 1.0))
+def test_a_draw_never_has_probability_zero(index, temperature, top_k, top_p):
+    sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
+    token = sampling.choose(LOGITS, torch.tensor([3]), index)
+    assert sampling.distribution(LOGITS)[0, token] > 0
+
+
+@pytest.mark.parametrize("bad", [{"top_k": 0}, {"top_p": 0.0}, {"min_p": 1.5}, {"temperature": -1.0}])
+def test_senseless_sampling_is_refused(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        Sampling(**bad)
+
+
+@pytest.fixture(scope="module")
+def speaker():
+    """A model over bytes and its tokenizer."""
+    tokenizer = make_tokenizer(Bytes(), lambda: iter(()), lambda: iter(()))
+    return build(change(DECODERS["llama"], "embedding.vocab", 257)).eval(), tokenizer
+
+
+def test_streamed_text_is_the_whole_text(speaker):
+    model, tokenizer = speaker
+    prompts = ["def ", "x"]
+    whole = generate(model, tokenizer, prompts, max_tokens=30, sampling=Sampling(seed=4))
+    pieces = ["", ""]
+    for row, piece in stream(model, tokenizer, prompts, max_tokens=30, sampling=Sampling(seed=4)):
+        pieces[row] += piece
+    assert pieces == whole
+    assert generate(model, tokenizer, "def ", max_tokens=30, sampling=Sampling(seed=4)) == whole[0]
+
+
+def test_text_ends_before_a_stop_string_however_it_comes(speaker):
+    model, tokenizer = speaker
+    sampling = Sampling(seed=5)
+    free = generate(model, tokenizer, "def ", max_tokens=60, sampling=sampling)
+    for at in (0, 3, 11, 20):
+        stop = free[at : at + 3]
+        assert generate(model, tokenizer, "def ", max_tokens=60, sampling=sampling, stop=["\0never", stop]) == free[: free.index(stop)]
+
+
+def test_an_empty_prompt_starts_from_end_of_text(speaker):
+    model, tokenizer = speaker
+    assert isinstance(generate(model, tokenizer, "", max_tokens=3), str)
+
+
+def test_what_cannot_be_generated_is_refused_with_the_reason(speaker):
+    _, tokenizer = speaker
+    with pytest.raises(InputError, match="encoder-only"):
+        generate(build(ENCODERS["encoder"]), tokenizer, "x")
+    with pytest.raises(InputError, match="bidirectional"):
+        generate(build(change(DECODERS["llama"], "decoder.layer.attention.mask", {"kind": "bidirectional"})), tokenizer, "a")
+    with pytest.raises(InputError, match="ends at 32"):
+        list(continuations(build(DECODERS["gpt2"]), [[1] * 30], sampling=GREEDY, max_tokens=4))
+    assert len(list(continuations(build(DECODERS["gpt2"]), [[1] * 30], sampling=GREEDY, max_tokens=3))) == 3
+    with pytest.raises(InputError, match="beyond the vocabulary of 37"):
+        list(continuations(build(DECODERS["llama"]), [[37]], sampling=GREEDY, max_tokens=4))
+    with pytest.raises(InputError, match="no tokenizer"):
+        generate(build(DECODERS["llama"]), None, "x")
+    with pytest.raises(InputError, match="stop string is empty"):
+        generate(build(DECODERS["llama"]), tokenizer, "x", stop=[""])
+    with pytest.raises(InputError, match="start"):
+        list(continuations(build(PAIRS["original"]), [[1]], sampling=GREEDY, max_tokens=2))
+
+
+def test_a_compiled_step_gives_the_same_tokens(speaker):
+    model, tokenizer = speaker
+    plain = generate(model, tokenizer, ["def ", "class Q:"], max_tokens=20, sampling=GREEDY, compile=False)
+    assert generate(model, tokenizer, ["def ", "class Q:"], max_tokens=20, sampling=GREEDY, compile=True) == plain
