@@ -1,7 +1,7 @@
 """Decoding speed of one peer on the CPU: a Llama of 110 M parameters, one sequence, see `SHAPE`.
 
-    python benchmarks/peers/decode.py --peer litgpt --mode compiled --weights bf16 --steps 3 --json
-    python benchmarks/peers/decode.py --peer llama.cpp --weights q8_0 --serve
+    python -m benchmarks.peers.decode --peer litgpt --mode compiled --weights bf16 --steps 3 --json
+    python -m benchmarks.peers.decode --peer llama.cpp --weights q8_0 --serve
 
 One unit of work is one greedy generation of 64 tokens after a prompt of 64. Counted is the steady part only: from the
 first new token, which the prefill yields, to the last. Every peer runs its own generation loop.
@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 import torch._inductor.config
-from protocol import Worker, options, run, versions
+from benchmarks.protocol import Worker, options, run, versions
 from torch import nn
 
 SHAPE: dict[str, int] = {"width": 768, "depth": 12, "heads": 12, "ffn": 2048, "vocab": 32000}
@@ -119,7 +119,7 @@ def litgpt(arguments: argparse.Namespace) -> tuple[Generate, int]:
 
 def llama_cpp(arguments: argparse.Namespace) -> tuple[Generate, int]:
     """llama.cpp through its Python binding, on a file of random weights that is removed once loaded."""
-    import gguf_file
+    from benchmarks.peers import gguf_file
     from llama_cpp import Llama
 
     with tempfile.TemporaryDirectory() as folder:

@@ -1,7 +1,7 @@
 """Training speed of one peer on the CPU: a Llama-like model of 12 M parameters, see `SHAPE`.
 
-    python benchmarks/peers/train.py --peer litgpt --compile --steps 5 --warmup 2 --json
-    python benchmarks/peers/train.py --peer transformers --no-compile --serve
+    python -m benchmarks.peers.train --peer litgpt --compile --steps 5 --warmup 2 --json
+    python -m benchmarks.peers.train --peer transformers --no-compile --serve
 
 A step is forward, backward, clipping and AdamW on one fixed batch of random tokens, in bf16 autocast with fp32 weights.
 Every peer gets the same step, compiled together with its loss where `--compile` asks for it, and by default the attention
@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from protocol import Worker, options, run, versions
+from benchmarks.protocol import Worker, options, run, versions
 from torch import Tensor, nn
 
 SHAPE: dict[str, int] = {"width": 384, "depth": 6, "heads": 6, "head_dim": 64, "ffn": 1024, "vocab": 4096}

@@ -18,14 +18,14 @@ def test_it_rises_to_one_and_ends_at_its_floor(kind):
     assert factors[0] == pytest.approx(1 / 11)
     assert factors[:11] == sorted(factors[:11])
     assert factors[10] == pytest.approx(1)
-    assert factors[-1] == pytest.approx(1.0 if kind is Constant else 0.1, abs=0.02)
+    assert factors[-1] == pytest.approx(1.0 if kind is Constant else 0.1, abs=1e-6)
     assert factors[10:] == sorted(factors[10:], reverse=True)
 
 
 def test_stable_stays_stable():
     schedule = WarmupStableDecay(warmup=0, decay=0.25, floor=0.0)
     assert [schedule.factor(step, 100) for step in range(75)] == [1.0] * 75
-    assert schedule.factor(90, 100) == pytest.approx(0.4)
+    assert schedule.factor(90, 100) == pytest.approx(1 - (90 / 99 - 0.75) / 0.25)
 
 
 @given(st.sampled_from(EACH), st.integers(0, 50), st.floats(0, 1), st.integers(1, 200))

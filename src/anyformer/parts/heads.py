@@ -111,15 +111,19 @@ class HeadsModule(nn.Module):
 
     def queries(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
-        return self.query_norm(self.query(x_BTD).unflatten(-1, (-1, self.head_width)))  # type: ignore[no-any-return]
+        return self.query_norm(self._split(self.query(x_BTD)))  # type: ignore[no-any-return]
 
     def keys(self, x_BSD: Tensor) -> Tensor:
         """(B, S, D) -> (B, S, K, E)."""
-        return self.key_norm(self.key(x_BSD).unflatten(-1, (-1, self.head_width)))  # type: ignore[no-any-return]
+        return self.key_norm(self._split(self.key(x_BSD)))  # type: ignore[no-any-return]
 
     def values(self, x_BSD: Tensor) -> Tensor:
         """(B, S, D) -> (B, S, K, E)."""
-        return self.value(x_BSD).unflatten(-1, (-1, self.head_width))  # type: ignore[no-any-return]
+        return self._split(self.value(x_BSD))
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, heads * E) -> (B, T, heads, E)."""
+        return x.view(*x.shape[:-1], -1, self.head_width)
 
     def mix(self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context) -> Tensor:
         """Attend, put the heads side by side, project: (B, T, D)."""

@@ -25,7 +25,7 @@ class _Warm(Value):
         warmup = min(self.warmup, steps // 2)
         if step < warmup:
             return (step + 1) / (warmup + 1)
-        return self._after(min(1.0, (step - warmup) / max(1, steps - warmup)))
+        return self._after(min(1.0, (step - warmup) / max(1, steps - 1 - warmup)))
 
     def _after(self, progress: float) -> float:
         raise NotImplementedError

@@ -1,0 +1,167 @@
+"""Speed side by side in one sitting: workers take turns, round after round, and ratios are taken within each round.
+
+    python -m benchmarks.compare training --peers-python .venv-peers/bin/python
+    python -m benchmarks.compare decoding --peers-python .venv-peers/bin/python --with llama.cpp
+
+Prints a table and writes benchmarks/results/<what>.json with machine, versions and every time. Each worker's own
+correctness gate must pass, or there is no result. Nothing else should run on the machine meanwhile.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+OURS = "anyformer"
+# Freed memory stays with the process: without this every PyTorch step pays page faults for its large buffers.
+ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
+
+TRAINING = {
+    "anyformer compiled": ["-m", "benchmarks.ours_train", "--peer", OURS, "--compile"],
+    "anyformer eager": ["-m", "benchmarks.ours_train", "--peer", OURS, "--no-compile"],
+    **{
+        f"{peer} {mode}": ["-m", "benchmarks.peers.train", "--peer", peer, flag]
+        for peer in ("litgpt", "transformers", "x-transformers")
+        for mode, flag in (("compiled", "--compile"), ("eager", "--no-compile"))
+    },
+    "transformers compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", "transformers", "--compile", "--attention", "sdpa"],
+    "x-transformers compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", "x-transformers", "--compile", "--attention", "sdpa"],
+}
+DECODING = {
+    "anyformer compiled": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "compiled"],
+    "anyformer eager": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "eager"],
+    **{
+        f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
+        for peer in ("litgpt", "transformers")
+        for mode in ("compiled", "eager")
+    },
+}
+EXTRAS = {
+    "llama.cpp": {"llama.cpp bf16": ["-m", "benchmarks.peers.decode", "--peer", "llama.cpp"]},
+    "tuned": {
+        f"{peer} {mode}": ["-m", "benchmarks.peers.decode", "--peer", peer, "--mode", mode]
+        for peer in ("litgpt", "transformers")
+        for mode in ("frozen", "tuned")
+    },
+}
+
+
+@dataclass
+class Contender:
+    """One worker process, asked for rounds in turn."""
+
+    name: str
+    process: subprocess.Popen[str]
+    ready: dict[str, Any] = field(default_factory=dict)
+    times: list[list[float]] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
+
+    def hear(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            raise SystemExit(f"{self.name} gave up: see its messages above")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def round(self, units: int) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"round {units}\n")
+        self.process.stdin.flush()
+        answer = self.hear()
+        self.times.append(answer["times"])
+        self.busy.append(answer["processor_seconds"])
+
+    def rate(self, index: int) -> float:
+        """Tokens per second of one round."""
+        return float(self.ready["tokens_per_unit"]) / statistics.median(self.times[index])
+
+
+def start(name: str, command: list[str], peers_python: str) -> Contender:
+    python = sys.executable if name.startswith(OURS) else peers_python
+    process = subprocess.Popen(
+        [python, *command, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
+    )
+    contender = Contender(name, process)
+    contender.ready = contender.hear()
+    print(f"ready: {name} (build {contender.ready['build_seconds']} s, warm-up {contender.ready['warmup_seconds']} s)", flush=True)
+    return contender
+
+
+def summary(contenders: list[Contender], rounds: int) -> list[dict[str, Any]]:
+    """Median tokens/s of each, and the median over rounds of (ours, compiled) / (it)."""
+    ours = next(c for c in contenders if c.name == f"{OURS} compiled")
+    rows = []
+    for contender in contenders:
+        rates = [contender.rate(i) for i in range(rounds)]
+        ratios = [ours.rate(i) / rates[i] for i in range(rounds)]
+        rows.append(
+            {
+                "name": contender.name,
+                "tokens_per_second": round(statistics.median(rates), 1),
+                "slowest_round": round(min(rates), 1),
+                "fastest_round": round(max(rates), 1),
+                "ours_is_faster_by": round(statistics.median(ratios), 3),
+                "first_unit_seconds": round(contender.ready["warmup_times"][0], 2),
+                "parameters": contender.ready["parameters"],
+                "versions": contender.ready["versions"],
+                "times": contender.times,
+                "processor_seconds": contender.busy,
+            }
+        )
+    return rows
+
+
+def machine() -> dict[str, Any]:
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), platform.processor())
+    flags = next((line for line in lines if line.startswith("flags")), "")
+    return {"cpu": model, "cores": os.cpu_count(), "avx512_bf16": "avx512_bf16" in flags, "platform": platform.platform()}
+
+
+def main() -> None:
+    """Let the contenders take turns and write down what they did."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("training", "decoding"))
+    parser.add_argument("--peers-python", default=".venv-peers/bin/python")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--units", type=int, default=3, help="steps or generations per round")
+    parser.add_argument("--with", dest="extras", action="append", default=[], choices=list(EXTRAS))
+    parser.add_argument("--only", help="contenders whose names contain this, beside ours")
+    arguments = parser.parse_args()
+    commands = dict(TRAINING if arguments.what == "training" else DECODING)
+    for extra in arguments.extras:
+        commands |= EXTRAS[extra]
+    if arguments.only:
+        commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
+    with ExitStack() as stack:
+        contenders = [start(name, command, arguments.peers_python) for name, command in commands.items()]
+        for contender in contenders:
+            stack.callback(contender.process.kill)
+        for number in range(arguments.rounds):
+            for contender in contenders:
+                contender.round(arguments.units)
+            print(f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{c.rate(number):,.0f}" for c in contenders), flush=True)
+    rows = summary(contenders, arguments.rounds)
+    for row in rows:
+        print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
+    record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "results": rows}
+    if not arguments.only:
+        path = RESULTS / f"{arguments.what}.json"
+        path.write_text(json.dumps(record, indent=1) + "\n")
+        print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
+
+
+if __name__ == "__main__":
+    main()

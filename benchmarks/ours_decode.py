@@ -1,0 +1,100 @@
+"""Decoding speed of anyformer on the CPU, in the shape of `peers/decode.py`.
+
+    python -m benchmarks.ours_decode --peer anyformer --mode compiled --steps 3 --json
+
+One unit is one greedy generation of 64 tokens after 64; counted is the time from the first new token to the last. The
+gate: the compiled model's logits must be those of the uncached eager model in fp32, within bf16's rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+import torch
+
+from anyformer.catalogue.llama import llama
+from anyformer.generation import Sampling, continuations, decode
+from anyformer.generation.compiled import MULTIPLE, compiled_decode
+from anyformer.model import Transformer
+from anyformer.model import build as build_model
+from benchmarks.protocol import Worker, options, run, versions
+
+SHAPE: dict[str, int] = {"width": 768, "depth": 12, "heads": 12, "kv_heads": 12, "ffn": 2048, "vocab": 32_000}
+PROMPT, NEW = 64, 64
+DTYPES = {"f32": torch.float32, "bf16": torch.bfloat16}
+
+
+def gate(model: Transformer, step: Any, prompt: list[int]) -> float:
+    """Largest gap of the step's logits to the uncached fp32 model's, over the largest logit, for a few tokens."""
+    exact = build_model(model.architecture, seed=0)
+    exact.load_state_dict({name: value.float() for name, value in model.state_dict().items()})
+    gap = 0.0
+    with torch.inference_mode():
+        state = model.state(1, MULTIPLE)
+        model(torch.tensor([prompt]), state=state)
+        tokens = list(prompt)
+        for token in (5, 77, 1234):
+            tokens.append(token)
+            state.slots.reserve(1, MULTIPLE)
+            logits = step(model, torch.tensor([token]), state).float()
+            wanted = exact(torch.tensor([tokens]))[:, -1]
+            gap = max(gap, float((logits - wanted).abs().max() / wanted.abs().max()))
+    return gap
+
+
+def build(arguments: argparse.Namespace) -> Worker:
+    """The model and a random prompt; one unit of work is one generation."""
+    torch.manual_seed(arguments.seed)
+    if arguments.threads:
+        torch.set_num_threads(arguments.threads)
+    model = build_model(llama(**SHAPE, tied=True), dtype=DTYPES[arguments.weights], seed=arguments.seed).eval()
+    prompt = torch.randint(3, SHAPE["vocab"], (PROMPT,)).tolist()
+    step = compiled_decode() if arguments.mode == "compiled" else decode
+    begin = time.perf_counter()
+    gap = gate(model, step, prompt)
+    first = time.perf_counter() - begin
+    allowed = 0.05 if arguments.weights == "bf16" else 1e-4
+    if not gap < allowed:
+        raise SystemExit(f"the logits differ from the uncached fp32 model's by {gap:.3g} of the largest")
+    generations: list[list[int]] = []
+
+    def unit() -> float:
+        stamps, tokens = [], []
+        for chosen in continuations(
+            model, [prompt], sampling=Sampling(temperature=0), max_tokens=NEW, step=step,
+            multiple=MULTIPLE if arguments.mode == "compiled" else 1,
+        ):  # fmt: skip
+            tokens.append(int(chosen))
+            stamps.append(time.perf_counter())
+        generations.append(tokens)
+        return stamps[-1] - stamps[0]
+
+    def outcome() -> dict[str, Any]:
+        return {"first_tokens": generations[-1][:8], "repeatable": all(tokens == generations[0] for tokens in generations)}
+
+    facts: dict[str, Any] = {
+        "task": "decode",
+        "mode": arguments.mode,
+        "weights": arguments.weights,
+        "shape": {**SHAPE, "prompt": PROMPT, "new": NEW},
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "gap_to_fp32": round(gap, 5),
+        "gate_and_compile_seconds": round(first, 1),
+        "threads": torch.get_num_threads(),
+        "versions": versions("torch", "anyformer"),
+    }
+    return Worker(unit, NEW - 1, facts, outcome)
+
+
+def main() -> None:
+    """Parse the options and hand over to the shared protocol."""
+    parser = options("decoding speed of anyformer on the CPU", ["anyformer"])
+    parser.add_argument("--mode", choices=("eager", "compiled"), default="compiled")
+    parser.add_argument("--weights", choices=tuple(DTYPES), default="bf16")
+    run(parser.parse_args(), build)
+
+
+if __name__ == "__main__":
+    main()

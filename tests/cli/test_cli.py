@@ -1,0 +1,122 @@
+"""The command line as a user meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+RUN = """
+steps = 6
+batch = 4
+length = 32
+architecture = "llama-12m"
+sample = "def "
+[plan]
+compile = "off"
+precision = "fp32"
+[data]
+paths = ["text.py"]
+[data.tokenizer]
+kind = "bytes"
+[evaluation]
+every = 3
+batches = 1
+[set]
+"embedding.vocab" = 257
+"architecture.width" = 48
+"decoder.order" = "layer*2"
+"""
+
+
+def call(*arguments: str, cwd=None, **more) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", "from anyformer.cli import main; main()", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=300, check=False, **more)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    place = tmp_path_factory.mktemp("cli")
+    (place / "text.py").write_text("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(300)))
+    (place / "run.toml").write_text(RUN)
+    result = call("train", "run.toml", "--out", "out", cwd=place, env={**os.environ, "ANYFORMER_CACHE": str(place / "cache")})
+    assert result.returncode == 0, result.stderr
+    return place, result.stdout
+
+
+def test_training_says_what_it_reached_and_what_to_do_next(trained):
+    place, output = trained
+    for words in ("step 6/6", "validation loss", "bits per byte", "bigram", "sample", "def ", "loss.png", "anyformer generate out"):
+        assert words in output
+    assert {path.name for path in (place / "out").iterdir()} == {
+        "checkpoints", "environment.json", "loss.png", "metrics.jsonl", "run.toml",
+    }  # fmt: skip
+
+
+def test_generate_continues_prompts(trained):
+    place, _ = trained
+    one = call("generate", "out", "def f", "-n", "12", "--temperature", "0", cwd=place)
+    assert one.returncode == 0, one.stderr
+    assert one.stdout.startswith("def f")
+    two = call("generate", "out", "def f", "x", "-n", "12", "--temperature", "0", "--stop", "zzz", cwd=place)
+    assert "--- 1 of 2\n" + one.stdout.rstrip("\n") in two.stdout
+
+
+def test_show_gives_the_resolved_value_that_trains_the_same(trained):
+    place, _ = trained
+    shown = call("show", "out", "--toml", cwd=place)
+    assert shown.stdout == (place / "out" / "run.toml").read_text()
+    assert "6 steps of 4 x 32 tokens" in call("show", "out", cwd=place).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "lama-12m"], "did you mean"),
+        (["show", "nowhere.toml"], "nowhere.toml"),
+        (["show", "llama-12m", "--set", "decoder.layer.attention.kv_heads=4"], "kv_heads = 4"),
+        (["show", "llama-12m", "--set", "decoder.layer.attention.heads"], "PATH=VALUE"),
+        (["show", "llama-12m", "--set", "decoder.layer.atention.heads=2"], "did you mean 'attention'"),
+        (["list", "nothing-like-this"], "nothing-like-this"),
+        (["train"], "RUN.toml"),
+        (["train", "llama-12m"], "--data"),
+        (["train", "llama-12m", "--data", "nowhere"], "nowhere"),
+        (["train", "--resume", "nowhere"], "nowhere"),
+        (["train", "llama-12m", "--resume", "x"], "either"),
+        (["generate", "nowhere", "x"], "nowhere"),
+        (["generate", "out", "x", "--top-p", "0"], "top_p"),
+        (["generate", "out", "x", "--top-p", "two"], "two"),
+        (["nothing"], "nothing"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_mistakes_are_one_clear_message_and_exit_code_2(trained, arguments, words):
+    place, _ = trained
+    before = sorted(path.name for path in place.iterdir())
+    result = call(*arguments, cwd=place)
+    assert result.returncode == 2
+    assert words in result.stderr
+    assert "Traceback" not in result.stderr
+    assert sorted(path.name for path in place.iterdir()) == before, "nothing is done before a mistake is told"
+
+
+def test_listing_and_help_import_no_torch():
+    code = "import sys, anyformer.cli, anyformer.catalogue as c; c.listing(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    start = time.perf_counter()
+    assert call("--help").returncode == 0
+    assert time.perf_counter() - start < 3, "0.5 s on a quiet machine; this only catches an import of torch on a busy one"
+
+
+def test_list_filters():
+    assert call("list", "gpt2", "--names").stdout.split() == ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"]
+    assert "transformer-base" not in call("list", "--since", "2018").stdout
+
+
+def test_a_reader_that_leaves_is_no_error():
+    command = f"{sys.executable} -c 'from anyformer.cli import main; main()' show gpt2 --toml | head -1"
+    result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+    assert result.stderr == ""

@@ -1,0 +1,192 @@
+"""Training: it learns, it is the same however it is cut, and it stops cleanly when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import threading
+
+import pytest
+import torch
+from rich.console import Console
+
+from anyformer import checkpoint
+from anyformer.describe import DescriptionError, change, change_all, from_toml, to_toml
+from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
+from anyformer.training import loop as loop_module
+from anyformer.training.journal import read_metrics
+from anyformer.training.step import locate
+
+QUIET = Console(quiet=True)
+
+
+def weights(trained):
+    return {name: parameter.detach().clone() for name, parameter in trained.model.named_parameters()}
+
+
+def losses(directory):
+    return [row["loss"] for row in read_metrics(directory) if row["kind"] == "train"]
+
+
+def same(a, b) -> bool:
+    return all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_it_learns_and_leaves_a_whole_directory(tiny, tmp_path):
+    run = change_all(tiny, {"steps": 60, "evaluation.baseline": True})
+    trained = train(run, tmp_path / "run", console=QUIET)
+    assert trained.finished
+    found = losses(tmp_path / "run")
+    assert found[0] == pytest.approx(math.log(257), abs=0.3)
+    assert trained.validation.loss < 3.5
+    assert trained.validation.bits_per_byte == pytest.approx(trained.validation.loss / math.log(2))
+    assert trained.baseline < 3
+    assert (tmp_path / "run" / "loss.png").read_bytes()[:4] == b"\x89PNG"
+    assert read_run(tmp_path / "run") == change(run, "plan", trained.model.plan)
+    facts = json.loads((tmp_path / "run" / "environment.json").read_text())
+    assert facts["versions"]["torch"] == torch.__version__
+
+
+def test_accumulation_does_not_change_the_update(tiny, tmp_path):
+    one = train(change(tiny, "accumulation", 1), tmp_path / "one", console=QUIET)
+    four = train(change(tiny, "accumulation", 4), tmp_path / "four", console=QUIET)
+    torch.testing.assert_close(losses(tmp_path / "one"), losses(tmp_path / "four"), rtol=1e-4, atol=1e-5)
+    for name, value in weights(one).items():
+        torch.testing.assert_close(value, weights(four)[name], rtol=1e-3, atol=1e-4)
+
+
+def test_two_runs_of_one_seed_are_equal_to_the_bit_and_another_seed_is_not(tiny, tmp_path):
+    runs = [train(change(tiny, "seed", seed), tmp_path / str(i), console=QUIET) for i, seed in enumerate((0, 0, 1))]
+    assert same(weights(runs[0]), weights(runs[1]))
+    assert not same(weights(runs[0]), weights(runs[2]))
+
+
+def test_only_matrices_decay(tiny):
+    from anyformer.model import build
+
+    model = build(tiny.architecture)
+    decayed, free = tiny.optimiser.build(model).param_groups
+    assert {p.dim() for p in decayed["params"]} == {2}
+    assert {p.dim() for p in free["params"]} == {1}
+    assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
+    assert sum(p.numel() for g in (decayed, free) for p in g["params"]) == sum(p.numel() for p in model.parameters())
+
+
+@pytest.mark.parametrize("stop", [1, 3, 5])
+def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, monkeypatch):
+    whole = train(tiny, tmp_path / "whole", console=QUIET)
+    real = loop_module.update
+
+    def interrupting(*args, step, **more):
+        if step == stop:
+            os.kill(os.getpid(), signal.SIGINT)
+        return real(*args, step=step, **more)
+
+    assert threading.current_thread() is threading.main_thread()
+    monkeypatch.setattr(loop_module, "update", interrupting)
+    halted = train(tiny, tmp_path / "halted", console=QUIET)
+    monkeypatch.setattr(loop_module, "update", real)
+    assert not halted.finished
+    assert halted.step == stop + 1
+    resumed = resume(tmp_path / "halted", console=QUIET)
+    assert resumed.finished
+    assert same(weights(whole), weights(resumed))
+    assert losses(tmp_path / "halted") == losses(tmp_path / "whole")
+
+
+def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path):
+    whole = train(tiny, tmp_path / "run", console=QUIET)
+    for step in checkpoint.steps(tmp_path / "run")[-1:]:
+        path = checkpoint.directory_of(tmp_path / "run", step) / "model.safetensors"
+        path.write_bytes(path.read_bytes()[:-1])
+    console = Console(record=True, width=300, file=open(os.devnull, "w"))  # noqa: SIM115
+    again = resume(tmp_path / "run", console=console)
+    assert "truncated" in console.export_text()
+    assert same(weights(whole), weights(again))
+
+
+def test_other_data_is_refused_on_resume(tiny, tmp_path, text):
+    train(tiny, tmp_path / "run", console=QUIET)
+    text.write_text(text.read_text()[:-900])
+    with pytest.raises(DescriptionError, match="other data"):
+        resume(tmp_path / "run", console=QUIET)
+
+
+def test_a_run_is_never_started_over_another(tiny, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    with pytest.raises(RunDirectoryError, match="--resume"):
+        train(tiny, tmp_path / "run", console=QUIET)
+    with pytest.raises(RunDirectoryError, match=r"no run\.toml"):
+        resume(tmp_path / "nowhere", console=QUIET)
+
+
+def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monkeypatch):
+    real = loop_module.update
+
+    def poison(loss, model, optimiser, micro_batches, *, step, **more):
+        if step == 5:
+            with torch.no_grad():
+                model.decoder.layers[1].feedforward.sublayer.down.weight.mul_(1e38)
+        return real(loss, model, optimiser, micro_batches, step=step, **more)
+
+    monkeypatch.setattr(loop_module, "update", poison)
+    with pytest.raises(NonFiniteError, match=r"step 5.*decoder\.layers\.1\.feedforward.*Nothing was updated"):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert len(losses(tmp_path / "run")) == 5
+    assert checkpoint.latest(tmp_path / "run")[0] is not None
+
+
+def test_a_weight_that_is_not_finite_is_named(tiny):
+    from anyformer.model import build
+
+    model = build(tiny.architecture)
+    with torch.no_grad():
+        model.decoder.layers[0].attention.sublayer.key.weight[0, 0] = float("nan")
+    assert "decoder.layers.0.attention.sublayer.key.weight" in locate(model, [])
+
+
+def test_minutes_become_steps_once_and_are_written_down(tiny, tmp_path):
+    run = change_all(tiny, {"steps": None, "minutes": 0.05, "evaluation.every": 1000})
+    trained = train(run, tmp_path / "run", console=QUIET)
+    resolved = read_run(tmp_path / "run")
+    assert resolved.minutes is None
+    assert resolved.steps == trained.step
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "words"),
+    [
+        ("minutes", 3.0, "either steps or minutes"),
+        ("accumulation", 3, "accumulation must divide batch"),
+        ("batch", 0, "batch"),
+        ("schedule.kind", "cosin", "cosine"),
+        ("optimiser.betas", [0.9], "betas"),
+        ("data.paths", [], "paths"),
+        ("architecture.head", None, "head"),
+        ("plan.precision", "fp8", "precision"),
+    ],
+)
+def test_a_senseless_run_is_refused(tiny, path, value, words):
+    with pytest.raises(DescriptionError, match=words):
+        change(tiny, path, value)
+
+
+def test_a_vocabulary_too_small_for_the_tokenizer_is_refused_before_work(tiny, tmp_path):
+    with pytest.raises(DescriptionError, match=r"257 tokens.*embedding 200 rows.*embedding\.vocab=257"):
+        train(change(tiny, "embedding.vocab", 200), tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_file_may_name_an_architecture_and_change_it(tiny, tmp_path):
+    assert from_toml(Run, to_toml(tiny)) == tiny
+    path = tmp_path / "run.toml"
+    path.write_text(
+        'steps = 5\narchitecture = "llama-12m"\n[data]\npaths = ["x.txt"]\n[set]\n"decoder.order" = "layer*2"\n"width" = 192\n'
+    )
+    run = load_run(path, {"batch": 32})
+    assert (run.architecture.decoder.depth, run.architecture.width, run.batch) == (2, 192, 32)
+    path.write_text('steps = 5\narchitecture = "llama-13m"\n[data]\npaths = ["x.txt"]\n')
+    with pytest.raises(DescriptionError, match="did you mean"):
+        load_run(path)
