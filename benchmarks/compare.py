@@ -24,8 +24,8 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 OURS = "anyformer"
-# Freed memory stays with the process: without this every PyTorch step pays page faults for its large buffers.
-ENVIRONMENT = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
+# What anyformer's training asks of malloc in its own process, for peers that are to have it too (--tuned-malloc).
+MALLOC = {"MALLOC_MMAP_THRESHOLD_": str(2**32), "MALLOC_TRIM_THRESHOLD_": str(2**33), "MALLOC_TOP_PAD_": str(2**28)}
 
 TRAINING = {
     "anyformer compiled": ["-m", "benchmarks.ours_train", "--peer", OURS, "--compile"],
@@ -35,8 +35,24 @@ TRAINING = {
         for peer in ("litgpt", "transformers", "x-transformers")
         for mode, flag in (("compiled", "--compile"), ("eager", "--no-compile"))
     },
-    "transformers compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", "transformers", "--compile", "--attention", "sdpa"],
-    "x-transformers compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", "x-transformers", "--compile", "--attention", "sdpa"],
+    "transformers compiled sdpa": [
+        "-m",
+        "benchmarks.peers.train",
+        "--peer",
+        "transformers",
+        "--compile",
+        "--attention",
+        "sdpa",
+    ],
+    "x-transformers compiled sdpa": [
+        "-m",
+        "benchmarks.peers.train",
+        "--peer",
+        "x-transformers",
+        "--compile",
+        "--attention",
+        "sdpa",
+    ],
 }
 DECODING = {
     "anyformer compiled": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "compiled"],
@@ -88,14 +104,20 @@ class Contender:
         return float(self.ready["tokens_per_unit"]) / statistics.median(self.times[index])
 
 
-def start(name: str, command: list[str], peers_python: str) -> Contender:
+def start(name: str, command: list[str], peers_python: str, environment: dict[str, str]) -> Contender:
     python = sys.executable if name.startswith(OURS) else peers_python
     process = subprocess.Popen(
-        [python, *command, "--serve"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, **ENVIRONMENT}
+        [python, *command, "--serve"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **environment},
     )
     contender = Contender(name, process)
     contender.ready = contender.hear()
-    print(f"ready: {name} (build {contender.ready['build_seconds']} s, warm-up {contender.ready['warmup_seconds']} s)", flush=True)
+    print(
+        f"ready: {name} (build {contender.ready['build_seconds']} s, warm-up {contender.ready['warmup_seconds']} s)", flush=True
+    )
     return contender
 
 
@@ -138,6 +160,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--units", type=int, default=3, help="steps or generations per round")
     parser.add_argument("--with", dest="extras", action="append", default=[], choices=list(EXTRAS))
+    parser.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
     parser.add_argument("--only", help="contenders whose names contain this, beside ours")
     arguments = parser.parse_args()
     commands = dict(TRAINING if arguments.what == "training" else DECODING)
@@ -145,20 +168,24 @@ def main() -> None:
         commands |= EXTRAS[extra]
     if arguments.only:
         commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
+    malloc = MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
-        contenders = [start(name, command, arguments.peers_python) for name, command in commands.items()]
+        contenders = [start(name, command, arguments.peers_python, malloc) for name, command in commands.items()]
         for contender in contenders:
             stack.callback(contender.process.kill)
         for number in range(arguments.rounds):
             for contender in contenders:
                 contender.round(arguments.units)
-            print(f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{c.rate(number):,.0f}" for c in contenders), flush=True)
+            print(
+                f"round {number + 1} of {arguments.rounds}: " + ", ".join(f"{c.rate(number):,.0f}" for c in contenders),
+                flush=True,
+            )
     rows = summary(contenders, arguments.rounds)
     for row in rows:
         print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
-    record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "results": rows}
+    record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "malloc": malloc, "results": rows}
     if not arguments.only:
-        path = RESULTS / f"{arguments.what}.json"
+        path = RESULTS / f"{arguments.what}{'-tuned-malloc' if malloc else ''}.json"
         path.write_text(json.dumps(record, indent=1) + "\n")
         print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
 

@@ -13,13 +13,13 @@ import time
 from typing import Any
 
 import torch
+from benchmarks.protocol import Worker, options, run, versions
 
 from anyformer.catalogue.llama import llama
 from anyformer.generation import Sampling, continuations, decode
 from anyformer.generation.compiled import MULTIPLE, compiled_decode
 from anyformer.model import Transformer
 from anyformer.model import build as build_model
-from benchmarks.protocol import Worker, options, run, versions
 
 SHAPE: dict[str, int] = {"width": 768, "depth": 12, "heads": 12, "kv_heads": 12, "ffn": 2048, "vocab": 32_000}
 PROMPT, NEW = 64, 64

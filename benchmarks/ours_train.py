@@ -13,15 +13,16 @@ import time
 from typing import Any
 
 import torch
+from benchmarks.protocol import Worker, options, run, versions
 
 from anyformer.catalogue.llama import llama
 from anyformer.model import build as build_model
 from anyformer.objectives import CausalObjective, Examples
 from anyformer.plan import Plan
 from anyformer.training import AdamW
+from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.precision import deterministic
 from anyformer.training.step import loss_function, update
-from benchmarks.protocol import Worker, options, run, versions
 
 SHAPE: dict[str, int] = {"width": 384, "depth": 6, "heads": 6, "kv_heads": 6, "ffn": 1024, "vocab": 4096}
 BATCH, LENGTH, GATE = 16, 256, 3
@@ -53,6 +54,7 @@ def build(arguments: argparse.Namespace) -> Worker:
     """The trainer, once its first losses have been held against fp32."""
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
+    keep_freed_memory()
     exact = Trainer(Plan(precision="fp32", attention="sdpa", compile="off"), arguments.seed)
     for _ in range(GATE):
         exact.step()

@@ -90,9 +90,14 @@ def test_weights_of_another_architecture_are_refused(saved):
 
 def test_a_crash_while_writing_leaves_nothing_behind(tmp_path):
     target = tmp_path / "point"
-    with pytest.raises(RuntimeError), writing(target, {}) as partial:
-        (partial / "half").write_text("x")
-        raise RuntimeError
+
+    def crash():
+        with writing(target, {}) as partial:
+            (partial / "half").write_text("x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        crash()
     assert list(tmp_path.iterdir()) == []
 
 
@@ -109,7 +114,9 @@ def test_a_stale_partial_is_swept_and_never_read(tmp_path):
 def test_the_latest_whole_one_is_found_and_the_damaged_named(tmp_path):
     model = build(ZOO["llama"])
     for step in (1, 2, 3):
-        checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": abs(step - 1.9)})
+        checkpoint.save(
+            model, checkpoint.directory_of(tmp_path, step), facts={"step": step, "validation_loss": abs(step - 1.9)}
+        )
     broken = checkpoint.directory_of(tmp_path, 3) / "model.safetensors"
     broken.write_bytes(broken.read_bytes()[:-5])
     found, damaged = checkpoint.latest(tmp_path)

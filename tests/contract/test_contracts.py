@@ -118,7 +118,7 @@ def test_a_prefix_must_come_in_one_piece(name):
     whole = model(x, prefix=prefix)
     assert (whole - model(x)).abs().max() > 1e-3, "the prefix should matter"
     state = model.state(B, T)
-    kept = torch.cat([model(x[:, :6], prefix=prefix, state=state), model(x[:, 6:], prefix=prefix, state=state)], 1)
+    kept = torch.cat([model(x[:, :6], prefix=prefix, state=state), model(x[:, 6:], state=state)], 1)
     torch.testing.assert_close(kept, whole, rtol=1e-4, atol=1e-5)
     state = model.state(B, T)
     broken = torch.cat([model(x[:, :2], prefix=prefix, state=state), model(x[:, 2:], prefix=prefix, state=state)], 1)

@@ -130,7 +130,10 @@ def test_text_ends_before_a_stop_string_however_it_comes(speaker):
     free = generate(model, tokenizer, "def ", max_tokens=60, sampling=sampling)
     for at in (0, 3, 11, 20):
         stop = free[at : at + 3]
-        assert generate(model, tokenizer, "def ", max_tokens=60, sampling=sampling, stop=["\0never", stop]) == free[: free.index(stop)]
+        assert (
+            generate(model, tokenizer, "def ", max_tokens=60, sampling=sampling, stop=["\0never", stop])
+            == free[: free.index(stop)]
+        )
 
 
 def test_an_empty_prompt_starts_from_end_of_text(speaker):

@@ -128,7 +128,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
     def poison(loss, model, optimiser, micro_batches, *, step, **more):
         if step == 5:
             with torch.no_grad():
-                model.decoder.layers[1].feedforward.sublayer.down.weight.mul_(1e38)
+                model.decoder.layers[1].feedforward.sublayer.down.weight.fill_(3e38)
         return real(loss, model, optimiser, micro_batches, step=step, **more)
 
     monkeypatch.setattr(loop_module, "update", poison)

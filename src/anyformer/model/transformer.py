@@ -86,7 +86,7 @@ class Transformer(nn.Module):
         decoder_tokens (B, T) int: the target, in an encoder-decoder only.
         padding, decoder_padding (B, T) bool: true on padding, on either side, of `tokens` and `decoder_tokens`.
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
-        prefix (B,) int: how many first positions see each other both ways (architectures with a prefix mask).
+        prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it.
         positions (B, T) int: instead of counting; `state`: decode state, extended by this call; `noise`: for dropout.
         """
         self._check(tokens, decoder_tokens, padding, decoder_padding, documents, positions, state)
@@ -167,6 +167,10 @@ class Transformer(nn.Module):
         embedding = self.decoder_embedding if decodes and self.decoder_embedding is not None else self.embedding
         module: StackModule = self.get_submodule("decoder" if decodes else "encoder")  # type: ignore[assignment]
         chunk = None if state is None else state.slots.enter(padding, tokens.shape[1])
+        if state is not None and prefix is not None:
+            state.prefix = prefix
+        elif state is not None:
+            prefix = state.prefix
         context = Context(
             positions=chunk.positions
             if chunk

@@ -109,11 +109,15 @@ class Stack(Value):
 
 @dataclass
 class StackState:
-    """The decode state of a stack: the book of slots, each layer's memory, and the padding of the source it holds."""
+    """The decode state of a stack: the book of slots, each layer's memory, and what the first chunk said once for all:
+
+    the padding of the source (B, S) and the prefix lengths (B,), None where there are none.
+    """
 
     slots: Slots
     layers: list[dict[str, State]]
     source_padding: Tensor | None = None
+    prefix: Tensor | None = None
 
     @property
     def nbytes(self) -> int:
@@ -124,7 +128,8 @@ class StackState:
         """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""
         layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
         padding = None if self.source_padding is None else self.source_padding[rows]
-        return StackState(self.slots.fork(rows), layers, padding)
+        prefix = None if self.prefix is None else self.prefix[rows]
+        return StackState(self.slots.fork(rows), layers, padding, prefix)
 
     def trim(self, count: int) -> None:
         """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""

@@ -18,4 +18,5 @@ def keep_freed_memory() -> bool:
     except (OSError, AttributeError):
         return False
     settings = ((_MMAP_THRESHOLD, 2**31 - 1), (_TRIM_THRESHOLD, 2**31 - 1), (_TOP_PAD, 2**28))
-    return all([mallopt(name, value) == 1 for name, value in settings])
+    taken = [mallopt(name, value) for name, value in settings]
+    return taken == [1, 1, 1]

@@ -22,6 +22,7 @@ from anyformer.objectives import Examples
 from anyformer.parts.noise import Noise
 from anyformer.tally import Shape
 from anyformer.training import journal
+from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
@@ -103,6 +104,7 @@ class _Work:
 
     @staticmethod
     def start(run: Run, corpus: Corpus, machine: Machine) -> _Work:
+        keep_freed_memory()
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         return _Work(
             run,
