@@ -127,8 +127,10 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
 
     def poison(loss, model, optimiser, micro_batches, *, step, **more):
         if step == 5:
+            ffn = model.decoder.layers[1].feedforward.sublayer
             with torch.no_grad():
-                model.decoder.layers[1].feedforward.sublayer.down.weight.fill_(3e38)
+                for projection in (ffn.gate, ffn.up):
+                    projection.weight.fill_(1e30)
         return real(loss, model, optimiser, micro_batches, step=step, **more)
 
     monkeypatch.setattr(loop_module, "update", poison)

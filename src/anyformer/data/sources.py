@@ -12,8 +12,9 @@ from pathlib import Path
 from anyformer.data.description import STDLIB, TEXT_GLOBS
 from anyformer.data.errors import DataError
 
-# Installed packages are not the standard library, and its tests hold files that are broken on purpose.
-_NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test"})
+# Installed packages are not the standard library, its tests hold files that are broken on purpose, and its code pages are
+# tables that a program wrote.
+_NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "encodings"})
 
 
 @dataclass(frozen=True)

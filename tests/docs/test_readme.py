@@ -1,0 +1,84 @@
+"""The README tells the truth: its snippets run, its commands exist, its picture and tree are there."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
+COMMANDS = [
+    line for block in re.findall(r"```\n(.*?)```", README, re.S) for line in block.splitlines() if line.startswith("anyformer ")
+]
+RUN = "runs/2026-01-01-120000"
+
+
+def test_the_snippets_run_one_after_the_other():
+    code = "\n".join(SNIPPETS)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+    assert "decode state" in result.stdout
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory):
+    """A directory in which the README's commands make sense, with every training cut to a few tiny steps."""
+    place = tmp_path_factory.mktemp("readme")
+    texts = place / "my_texts"
+    texts.mkdir()
+    (texts / "a.py").write_text("\n".join(f"def f{i}(x):\n    return x + {i}\n" for i in range(2000)))
+    (place / "recipes").symlink_to(ROOT / "recipes")
+    return place
+
+
+SMALL = [
+    "steps=3", "batch=2", "length=32", "architecture.width=24", "decoder.order=layer", "decoder.layer.attention.heads=2",
+    "decoder.layer.attention.kv_heads=2", "decoder.layer.feedforward.width=32", "embedding.vocab=400",
+    "data.tokenizer.vocab=400",
+    "plan.compile=off", "evaluation.every=2", "evaluation.baseline=false", 'data.paths=["my_texts"]',
+]  # fmt: skip
+
+
+def run(words: list[str], place: Path) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-c", "from anyformer.cli import main; main()", *words]
+    environment = {**os.environ, "ANYFORMER_CACHE": str(place / "cache")}
+    return subprocess.run(command, capture_output=True, text=True, cwd=place, env=environment, timeout=300, check=False)
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_every_command_runs(line, place):
+    words = shlex.split(line)[1:]
+    resumed = RUN in words
+    if resumed and not (place / RUN).exists():
+        made = run(["train", "recipes/stdlib.toml", "--out", RUN, *(f"--set={text}" for text in SMALL)], place)
+        assert made.returncode == 0, made.stderr
+    if words[0] == "train" and not resumed:
+        words += [f"--set={text}" for text in SMALL]
+    result = run(words, place)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.strip()
+
+
+def test_there_are_commands_and_snippets_to_run():
+    assert len(COMMANDS) >= 6
+    assert len(SNIPPETS) >= 3
+
+
+def test_pictures_and_pages_exist():
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", README):
+        assert (ROOT / target).exists(), target
+
+
+def test_the_tree_names_every_room():
+    named = set(re.findall(r"^  (\w+)(?:/|\.py) ", README, re.M))
+    rooms = {
+        path.name.removesuffix(".py") for path in (ROOT / "src" / "anyformer").iterdir() if not path.name.startswith(("_", "."))
+    }
+    assert rooms - {"py.typed"} == named
