@@ -82,3 +82,9 @@ def test_the_tree_names_every_room():
         path.name.removesuffix(".py") for path in (ROOT / "src" / "anyformer").iterdir() if not path.name.startswith(("_", "."))
     }
     assert rooms - {"py.typed"} == named
+
+
+def test_measured_figures_are_those_of_the_committed_results():
+    from benchmarks.report import report
+
+    assert report().strip() in README
