@@ -74,7 +74,7 @@ def test_the_naive_twin_agrees_in_outputs_and_gradients(name):
     for n, parameter in model.named_parameters():
         assert parameter.grad is not None, f"{n} gets no gradient"
         assert parameter.grad.isfinite().all()
-        torch.testing.assert_close(parameter.grad, weights[n].grad, rtol=1e-4, atol=1e-5, msg=lambda m, n=n: f"{n}: {m}")
+        torch.testing.assert_close(parameter.grad, weights[n].grad, rtol=1e-3, atol=5e-5, msg=lambda m, n=n: f"{n}: {m}")
 
 
 @decoders

@@ -13,10 +13,9 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.S)
-COMMANDS = [
-    line for block in re.findall(r"```\n(.*?)```", README, re.S) for line in block.splitlines() if line.startswith("anyformer ")
-]
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.S | re.M)
+SNIPPETS = [text for language, text in BLOCKS if language == "python"]
+COMMANDS = [line for language, text in BLOCKS if not language for line in text.splitlines() if line.startswith("anyformer ")]
 RUN = "runs/2026-01-01-120000"
 
 

@@ -129,7 +129,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
         if step == 5:
             ffn = model.decoder.layers[1].feedforward.sublayer
             with torch.no_grad():
-                for projection in (ffn.gate, ffn.up):
+                for projection in (ffn.up, ffn.down):
                     projection.weight.fill_(1e30)
         return real(loss, model, optimiser, micro_batches, step=step, **more)
 

@@ -87,7 +87,7 @@ def finish(trained: Trained) -> None:
         bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
         console.print(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
-        console.print(f"an interpolated bigram model of the same tokens reaches {trained.baseline:.4f}")
+        console.print(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
     prompt = read_run(directory).sample
     console.print("\n[bold]sample[/bold]")
     print(prompt, end="", flush=True)

@@ -11,7 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from rich.console import Console
 
 from anyformer import checkpoint
@@ -34,7 +36,7 @@ from anyformer.training.step import LossFunction, loss_function, update
 LONG_STEPS = 200
 """Updates from which compiling pays for itself."""
 BASELINE_TOKENS = 20_000_000
-"""At most so many training tokens feed the bigram baseline."""
+"""At most so many of the tokens trained on feed the bigram baseline."""
 
 
 @dataclass(frozen=True)
@@ -197,9 +199,9 @@ def _steps_in(run: Run, work: _Work, started: float) -> int:
     with deterministic():
         gradients()
         seconds = min(gradients() for _ in range(3))
-    # What is not an update: evaluations, checkpoints, the final look at the whole split and the sample take about an eighth.
+    # What is not an update: evaluations, checkpoints, the final look at the whole split and the sample take about a tenth.
     left = run.minutes * 60 - (time.monotonic() - started)
-    return max(1, int(0.86 * left / seconds))
+    return max(1, int(0.9 * left / seconds))
 
 
 def _go(run: Run, directory: Path, work: _Work, machine: Machine, console: Console, *, first: int) -> Trained:
@@ -248,14 +250,21 @@ def _finish(run: Run, directory: Path, work: _Work) -> Trained:
     validation = Evaluated(final["loss"], final["validation_tokens"], final["bits_per_byte"])
     baseline: float | None = None
     if run.evaluation.baseline:
-        split = work.corpus.train
-        known = split.tokens[: min(len(split), BASELINE_TOKENS)]
-        baseline = interpolated_bigram_loss(known, work.corpus.validation.tokens[:], work.corpus.tokenizer.vocab_size)
+        baseline = interpolated_bigram_loss(_seen(work), work.corpus.validation.tokens[:], work.corpus.tokenizer.vocab_size)
     parameters = sum(parameter.numel() for parameter in work.model.parameters())
     title = f"{parameters / 1e6:.1f} M parameters, {run.batch} x {run.length} tokens per step"
     draw_losses(rows, directory / "loss.png", title=title, baseline=baseline)
     assert run.steps is not None
     return Trained(directory, work.model.eval(), work.corpus.tokenizer, run.steps, True, validation, baseline)
+
+
+def _seen(work: _Work) -> NDArray[np.int64]:
+    """The tokens that the run trained on, so that the baseline learns from no more and no less."""
+    run, split = work.run, work.corpus.train
+    assert run.steps is not None
+    if run.steps * run.batch * run.length >= min(len(split), BASELINE_TOKENS):
+        return split.tokens[: min(len(split), BASELINE_TOKENS)]
+    return np.concatenate([work.batches.at(step).tokens.ravel() for step in range(run.steps)])
 
 
 def _note(directory: Path, run: Run, step: int, looked: Evaluated, *, whole: bool) -> None:

@@ -28,7 +28,7 @@ class Evaluation(Value):
     batches: Count = 16
     """Batches of each evaluation but the last."""
     baseline: bool = True
-    """Print at the end what an interpolated bigram model of the same tokens reaches."""
+    """Print at the end what an interpolated bigram model of the tokens trained on reaches on the held-out ones."""
 
 
 class Checkpoints(Value):
