@@ -132,9 +132,8 @@ class _Work:
     def update(self, step: int) -> tuple[float, float, int]:
         """Update number `step` (from 0): loss, gradient norm, valid tokens."""
         run = self.run
-        assert run.steps is not None
         pieces, tokens = self.micro_batches(step)
-        rate = run.optimiser.learning_rate * run.schedule.factor(step, run.steps)
+        rate = run.learning_rate(step)
         outcome = update(
             self.loss, self.model, self.optimiser, pieces, tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip
         )
@@ -221,7 +220,7 @@ def _go(run: Run, directory: Path, work: _Work, machine: Machine, console: Conso
             display.step(step, loss, tokens, seconds)
             journal.append(
                 directory, kind="train", step=step, loss=loss, gradient_norm=norm, tokens=step * run.batch * run.length,
-                learning_rate=run.optimiser.learning_rate * run.schedule.factor(step - 1, run.steps), seconds=round(seconds, 4),
+                learning_rate=run.learning_rate(step - 1), seconds=round(seconds, 4),
             )  # fmt: skip
             validation: float | None = None
             last = step == run.steps
@@ -230,11 +229,13 @@ def _go(run: Run, directory: Path, work: _Work, machine: Machine, console: Conso
                 validation = looked.loss
                 display.look(step, looked.loss)
                 _note(directory, run, step, looked, whole=last)
-            if last or step % run.checkpoints.every == 0 or interrupted() or (validation is not None and validation < best):
+            # Read once: a signal between the save and the stop must not end the run on an unsaved step.
+            stops = interrupted()
+            if last or stops or step % run.checkpoints.every == 0 or (validation is not None and validation < best):
                 work.save(directory, step, validation)
                 saved = step
             best = min(best, validation if validation is not None else best)
-            if interrupted():
+            if stops:
                 break
     assert saved == step or step == first, "a run never ends on an unsaved step"
     if step < run.steps:

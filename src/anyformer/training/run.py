@@ -87,6 +87,11 @@ class Run(Value):
             raise ValueError(f"length {self.length} is longer than the position table ({room})")
         return self
 
+    def learning_rate(self, step: int) -> float:
+        """The rate of update number `step` (from 0), once the number of steps is known."""
+        assert self.steps is not None
+        return self.optimiser.learning_rate * self.schedule.factor(step, self.steps)
+
 
 def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     """The run that a TOML or JSON file describes, with `changes` by path.
