@@ -2,7 +2,7 @@
 
 from anyformer.checkpoint.history import best, directory_of, latest, prune, steps
 from anyformer.checkpoint.manifest import CheckpointError, Manifest, read_manifest, verify
-from anyformer.checkpoint.model import fill, load, read, save, weights
+from anyformer.checkpoint.model import fill, load, read, restore, save, weights
 
 __all__ = [
     "CheckpointError",
@@ -15,6 +15,7 @@ __all__ = [
     "prune",
     "read",
     "read_manifest",
+    "restore",
     "save",
     "steps",
     "verify",

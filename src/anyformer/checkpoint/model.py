@@ -76,7 +76,25 @@ def fill(
     device: torch.device | str,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Give every parameter its tensor: names and shapes must match exactly, nothing is skipped silently."""
+    """Give every parameter of a model on the meta device its tensor."""
+    check(model, tensors, source)
+    for name in dict(model.named_parameters()):
+        owner, _, leaf = name.rpartition(".")
+        value = tensors[name].to(device=device, dtype=dtype or tensors[name].dtype)
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(value))
+
+
+def restore(model: Transformer, directory: Path) -> None:
+    """Put the weights of a checkpoint into the parameters a model already has, so that its optimiser goes on knowing them."""
+    tensors = read(directory / WEIGHTS)
+    check(model, tensors, directory / WEIGHTS)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.copy_(tensors[name])
+
+
+def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:
+    """Names and shapes must match exactly: nothing is skipped silently."""
     wanted = dict(model.named_parameters())
     missing, surplus = sorted(wanted.keys() - tensors.keys()), sorted(tensors.keys() - wanted.keys())
     if missing or surplus:
@@ -88,6 +106,3 @@ def fill(
             raise CheckpointError(
                 f"{source}: {name} has shape {tuple(tensors[name].shape)}, the architecture says {tuple(parameter.shape)}"
             )
-        owner, _, leaf = name.rpartition(".")
-        value = tensors[name].to(device=device, dtype=dtype or tensors[name].dtype)
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(value))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Unpack
 
 from pydantic import Field, model_validator
 
@@ -12,9 +12,7 @@ from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
-from anyformer.parts.norm import Norm
-from anyformer.parts.position import Position
-from anyformer.parts.stack import Stack, stack
+from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 
@@ -101,18 +99,15 @@ def decoder_only(
     width: int,
     layers: Iterable[Block],
     *,
-    position: Position | None = None,
-    input_norm: Norm | None = None,
-    dropout: float = 0.0,
-    final_norm: Norm | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
+    **around: Unpack[Around],
 ) -> Architecture:
     """A language model: `layers` from first to last, masked as their attention says (causal unless told otherwise)."""
     return Architecture(
         width=width,
         embedding=embedding,
-        decoder=stack(layers, position=position, input_norm=input_norm, dropout=dropout, final_norm=final_norm),
+        decoder=stack(layers, **around),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
@@ -123,18 +118,15 @@ def encoder_only(
     width: int,
     layers: Iterable[Block],
     *,
-    position: Position | None = None,
-    input_norm: Norm | None = None,
-    dropout: float = 0.0,
-    final_norm: Norm | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
+    **around: Unpack[Around],
 ) -> Architecture:
     """An encoder: give its attention a mask that sees both ways. Without a head it returns features."""
     return Architecture(
         width=width,
         embedding=embedding,
-        encoder=stack(layers, position=position, input_norm=input_norm, dropout=dropout, final_norm=final_norm),
+        encoder=stack(layers, **around),
         head=head,
         initialisation=initialisation or Initialisation(),
     )

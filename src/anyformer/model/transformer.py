@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypedDict, Unpack
+
 import torch
 from torch import Tensor, nn
 
@@ -17,6 +19,18 @@ from anyformer.tally import Shape
 
 class InputError(UserError):
     """What was handed to a model does not fit it."""
+
+
+class Facts(TypedDict, total=False):
+    """The keyword arguments of `Transformer.features`."""
+
+    padding: Tensor | None
+    decoder_padding: Tensor | None
+    documents: Tensor | None
+    prefix: Tensor | None
+    positions: Tensor | None
+    state: StackState | None
+    noise: Noise | None
 
 
 class Transformer(nn.Module):
@@ -39,33 +53,9 @@ class Transformer(nn.Module):
         self._limits = architecture.cost(Shape()).limits
         self._drops = any(isinstance(module, Dropout) and module.rate for module in self.modules())
 
-    def forward(
-        self,
-        tokens: Tensor | None,
-        decoder_tokens: Tensor | None = None,
-        *,
-        padding: Tensor | None = None,
-        decoder_padding: Tensor | None = None,
-        documents: Tensor | None = None,
-        prefix: Tensor | None = None,
-        positions: Tensor | None = None,
-        state: StackState | None = None,
-        noise: Noise | None = None,
-    ) -> Tensor:
+    def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or features (B, T, D) of an architecture without a head. See `features` for the arguments."""
-        return self.logits(
-            self.features(
-                tokens,
-                decoder_tokens,
-                padding=padding,
-                decoder_padding=decoder_padding,
-                documents=documents,
-                prefix=prefix,
-                positions=positions,
-                state=state,
-                noise=noise,
-            )
-        )
+        return self.logits(self.features(tokens, decoder_tokens, **facts))
 
     def features(
         self,

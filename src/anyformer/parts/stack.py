@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, TypedDict, Unpack
 
 import torch
 from pydantic import Field, model_validator
@@ -162,15 +162,16 @@ class StackModule(nn.Module):
         return self.final_norm(x_BTD)  # type: ignore[no-any-return]
 
 
-def stack(
-    layers: Iterable[Block],
-    *,
-    position: Position | None = None,
-    input_norm: Norm | None = None,
-    dropout: float = 0.0,
-    final_norm: Norm | None = None,
-    names: Named[Block] | None = None,
-) -> Stack:
+class Around(TypedDict, total=False):
+    """What stands around the layers of a `Stack`: its fields of these names."""
+
+    position: Position | None
+    input_norm: Norm | None
+    dropout: float
+    final_norm: Norm | None
+
+
+def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **around: Unpack[Around]) -> Stack:
     """A stack from its layers in order. Equal blocks are one variant, called as in `names`, else `layer` or `layer_a`, ..."""
     blocks = list(layers)
     distinct = list(dict.fromkeys(blocks))
@@ -178,12 +179,9 @@ def stack(
     for i, block in enumerate(distinct):
         called.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
     return Stack(
-        position=position,
-        input_norm=input_norm,
-        dropout=dropout,
         variants=Named({called[block]: block for block in distinct}),
         order=write_order(called[block] for block in blocks),
-        final_norm=final_norm,
+        **around,
     )
 
 
