@@ -17,7 +17,7 @@ from benchmarks.protocol import Worker, options, run, versions
 
 from anyformer.catalogue.llama import llama
 from anyformer.generation import Sampling, continuations, decode
-from anyformer.generation.compiled import MULTIPLE, compiled_decode
+from anyformer.generation.compiled import MULTIPLE, CompiledDecode
 from anyformer.model import Transformer
 from anyformer.model import build as build_model
 
@@ -51,7 +51,7 @@ def build(arguments: argparse.Namespace) -> Worker:
         torch.set_num_threads(arguments.threads)
     model = build_model(llama(**SHAPE, tied=True), dtype=DTYPES[arguments.weights], seed=arguments.seed).eval()
     prompt = torch.randint(3, SHAPE["vocab"], (PROMPT,)).tolist()
-    step = compiled_decode() if arguments.mode == "compiled" else decode
+    step = CompiledDecode() if arguments.mode == "compiled" else decode
     begin = time.perf_counter()
     gap = gate(model, step, prompt)
     first = time.perf_counter() - begin

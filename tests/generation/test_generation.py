@@ -164,3 +164,20 @@ def test_a_compiled_step_gives_the_same_tokens(speaker):
     model, tokenizer = speaker
     plain = generate(model, tokenizer, ["def ", "class Q:"], max_tokens=20, sampling=GREEDY, compile=False)
     assert generate(model, tokenizer, ["def ", "class Q:"], max_tokens=20, sampling=GREEDY, compile=True) == plain
+
+
+def test_two_models_of_equal_shapes_share_no_compilation(speaker):
+    model, tokenizer = speaker
+    other = build(change(model.architecture, "decoder.layer.attention.scale", 3.0)).eval()
+    generate(model, tokenizer, "def ", max_tokens=4, sampling=GREEDY, compile=True)
+    plain = generate(other, tokenizer, "def ", max_tokens=20, sampling=GREEDY, compile=False)
+    assert generate(other, tokenizer, "def ", max_tokens=20, sampling=GREEDY, compile=True) == plain
+
+
+def test_a_compiled_step_notices_weights_of_another_type(speaker):
+    model, tokenizer = speaker
+    model = build(model.architecture, seed=3).eval()
+    generate(model, tokenizer, "def ", max_tokens=4, sampling=GREEDY, compile=True)
+    model.to(torch.float64)
+    plain = generate(model, tokenizer, "def ", max_tokens=20, sampling=GREEDY, compile=False)
+    assert generate(model, tokenizer, "def ", max_tokens=20, sampling=GREEDY, compile=True) == plain

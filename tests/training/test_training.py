@@ -15,7 +15,7 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.describe import DescriptionError, change, change_all, from_toml, to_toml
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
-from anyformer.training import loop as loop_module
+from anyformer.training import work as work_module
 from anyformer.training.journal import read_metrics
 from anyformer.training.step import locate
 
@@ -77,7 +77,7 @@ def test_only_matrices_decay(tiny):
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, monkeypatch):
     whole = train(tiny, tmp_path / "whole", console=QUIET)
-    real = loop_module.update
+    real = work_module.update
 
     def interrupting(*args, step, **more):
         if step == stop:
@@ -85,9 +85,9 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
         return real(*args, step=step, **more)
 
     assert threading.current_thread() is threading.main_thread()
-    monkeypatch.setattr(loop_module, "update", interrupting)
+    monkeypatch.setattr(work_module, "update", interrupting)
     halted = train(tiny, tmp_path / "halted", console=QUIET)
-    monkeypatch.setattr(loop_module, "update", real)
+    monkeypatch.setattr(work_module, "update", real)
     assert not halted.finished
     assert halted.step == stop + 1
     resumed = resume(tmp_path / "halted", console=QUIET)
@@ -123,7 +123,7 @@ def test_a_run_is_never_started_over_another(tiny, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monkeypatch):
-    real = loop_module.update
+    real = work_module.update
 
     def poison(loss, model, optimiser, micro_batches, *, step, **more):
         if step == 5:
@@ -133,7 +133,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
                     projection.weight.fill_(1e30)
         return real(loss, model, optimiser, micro_batches, step=step, **more)
 
-    monkeypatch.setattr(loop_module, "update", poison)
+    monkeypatch.setattr(work_module, "update", poison)
     with pytest.raises(NonFiniteError, match=r"step 5.*decoder\.layers\.1\.feedforward.*Nothing was updated"):
         train(tiny, tmp_path / "run", console=QUIET)
     assert len(losses(tmp_path / "run")) == 5

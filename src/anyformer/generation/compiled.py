@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Hashable
+from functools import partial
+from types import FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -25,7 +28,7 @@ FEW_ROWS = 2
 class ReductionForFewRows(TorchFunctionMode):
     """Inside, x W^T of a few rows on a CPU is written as sum(x * W): compiled, it streams W at the memory's speed.
 
-    The sum runs in fp32 whatever the weights' type, so it is at least as exact as the kernel it replaces.
+    The sum runs in fp32 at least, whatever the weights' type, so it is at least as exact as the kernel it replaces.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -36,22 +39,50 @@ class ReductionForFewRows(TorchFunctionMode):
 
 def reduction(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """F.linear as one reduction: (..., I) and (O, I) -> (..., O)."""
-    y = (x.float()[..., None, :] * weight.float()).sum(-1)
-    return (y if bias is None else y + bias.float()).to(x.dtype)
+    exact = torch.promote_types(x.dtype, torch.float32)
+    y = (x.to(exact)[..., None, :] * weight.to(exact)).sum(-1)
+    return (y if bias is None else y + bias.to(exact)).to(x.dtype)
 
 
 def stepper(model: Transformer, max_tokens: int, compile: bool | None) -> tuple[Step, int]:
     """The decode step to use, and by how many slots its view of the memory should grow."""
     if compile or (compile is None and max_tokens >= LONG_JOB):
-        return compiled_decode(), MULTIPLE
+        return _COMPILED.setdefault(model, CompiledDecode()), MULTIPLE
     return decode, 1
 
 
-def compiled_decode() -> Callable[[Transformer, Tensor, StackState], Tensor]:
-    """`decode`, compiled; the first call takes the time of a compilation."""
+class CompiledDecode:
+    """`decode` for one model, compiled once for each view of the memory; a first call takes the time of a compilation.
 
-    def step(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
-        with ReductionForFewRows():
-            return decode(model, tokens_B, state)
+    Dynamo checks at every call that nothing it saw while compiling has changed, a tenth of a small model's step. Here
+    all but the tensors is constant by construction: one model, and a compilation of its own for each view. So only the
+    guards on the types and shapes of tensors stay.
+    """
 
-    return torch.compile(step, dynamic=False, fullgraph=True)
+    def __init__(self) -> None:
+        self._steps: dict[Hashable, Step] = {}
+
+    def __call__(self, model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
+        view = (state.slots.visible, state.prefix is None, state.source_padding is None, model.training)
+        if view not in self._steps:
+            self._steps[view] = torch.compile(
+                _with_own_code(_reducing_decode),
+                dynamic=False,
+                fullgraph=True,
+                options={"guard_filter_fn": partial(torch.compiler.keep_tensor_guards_unsafe, keep_parameters=True)},
+            )
+        return self._steps[view](model, tokens_B, state)
+
+
+_COMPILED: WeakKeyDictionary[Transformer, CompiledDecode] = WeakKeyDictionary()
+
+
+def _reducing_decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
+    with ReductionForFewRows():
+        return decode(model, tokens_B, state)
+
+
+def _with_own_code(function: Step) -> Step:
+    """A copy of `function` that shares no compilation with it: dynamo files compilations under the code object."""
+    assert isinstance(function, FunctionType)
+    return FunctionType(function.__code__.replace(), function.__globals__, function.__name__)

@@ -9,6 +9,7 @@ from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 
@@ -21,7 +22,7 @@ class _Facts(ProgressColumn):
 
 @dataclass
 class Display:
-    """Use as a context manager; `step` after each update, `look` after each evaluation, `say` for a line."""
+    """Use as a context manager; `step` after each update, `look` after each evaluation."""
 
     console: Console
     steps: int
@@ -38,11 +39,12 @@ class Display:
         if self.console.is_terminal:
             columns = (
                 TextColumn("[bold]step {task.completed}/{task.total}"),
-                BarColumn(bar_width=24),
-                _Facts(),
+                # The bar takes what the numbers leave, so that 80 columns hold one line.
+                BarColumn(bar_width=None, table_column=Column(ratio=1)),
+                _Facts(table_column=Column(no_wrap=True)),
                 TimeRemainingColumn(),
             )
-            self._progress = Progress(*columns, console=self.console, refresh_per_second=4)
+            self._progress = Progress(*columns, console=self.console, refresh_per_second=4, expand=True)
             self._progress.start()
             self._progress.add_task("train", total=self.steps, completed=self.first)
         return self
@@ -67,7 +69,3 @@ class Display:
     def look(self, step: int, loss: float) -> None:
         """An evaluation gave this validation loss."""
         self._validation = f"{loss:.3f}"
-
-    def say(self, text: str) -> None:
-        """One line above the bar."""
-        self.console.print(text, highlight=False)

@@ -42,13 +42,19 @@ def measure(device: torch.device, seconds: float = 0.25) -> Machine:
 
 
 def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
-    n = 8192 if device.type == "cuda" else 1024
+    """FLOP/s of a large square product; of a small one where the type is emulated and a large one takes too long."""
+    small, large = 256, 8192 if device.type == "cuda" else 1024
+    rate = _rate(small, device, dtype, seconds / 10)
+    return rate if 2 * large**3 / rate > seconds else _rate(large, device, dtype, seconds)
+
+
+def _rate(n: int, device: torch.device, dtype: torch.dtype, seconds: float) -> float:
+    """The best FLOP/s of (n, n) products within `seconds`, the first one not counted."""
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    best, end = float("inf"), time.perf_counter() + seconds
-    _timed(a, b)
-    while time.perf_counter() < end:
-        best = min(best, _timed(a, b))
-    return 2 * n**3 / best
+    times, end = [_timed(a, b)], time.perf_counter() + seconds
+    while len(times) < 3 or time.perf_counter() < end:
+        times.append(_timed(a, b))
+    return 2 * n**3 / min(times[1:])
 
 
 def _timed(a: torch.Tensor, b: torch.Tensor) -> float:
