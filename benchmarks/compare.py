@@ -2,6 +2,7 @@
 
     python -m benchmarks.compare training --peers-python .venv-peers/bin/python
     python -m benchmarks.compare decoding --peers-python .venv-peers/bin/python --with llama.cpp
+    python -m benchmarks.compare training --fp32
 
 Prints a table and writes benchmarks/results/<what>.json with machine, versions and every time. Each worker's own
 correctness gate must pass, or there is no result. Nothing else should run on the machine meanwhile.
@@ -35,24 +36,10 @@ TRAINING = {
         for peer in ("litgpt", "transformers", "x-transformers")
         for mode, flag in (("compiled", "--compile"), ("eager", "--no-compile"))
     },
-    "transformers compiled sdpa": [
-        "-m",
-        "benchmarks.peers.train",
-        "--peer",
-        "transformers",
-        "--compile",
-        "--attention",
-        "sdpa",
-    ],
-    "x-transformers compiled sdpa": [
-        "-m",
-        "benchmarks.peers.train",
-        "--peer",
-        "x-transformers",
-        "--compile",
-        "--attention",
-        "sdpa",
-    ],
+    **{
+        f"{peer} compiled sdpa": ["-m", "benchmarks.peers.train", "--peer", peer, "--compile", "--attention", "sdpa"]
+        for peer in ("transformers", "x-transformers")
+    },
 }
 DECODING = {
     "anyformer compiled": ["-m", "benchmarks.ours_decode", "--peer", OURS, "--mode", "compiled"],
@@ -161,6 +148,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=3, help="steps or generations per round")
     parser.add_argument("--with", dest="extras", action="append", default=[], choices=list(EXTRAS))
     parser.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
+    parser.add_argument("--fp32", action="store_true", help="in fp32 instead of bf16, for processors that emulate bf16")
     parser.add_argument("--only", help="contenders whose names contain this, beside ours")
     arguments = parser.parse_args()
     commands = dict(TRAINING if arguments.what == "training" else DECODING)
@@ -168,6 +156,9 @@ def main() -> None:
         commands |= EXTRAS[extra]
     if arguments.only:
         commands = {n: c for n, c in commands.items() if n.startswith(OURS) or arguments.only in n}
+    if arguments.fp32:
+        option = {"training": ["--precision", "fp32"], "decoding": ["--weights", "f32"]}[arguments.what]
+        commands = {name: [*command, *option] for name, command in commands.items()}
     malloc = MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
         contenders = [start(name, command, arguments.peers_python, malloc) for name, command in commands.items()]
@@ -185,7 +176,8 @@ def main() -> None:
         print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
     record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "malloc": malloc, "results": rows}
     if not arguments.only:
-        path = RESULTS / f"{arguments.what}{'-tuned-malloc' if malloc else ''}.json"
+        variant = ("-fp32" if arguments.fp32 else "") + ("-tuned-malloc" if malloc else "")
+        path = RESULTS / f"{arguments.what}{variant}.json"
         path.write_text(json.dumps(record, indent=1) + "\n")
         print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
 

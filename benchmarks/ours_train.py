@@ -2,7 +2,7 @@
 
     python -m benchmarks.ours_train --peer anyformer --compile --steps 5 --json
 
-The gate: the first losses of the compiled bf16 step must be those of the eager fp32 step on the same weights and batch.
+The gate: the first losses of the measured step must be those of the eager fp32 step on the same weights and batch.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def build(arguments: argparse.Namespace) -> Worker:
     exact = Trainer(Plan(precision="fp32", attention="sdpa", compile="off"), arguments.seed)
     for _ in range(GATE):
         exact.step()
-    trainer = Trainer(Plan(precision="bf16", compile="on" if arguments.compile else "off"), arguments.seed)
+    trainer = Trainer(Plan(precision=arguments.precision, compile="on" if arguments.compile else "off"), arguments.seed)
 
     def outcome() -> dict[str, Any]:
         gap = max(abs(a - b) for a, b in zip(trainer.losses[:GATE], exact.losses, strict=False))
@@ -69,6 +69,7 @@ def build(arguments: argparse.Namespace) -> Worker:
     facts: dict[str, Any] = {
         "task": "train",
         "mode": "compiled" if arguments.compile else "eager",
+        "precision": arguments.precision,
         "shape": {**SHAPE, "batch": BATCH, "length": LENGTH},
         "parameters": sum(parameter.numel() for parameter in trainer.model.parameters()),
         "threads": torch.get_num_threads(),
@@ -81,6 +82,7 @@ def main() -> None:
     """Parse the options and hand over to the shared protocol."""
     parser = options("training speed of anyformer on the CPU", ["anyformer"])
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=True)
+    parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16")
     run(parser.parse_args(), build)
 
 

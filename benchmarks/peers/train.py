@@ -3,7 +3,8 @@
     python -m benchmarks.peers.train --peer litgpt --compile --steps 5 --warmup 2 --json
     python -m benchmarks.peers.train --peer transformers --no-compile --serve
 
-A step is forward, backward, clipping and AdamW on one fixed batch of random tokens, in bf16 autocast with fp32 weights.
+A step is forward, backward, clipping and AdamW on one fixed batch of random tokens, in bf16 autocast with fp32 weights
+(or all in fp32).
 Every peer gets the same step, compiled together with its loss where `--compile` asks for it, and by default the attention
 in which it is fastest: for 256 tokens on a CPU that is the plain form wherever a peer offers it, since the backward pass
 of the fused kernel is slow there.
@@ -131,7 +132,7 @@ def build(arguments: argparse.Namespace) -> Worker:
 
     def step() -> float:
         begin = time.perf_counter()
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16"):
             loss = forward(inputs, targets)
         loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -149,6 +150,7 @@ def build(arguments: argparse.Namespace) -> Worker:
     facts: dict[str, Any] = {
         "task": "train",
         "mode": "compiled" if arguments.compile else "eager",
+        "precision": arguments.precision,
         "attention": attention,
         "float_logits": arguments.float_logits,
         "shape": {**SHAPE, "batch": BATCH, "length": LENGTH},
@@ -163,6 +165,7 @@ def main() -> None:
     """Parse the options and hand over to the shared protocol."""
     parser = options("training speed of one peer on the CPU", list(BUILDERS))
     parser.add_argument("--compile", action=argparse.BooleanOptionalAction, default=False)
+    parser.add_argument("--precision", choices=("bf16", "fp32"), default="bf16", help="of products; weights are fp32")
     parser.add_argument("--attention", choices=("sdpa", "plain"), help="default: the peer's fastest")
     parser.add_argument("--float-logits", action="store_true", help="cast logits to fp32 before the loss")
     run(parser.parse_args(), build)

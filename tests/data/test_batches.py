@@ -25,7 +25,7 @@ def _same(one: Batch, other: Batch) -> None:
         assert left is None or np.array_equal(left, right), name
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(tokens=st.integers(2, 400), length=st.integers(1, 40), batch=st.integers(1, 7), seed=st.integers(0, 9))
 def test_each_epoch_has_each_window_once_from_its_own_origin(tokens: int, length: int, batch: int, seed: int) -> None:
     if tokens <= length:
@@ -69,7 +69,7 @@ def test_a_batch_depends_on_seed_and_step_alone(sampling: str, isolate: bool) ->
     assert np.array_equal(np.concatenate([batch.rows for batch in first]), np.arange(144))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(world=st.sampled_from([1, 2, 3, 4, 6, 12]), micro=st.integers(1, 12), step=st.integers(0, 50), isolate=st.booleans())
 def test_ranks_and_micro_batches_share_the_same_samples(world: int, micro: int, step: int, isolate: bool) -> None:
     batches = Batches(_split(300, 20), 8, 12, 1, isolate)
@@ -116,7 +116,7 @@ def test_the_end_of_text_is_a_target_and_nothing_crosses_it(make: Prepare, libra
     assert (targets == 256).sum() == len(corpus.train.starts)
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(
     tokens=st.integers(2, 200),
     length=st.integers(1, 40),

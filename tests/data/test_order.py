@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from anyformer.data.order import hashed, hashed_below, permuted
 
 
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(size=st.integers(1, 700), seed=st.integers(-5, 2**64), epoch=st.integers(0, 10**6))
 def test_a_permutation_is_one(size: int, seed: int, epoch: int) -> None:
     image = permuted(np.arange(size), size, seed, epoch)

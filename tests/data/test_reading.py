@@ -24,7 +24,7 @@ def _facts(source: Source) -> Facts:
     return facts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(text=st.text(min_size=1, max_size=300), size=st.integers(1, 64))
 @example(text="a\r\n\r\nb\r\n", size=3)
 def test_pieces_join_to_the_text_and_stay_small(tmp_path_factory: pytest.TempPathFactory, text: str, size: int) -> None:

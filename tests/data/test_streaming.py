@@ -40,7 +40,7 @@ def _streamed(tokenizer: Tokenizer, ids: list[int]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["byte_pairs", "bytes"])
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_byte_level_streams_are_exact_for_any_tokens(kind: str, data: st.DataObject) -> None:
     tokenizer = BYTE_LEVEL[kind]
@@ -49,7 +49,7 @@ def test_byte_level_streams_are_exact_for_any_tokens(kind: str, data: st.DataObj
 
 
 @pytest.mark.parametrize("tokenizer", [*BYTE_LEVEL.values(), FALLBACK], ids=["byte_pairs", "bytes", "fallback"])
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(text=st.text(max_size=40))
 def test_streams_of_text_give_the_text(tokenizer: Tokenizer, text: str) -> None:
     ids = tokenizer.encode(text)

@@ -33,7 +33,7 @@ def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path
 
 
 @pytest.mark.parametrize("spec", SPECS[:4], ids=str)
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 @given(text=st.text(max_size=80))
 @example(text=END)
 @example(text=f"a{END}{END}\r\n\r\n  x\t\t 1234567 ''s é 👩‍👩‍👧 \u0000\ufeff\u2028")
@@ -100,7 +100,7 @@ def test_training_is_reproducible_and_batches_equal_single_texts() -> None:
 
 
 @pytest.mark.parametrize("spec", [Bytes(), Characters(), Characters(unknown="replace")], ids=str)
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(text=st.text(alphabet=sorted(set(TEXT)), max_size=60))
 def test_the_table_equals_the_library(spec: Spec, text: str) -> None:
     tokenizer = _made(spec)

@@ -92,7 +92,7 @@ def test_draws_follow_the_distribution():
     torch.testing.assert_close(hot, (LOGITS[0] / 2).softmax(-1))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(0, 10_000), st.floats(0.05, 3.0), st.integers(1, 5), st.floats(0.05, 1.0))
 def test_a_draw_never_has_probability_zero(index, temperature, top_k, top_p):
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p)
