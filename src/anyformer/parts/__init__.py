@@ -11,6 +11,7 @@ from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Wi
 from anyformer.parts.norm import LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
 from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
 
@@ -20,12 +21,16 @@ __all__ = [
     "Attention",
     "Bidirectional",
     "Block",
+    "BlockWindow",
     "Branch",
     "Causal",
+    "Chunk",
     "CrossAttention",
     "Embedding",
     "FanIn",
     "FeedForward",
+    "Fixed",
+    "GlobalTokens",
     "Head",
     "Initialisation",
     "LayerNorm",
@@ -37,7 +42,9 @@ __all__ = [
     "SinusoidalPosition",
     "Stack",
     "Step",
+    "Strided",
     "TruncatedNormal",
+    "VerticalStride",
     "Window",
     "Xavier",
     "output_norm",

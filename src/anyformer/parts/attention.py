@@ -9,7 +9,8 @@ from torch import Tensor
 
 from anyformer.parts.context import Context, Labelled
 from anyformer.parts.heads import Heads, HeadsModule
-from anyformer.parts.mask import Causal, Mask, MaskValue
+from anyformer.parts.mask import Causal, Mask
+from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.state import FullState, RingState
 from anyformer.plan import Plan

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import Value
-from anyformer.parts.mask import Causal, MaskValue
+from anyformer.parts.mask import Causal
+from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.noise import Noise
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.state import EMPTY, Chunk, Keys

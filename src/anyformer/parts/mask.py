@@ -1,7 +1,7 @@
 """Masks: which keys a query may look at, as one value closed under `&` and `|`.
 
 Each mask speaks twice. `allowed` is the predicate (query position, key position) -> bool on tensors, from which the kernel's
-mask is made. `intervals` gives the same set as key ranges per query row, from which come the exact number of pairs, the
+mask is made. `ranges` gives the same set as key ranges per query row, from which come the exact number of pairs, the
 size of a ring cache and the picture, without ever writing a (T, S) matrix. Tests hold the two against each other.
 
 Padding and document boundaries are run-time data, not description: the context adds them to every mask.
@@ -9,99 +9,16 @@ Padding and document boundaries are run-time data, not description: the context 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, cast
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Value
-from anyformer.tally import Limit, Shape
-
-
-@dataclass(frozen=True)
-class Intervals:
-    """Half-open key ranges per query: `start`, `stop` (T, n), disjoint and ascending within a row; empty where equal."""
-
-    start: NDArray[np.int64]
-    stop: NDArray[np.int64]
-
-    @property
-    def pairs(self) -> int:
-        """How many (query, key) pairs the ranges hold."""
-        return int((self.stop - self.start).sum())
-
-    def __and__(self, other: Intervals) -> Intervals:
-        start = np.maximum(self.start[:, :, None], other.start[:, None, :])
-        stop = np.minimum(self.stop[:, :, None], other.stop[:, None, :])
-        rows = len(start)
-        return _tidy(start.reshape(rows, -1), stop.reshape(rows, -1))
-
-    def __or__(self, other: Intervals) -> Intervals:
-        return _tidy(np.concatenate([self.start, other.start], 1), np.concatenate([self.stop, other.stop], 1))
-
-
-def _tidy(start: NDArray[np.int64], stop: NDArray[np.int64]) -> Intervals:
-    """Sort each row's ranges and cut what an earlier one already covers."""
-    stop = np.maximum(start, stop)
-    order = np.argsort(start, axis=1, kind="stable")
-    start, stop = np.take_along_axis(start, order, 1), np.take_along_axis(stop, order, 1)
-    covered = np.maximum.accumulate(stop, axis=1)
-    start[:, 1:] = np.maximum(start[:, 1:], covered[:, :-1])
-    keep = (start < stop).any(axis=0)
-    return Intervals(start[:, keep], np.maximum(start, stop)[:, keep])
-
-
-class MaskValue(Value):
-    """What every mask offers; the defaults describe a mask that looks back without limit and never ahead."""
-
-    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
-        """Whether a query at position `query` may look at the key at position `key`; the three broadcast."""
-        raise NotImplementedError
-
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        """The allowed keys of each query among positions 0 ... keys - 1."""
-        raise NotImplementedError
-
-    @property
-    def ahead(self) -> bool:
-        """Whether a query may look at keys after it (outside the prefix)."""
-        return False
-
-    @property
-    def reach(self) -> int | None:
-        """How many of the latest positions, itself included, a query can see; None without limit."""
-        return None
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """Contracts that this mask breaks by its nature."""
-        return (Limit("causal", f"the mask '{self.kind}' lets a token see later ones"),) if self.ahead else ()
-
-    kind: str
-
-    def pairs(self, shape: Shape) -> int:
-        """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
-        query = np.arange(shape.past, shape.keys, dtype=np.int64)
-        return self.intervals(query, shape.keys, shape.prefix).pairs
-
-    def __and__(self, other: MaskValue) -> AllOf:
-        return AllOf(masks=_members(self, AllOf) + _members(other, AllOf))
-
-    def __or__(self, other: MaskValue) -> AnyOf:
-        return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
-
-
-def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:
-    """The masks that a combination of this kind joins, so that `a & b & c` is flat."""
-    return mask.masks if isinstance(mask, kind) else (cast("Mask", mask),)
-
-
-def _range(start: NDArray[np.int64], stop: NDArray[np.int64], keys: int) -> Intervals:
-    start, stop = np.clip(start, 0, keys), np.clip(stop, 0, keys)
-    return Intervals(start[:, None], np.maximum(start, stop)[:, None])
+from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.ranges import Integers, Ranges
+from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
+from anyformer.tally import Limit
 
 
 class Causal(MaskValue):
@@ -112,8 +29,8 @@ class Causal(MaskValue):
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return key <= query
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        return _range(np.zeros_like(query), query + 1, keys)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), query + 1, keys)
 
 
 class Bidirectional(MaskValue):
@@ -124,8 +41,8 @@ class Bidirectional(MaskValue):
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return (key == key) & (query == query)
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        return _range(np.zeros_like(query), np.full_like(query, keys), keys)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), np.full_like(query, keys), keys)
 
     @property
     def ahead(self) -> bool:
@@ -142,8 +59,8 @@ class Window(MaskValue):
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return (key > query - self.size) & (key <= query + self.after)
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        return _range(query - self.size + 1, query + self.after + 1, keys)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(query - self.size + 1, query + self.after + 1, keys)
 
     @property
     def ahead(self) -> bool:
@@ -162,8 +79,8 @@ class Prefix(MaskValue):
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return (key < prefix) & (query == query)
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        return _range(np.zeros_like(query), np.full_like(query, prefix), keys)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), np.full_like(query, prefix), keys)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -195,8 +112,8 @@ class AllOf(_Combined):
             first = first & other
         return first
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        first, *rest = (mask.intervals(query, keys, prefix) for mask in self.masks)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
         for other in rest:
             first = first & other
         return first
@@ -221,8 +138,8 @@ class AnyOf(_Combined):
             first = first | other
         return first
 
-    def intervals(self, query: NDArray[np.int64], keys: int, prefix: int = 0) -> Intervals:
-        first, *rest = (mask.intervals(query, keys, prefix) for mask in self.masks)
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
         for other in rest:
             first = first | other
         return first
@@ -237,7 +154,21 @@ class AnyOf(_Combined):
         return None if None in reaches else max(reach for reach in reaches if reach is not None)
 
 
-Mask = Annotated[Causal | Bidirectional | Window | Prefix | AllOf | AnyOf, Field(discriminator="kind")]
+Mask = Annotated[
+    Causal
+    | Bidirectional
+    | Window
+    | Prefix
+    | Chunk
+    | Strided
+    | Fixed
+    | GlobalTokens
+    | BlockWindow
+    | VerticalStride
+    | AllOf
+    | AnyOf,
+    Field(discriminator="kind"),
+]
 
 for _mask in (_Combined, AllOf, AnyOf):
     _mask.model_rebuild()

@@ -1,0 +1,64 @@
+"""What every mask offers: the predicate and the ranges, which tests hold against each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.parts.ranges import Integers, Ranges
+from anyformer.tally import Limit, Shape
+
+if TYPE_CHECKING:
+    from anyformer.parts.mask import AllOf, AnyOf, Mask
+
+
+class MaskValue(Value):
+    """What every mask offers; the defaults describe a mask that looks back without limit and never ahead."""
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        """Whether a query at position `query` may look at the key at position `key`; the three broadcast."""
+        raise NotImplementedError
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        """The allowed keys of each query among positions 0 ... keys - 1."""
+        raise NotImplementedError
+
+    @property
+    def ahead(self) -> bool:
+        """Whether a query may look at keys after it (outside the prefix)."""
+        return False
+
+    @property
+    def reach(self) -> int | None:
+        """How many of the latest positions, itself included, a query can see; None without limit."""
+        return None
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this mask breaks by its nature."""
+        return (Limit("causal", f"the mask '{self.kind}' lets a token see later ones"),) if self.ahead else ()
+
+    kind: str
+
+    def pairs(self, shape: Shape) -> int:
+        """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
+        query = np.arange(shape.past, shape.keys, dtype=np.int64)
+        return self.ranges(query, shape.keys, shape.prefix).pairs
+
+    def __and__(self, other: MaskValue) -> AllOf:
+        from anyformer.parts.mask import AllOf
+
+        return AllOf(masks=_members(self, AllOf) + _members(other, AllOf))
+
+    def __or__(self, other: MaskValue) -> AnyOf:
+        from anyformer.parts.mask import AnyOf
+
+        return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
+
+
+def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:
+    """The masks that a combination of this kind joins, so that `a & b & c` is flat."""
+    return mask.masks if isinstance(mask, kind) else (cast("Mask", mask),)
