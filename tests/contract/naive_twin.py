@@ -40,18 +40,27 @@ def forward(
     return torch.stack(rows)
 
 
+class Running:
+    """What the layers of one stack share in one call."""
+
+    def __init__(self, stack, name, source, prefix):
+        self.stack, self.name, self.source, self.prefix = stack, name, source, prefix
+        self.memories, self.variant = {}, ""
+
+
 def run_stack(stack, name, weights, x, source, prefix):
+    run = Running(stack, name, source, prefix)
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
     x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     for layer, variant in enumerate(stack.layers):
-        path = f"{name}.layers.{layer}"
+        path, run.variant = f"{name}.layers.{layer}", variant
         for number, step in enumerate(stack.variants[variant].steps):
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
                 y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
-                y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, source, prefix)
+                y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 x = [a + branch.multiplier * b for a, b in zip(x, y, strict=True)]
             x = [norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, v) for v in x]
@@ -106,6 +115,18 @@ def allowed(mask, q, k, prefix) -> bool:
             return q - mask.size < k <= q + mask.after
         case "prefix":
             return k < prefix
+        case "chunk":
+            return q // mask.size == k // mask.size
+        case "strided":
+            return (q - k) % mask.stride == 0
+        case "fixed":
+            return k % mask.size in range(mask.size - mask.summary, mask.size)
+        case "global_tokens":
+            return k < mask.count or q < mask.count
+        case "block_window":
+            return q // mask.block - k // mask.block in range(mask.count)
+        case "vertical_stride":
+            return k // mask.block % mask.stride == mask.stride - 1
         case "all_of":
             return all(allowed(m, q, k, prefix) for m in mask.masks)
         case "any_of":
@@ -113,32 +134,147 @@ def allowed(mask, q, k, prefix) -> bool:
     raise AssertionError(mask.kind)
 
 
-def attention(part, name, weights, x, source, prefix):
+def alibi_slopes(kind, heads):
+    """As the paper's code has it: exact powers, and for other numbers of heads those of the next power of two."""
+    power = lambda n: [2 ** (-8 * (i + 1) / n) for i in range(n)]  # noqa: E731
+    near = 1
+    while near * 2 <= heads:
+        near *= 2
+    if near == heads:
+        return power(heads)
+    wide = power(2 * near)
+    if kind == "ceiling":
+        return (wide[1::2] + wide[0::2])[:heads]
+    return power(near) + wide[0::2][: heads - near]
+
+
+def bucket(part, relative):
+    """T5's bucket of key - query, by counting up."""
+    count, base = part.buckets, 0
+    if part.two_sided:
+        count //= 2
+        base = count if relative > 0 else 0
+        distance = abs(relative)
+    else:
+        distance = max(0, -relative)
+    exact = count // 2
+    if distance < exact:
+        return base + distance
+    steps = math.log(distance / exact) / math.log(part.max_distance / exact) * (count - exact)
+    return base + min(exact + int(steps + 1e-6), count - 1)
+
+
+def log_bucket(part, relative):
+    """DeBERTa's row of query - key."""
+    if part.max_distance is not None and abs(relative) > part.span // 2:
+        middle = part.span // 2
+        far = math.log(abs(relative) / middle) / math.log((part.max_distance - 1) / middle) * (middle - 1)
+        relative = math.copysign(math.ceil(far - 1e-6) + middle, relative)
+    return min(max(int(relative) + part.span, 0), 2 * part.span - 1)
+
+
+def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
+    """What is added to the score of head h, query position t, key position s."""
+    E, g = len(q), h // (attention.heads // (attention.kv_heads or attention.heads))
+    scale = E**-0.5 if attention.scale is None else attention.scale
+    match part.kind:
+        case "alibi":
+            return -alibi_slopes(part.slopes, attention.heads)[h] * abs(t - s) * (scale if part.before_scale else 1)
+        case "relative_buckets":
+            return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
+        case "transformer_xl":
+            width = weights[f"{name}.query.weight"].shape[1]
+            angles = [(t - s) * 10_000 ** (-2 * i / width) for i in range(width // 2)]
+            waves = torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles], dtype=torch.float64)
+            r = (weights[f"{name}.score_bias.relative.weight"] @ waves)[h * E : (h + 1) * E]
+            u, v = weights[f"{name}.score_bias.content_bias"][h], weights[f"{name}.score_bias.position_bias"][h]
+            return ((q + v) @ r + u @ k) * scale
+        case "disentangled":
+            row = norm(
+                stack.relative.norm,
+                "decoder.relative.norm" if "decoder.relative.weight" in weights else "encoder.relative.norm",
+                weights,
+                weights.get("decoder.relative.weight", weights.get("encoder.relative.weight"))[log_bucket(part, t - s)],
+            )
+            own = "score_bias.position_" if not part.shared else ""
+            total = 0.0
+            if "content_to_position" in part.terms:
+                total += q @ linear(f"{name}.{own}key", weights, row)[g * E : (g + 1) * E]
+            if "position_to_content" in part.terms:
+                total += k @ linear(f"{name}.{own}query", weights, row)[h * E : (h + 1) * E]
+            return total * scale
+    raise AssertionError(part.kind)
+
+
+def temperature(part, t):
+    if part is None:
+        return 1.0
+    if part.kind == "log_temperature":
+        return 1 + part.strength * math.log(1 + (t + part.shift) // part.span)
+    return max(1.0, math.log(t + 1) / math.log(part.trained))
+
+
+def attention(part, name, weights, x, run):
     cross = part.kind == "cross_attention"
-    reads = source if cross else x
-    width = len(weights[f"{name}.query.weight"]) // part.heads
-    groups = part.kv_heads or part.heads
-    head = lambda kind, v, h: linear(f"{name}.{kind}", weights, v)[h * width : (h + 1) * width]  # noqa: E731
+    reads = run.source if cross else x
+    H, groups = part.heads, part.kv_heads or part.heads
+    width = len(weights[f"{name}.query.weight"]) // H
+    rotary = None if cross else part.rotary
+    late = not cross and part.qk_norm_at == "after_rotary"
+
+    def project(kind, v, count):
+        y = linear(f"{name}.{kind}", weights, v)
+        return y if part.clip is None else y.clamp(-part.clip, part.clip)
+
+    def heads_of(kind, v, t, count):
+        y = project(kind, v, count)
+        if part.qk_norm is not None and part.qk_norm_over == "projection":
+            y = norm(part.qk_norm, f"{name}.{kind}_norm", weights, y)
+        split = list(y.view(count, width))
+        early = part.qk_norm is not None and part.qk_norm_over == "head" and not late
+        if early:
+            split = [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split]
+        if rotary is not None:
+            split = [rotate(rotary, h, t) for h in split]
+        return [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
+
+    if not cross and part.keys_from is not None:
+        keys, values = run.memories[part.keys_from]
+    else:
+        keys = [heads_of("key", w, s, groups) for s, w in enumerate(reads)]
+        kind = "key" if part.values == "keys" else "value"
+        values = [
+            [norm(part.value_norm, f"{name}.value_norm", weights, h) for h in project(kind, w, groups).view(groups, width)]
+            for w in reads
+        ]
+        if not cross:
+            run.memories[run.variant] = keys, values
     out = []
     for t, v in enumerate(x):
-        mixed = []
-        for h in range(part.heads):
-            g = h // (part.heads // groups)
-            q = norm(part.qk_norm, f"{name}.query_norm", weights, head("query", v, h))
-            q = q if cross or part.rotary is None else rotate(part.rotary, q, t)
-            scores, values = [], []
-            for s, w in enumerate(reads):
-                if not cross and not allowed(part.mask, t, s, prefix):
+        queries, mixed = heads_of("query", v, t, H), []
+        for h in range(H):
+            g = h // (H // groups)
+            q = queries[h] * (1.0 if cross else temperature(part.temperature, t))
+            scores, seen = [], []
+            for s in range(len(reads)):
+                if not cross and not allowed(part.mask, t, s, run.prefix):
                     continue
-                k = norm(part.qk_norm, f"{name}.key_norm", weights, head("key", w, g))
-                k = k if cross or part.rotary is None else rotate(part.rotary, k, s)
-                score = (q * k).sum() * (width**-0.5 if part.scale is None else part.scale)
+                score = (q * keys[s][g]).sum() * (width**-0.5 if part.scale is None else part.scale)
+                if not cross and part.score_bias is not None:
+                    score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
+                if not cross and run.stack.score_bias is not None:
+                    score = score + weights[f"{run.name}.score_bias.weight"][bucket(run.stack.score_bias.buckets, s - t), h]
                 scores.append(score if part.softcap is None else part.softcap * torch.tanh(score / part.softcap))
-                values.append(head("value", w, g))
+                seen.append(values[s][g])
             share = torch.stack(scores).exp()
-            share = share / share.sum()
-            mixed.append(sum(a * b for a, b in zip(share, values, strict=True)))
-        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+            share = share / (share.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
+            mixed.append(sum(a * b for a, b in zip(share, seen, strict=True)))
+        if part.gate is not None:
+            gate = linear(f"{name}.gate.projection", weights, v)
+            gate = torch.log(1 + gate.exp()) if part.gate.activation == "softplus" else 1 / (1 + torch.exp(-gate))
+            gate = gate.view(H, -1)
+            mixed = [m * gate[h] for h, m in enumerate(mixed)]
+        out.append(linear(f"{name}.output", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))))
     return out
 
 
@@ -151,7 +287,7 @@ ACTIVATIONS = {
 }
 
 
-def feedforward(part, name, weights, x, source, prefix):
+def feedforward(part, name, weights, x, run):
     act = ACTIVATIONS[part.activation]
     out = []
     for v in x:

@@ -8,23 +8,38 @@ from anyformer.catalogue.original import original
 from anyformer.describe import Named, change_all
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
+    ALiBi,
     Attention,
     Bidirectional,
+    BlockWindow,
     Causal,
+    Chunk,
     CrossAttention,
+    Disentangled,
     Embedding,
     FeedForward,
+    Fixed,
+    Gate,
+    GlobalTokens,
     Head,
     Initialisation,
     LayerNorm,
     LearnedPosition,
+    LengthTemperature,
+    LogTemperature,
     Normal,
     Prefix,
+    RelativeBuckets,
+    RelativeTable,
     RMSNorm,
     Rotary,
+    SharedBias,
     SinusoidalPosition,
     Stack,
+    Strided,
+    TransformerXL,
     TruncatedNormal,
+    VerticalStride,
     Window,
     Xavier,
     output_norm,
@@ -62,6 +77,11 @@ PLAIN_FEED = FeedForward(width=20, activation="relu", gated=False, bias=("up", "
 SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
 LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal())
+)
+
+OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
+SHARED_KEYS = pre_norm(
+    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
 )
 
 DECODERS = {
@@ -109,6 +129,41 @@ DECODERS = {
     ),
     "prefix": _llama(**_at(mask=Causal() | Prefix())),
     "prefix_or_window": _llama(**_at(mask=Window(size=3) | Prefix())),
+    "chunk": _llama(**_at(mask=Causal() & Chunk(size=3))),
+    "sparse_strided": _llama(**_at(mask=Window(size=3) | (Causal() & Strided(stride=3)))),
+    "sparse_fixed": _llama(**_at(mask=Causal() & (Chunk(size=4) | Fixed(size=4, summary=2)))),
+    "global_tokens": _llama(**_at(mask=Causal() & (Window(size=3) | GlobalTokens(count=2)))),
+    "block_sparse": _llama(**_at(mask=Causal() & (BlockWindow(block=2, count=2) | VerticalStride(block=2, stride=3)))),
+    "sink": _llama(**_at(sink="head", kv_heads=2)),
+    "sink_window": _llama(**_at(sink="head", mask=Window(size=3), softcap=3.0)),
+    "gate": _llama(**_at(gate=Gate(), sub_norm=RMS)),
+    "gate_head": _llama(**_at(gate=Gate(per="head", activation="softplus", bias=True))),
+    "clip_value_norm": _llama(**_at(clip=0.5, value_norm=RMSNorm(gain="none"), kv_heads=2)),
+    "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
+    "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
+    "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
+    "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3))),
+    "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
+    "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
+    "alibi_six_heads": _llama(**_at(rotary=None, heads=6, kv_heads=3, score_bias=ALiBi(before_scale=True))),
+    "alibi_ceiling": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi(slopes="ceiling"))),
+    "alibi_window": _llama(**_at(rotary=None, score_bias=ALiBi(), mask=Window(size=4))),
+    "buckets": _llama(**_at(rotary=None, scale=1.0, score_bias=RelativeBuckets(buckets=6, max_distance=8))),
+    "buckets_shared": _llama(
+        **_at(rotary=None), **{"decoder.score_bias": SharedBias(heads=4, buckets=RelativeBuckets(buckets=4, max_distance=5))}
+    ),
+    "transformer_xl": _llama(**_at(rotary=None, score_bias=TransformerXL(), kv_heads=2)),
+    "transformer_xl_window": _llama(**_at(rotary=None, score_bias=TransformerXL(), mask=Window(size=4))),
+    "disentangled": _llama(
+        **_at(rotary=None, score_bias=Disentangled(span=8, max_distance=16), kv_heads=2, bias=["key"]),
+        **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
+    ),
+    "disentangled_own": _llama(
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
+    ),
+    "shared_keys": _decoder(OWN_KEYS).but(
+        decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
+    ),
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
     "not_gated": _llama(**{"decoder.layer.feedforward.gated": False}),
     "truncated_init": _llama(initialisation=Initialisation(matrix=TruncatedNormal(std=0.3), embedding=Normal(std=1.0))),
@@ -128,6 +183,21 @@ ENCODERS = {
         head=Head(tied=True, bias=True),
     ),
     "encoder_features": _encoder(*[pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)] * 2),
+    "encoder_relative": _encoder(
+        *[
+            post_norm(
+                LAYER,
+                BOTH.but(bias=ALL, scale=0.3, score_bias=Disentangled(span=6, max_distance=9)),
+                PLAIN_FEED,
+            )
+        ]
+        * 2,
+        head=Head(),
+        relative=RelativeTable(span=6),
+    ),
+    "encoder_buckets": _encoder(
+        *[pre_norm(RMS, BOTH.but(score_bias=RelativeBuckets(buckets=8, max_distance=9, two_sided=True)), FEED)] * 2
+    ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),

@@ -5,17 +5,22 @@ from anyformer.parts.block import Block, Branch, Step
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.gate import Gate
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
+from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
+from anyformer.parts.temperature import LengthTemperature, LogTemperature
 from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
 
 __all__ = [
+    "ALiBi",
     "AllOf",
     "AnyOf",
     "Attention",
@@ -26,23 +31,31 @@ __all__ = [
     "Causal",
     "Chunk",
     "CrossAttention",
+    "Disentangled",
     "Embedding",
     "FanIn",
     "FeedForward",
     "Fixed",
+    "Gate",
     "GlobalTokens",
     "Head",
     "Initialisation",
     "LayerNorm",
     "LearnedPosition",
+    "LengthTemperature",
+    "LogTemperature",
     "Normal",
     "Prefix",
     "RMSNorm",
+    "RelativeBuckets",
+    "RelativeTable",
     "Rotary",
+    "SharedBias",
     "SinusoidalPosition",
     "Stack",
     "Step",
     "Strided",
+    "TransformerXL",
     "TruncatedNormal",
     "VerticalStride",
     "Window",

@@ -22,26 +22,23 @@ def attend(
     *,
     scale: float,
     softcap: float | None = None,
+    bias_BHTS: Tensor | None = None,
+    sink_H: Tensor | None = None,
     dropout: Callable[[Tensor], Tensor] | None = None,
     kernel: str = "auto",
 ) -> Tensor:
-    """softmax(cap(q k^T * scale) where visible) v -> (B, H, T, E); query head h reads kv head h // (H / K).
+    """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, V); query head h reads kv head h // (H / K).
 
-    cap(s) = softcap * tanh(s / softcap), before the mask, so that masked scores stay -inf (Gemma 2).
+    cap(s) = softcap * tanh(s / softcap), before the mask, so that masked scores stay -inf (Gemma 2). A bias may have 1 for
+    B or T. A sink is one more score per head that takes part in the softmax and has no value: shares may sum to less than
+    1 (gpt-oss). V, the width of a value head, may differ from E.
     """
     if kernel == "auto":
         kernel = _choose(q_BHTE, k_BKSE)
-    if kernel == "plain" or softcap is not None or dropout is not None:
-        return _plain(q_BHTE, k_BKSE, v_BKSE, visible, scale, softcap, dropout)
-    return F.scaled_dot_product_attention(
-        q_BHTE,
-        k_BKSE,
-        v_BKSE,
-        attn_mask=None if visible.causal else visible.allowed,
-        is_causal=visible.causal,
-        scale=scale,
-        enable_gqa=q_BHTE.shape[1] != k_BKSE.shape[1],
-    )
+    # torch's kernel knows neither caps nor sinks, and its dropout is not a function of the global row.
+    if kernel == "plain" or softcap is not None or sink_H is not None or dropout is not None:
+        return _plain(q_BHTE, k_BKSE, v_BKSE, visible, scale, softcap, bias_BHTS, sink_H, dropout)
+    return _fused(q_BHTE, k_BKSE, v_BKSE, visible, scale, bias_BHTS)
 
 
 def _choose(q: Tensor, k: Tensor) -> str:
@@ -58,17 +55,36 @@ def _plain(
     visible: Visible,
     scale: float,
     softcap: float | None,
+    bias: Tensor | None,
+    sink: Tensor | None,
     dropout: Callable[[Tensor], Tensor] | None,
 ) -> Tensor:
     B, H, T, E = q.shape
     K, S = k.shape[1], k.shape[2]
     # Query heads of one group stand side by side, so that keys are never copied per head.
     scores = (q.reshape(B, K, H // K * T, E) @ k.mT).view(B, H, T, S).float() * scale
+    if bias is not None:
+        scores = scores + bias
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
     if visible.allowed is not None:
         scores = scores.masked_fill(~visible.allowed, float("-inf"))
-    share = scores.softmax(-1).to(v.dtype)
+    if sink is None:
+        share = scores.softmax(-1)
+    else:
+        share = torch.cat([scores, sink.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)[..., :-1]
+    share = share.to(v.dtype)
     if dropout is not None:
         share = dropout(share)
-    return (share.view(B, K, H // K * T, S) @ v).view(B, H, T, v.shape[-1])
+    return (share.reshape(B, K, H // K * T, S) @ v).view(B, H, T, v.shape[-1])
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias: Tensor | None) -> Tensor:
+    """torch's kernel; a bias goes in as a mask of numbers."""
+    mask, causal = visible.allowed, visible.causal
+    if bias is not None:
+        scores = bias if mask is None else torch.where(mask, bias, float("-inf"))
+        mask, causal = scores.to(q.dtype).expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), False
+    return F.scaled_dot_product_attention(
+        q, k, v, attn_mask=None if causal else mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )

@@ -1,20 +1,27 @@
-"""Self-attention: multi-head, multi-query and grouped-query, with any head width."""
+"""Self-attention: multi-head, multi-query and grouped-query, with any head width, and all that is put on its scores."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch
+from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.parts.context import Context, Labelled
+from anyformer.parts.context import Context, Labelled, Memory
 from anyformer.parts.heads import Heads, HeadsModule
 from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.relative import Disentangled, TransformerXL
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.score_bias import ALiBi, RelativeBuckets
 from anyformer.parts.state import FullState, RingState
+from anyformer.parts.temperature import Temperature
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally
+from anyformer.tally import Limit, Shape, Tally, total
+
+ScoreBias = Annotated[ALiBi | RelativeBuckets | TransformerXL | Disentangled, Field(discriminator="kind")]
+"""What may be added to scores."""
 
 
 class Attention(Heads):
@@ -25,34 +32,76 @@ class Attention(Heads):
     The papers' d_model is D, d_k and d_v are E, h is H.
     """
 
-    reads_source: ClassVar[bool] = False
     kind: Literal["attention"] = "attention"
     mask: Mask = Causal()
     """Which positions a query may look at."""
     rotary: Rotary | None = None
+    qk_norm_at: Literal["before_rotary", "after_rotary"] = "before_rotary"
+    """Where queries and keys are normalised (Llama 4 and Hunyuan: after)."""
+    score_bias: ScoreBias | None = None
+    """Added to the scores of this layer; a stack may have one for all its layers."""
+    temperature: Temperature | None = None
+    """Factor of the queries by position."""
+    keys_from: str | None = None
+    """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Attention:
+        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over == "projection"):
+            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head")
+        if self.keys_from is not None and (self.value_norm or self.values == "keys"):
+            raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
+        if self.keys_from is not None and {"key", "value"} & set(self.bias):
+            raise ValueError("with keys_from this layer has no keys and values of its own: no bias on 'key' or 'value'")
+        return self
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""
         E = self.width_of_head(width)
         if self.rotary is not None:
             self.rotary.rotated(E)
+        if self.score_bias is not None and self.score_bias.kind == "transformer_xl" and width % 2:
+            raise ValueError(f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {width}")
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
+        own = self.keys_from is None
         state = 2 * shape.batch * self.groups * self._room(shape.room) * self.width_of_head(width) * plan.activation_bytes
+        bias = Tally() if self.score_bias is None else total({"score_bias": self.score_bias.cost(self, width, shape)})
         return (
-            self.projections(width, rows, rows)
+            self.projections(width, rows, rows, reads=own)
             + self.products(width, shape, shape.length * shape.keys, self.mask.pairs(shape))
-            + Tally(state_bytes={"": state}, limits=self.mask.limits)
+            + bias
+            + Tally(state_bytes={"": state} if own else {}, limits=self.limits)
         )
+
+    @property
+    def keys_of(self) -> str | None:
+        return self.keys_from
+
+    @property
+    def shared_bias_heads(self) -> int | None:
+        return self.heads
+
+    @property
+    def reads_relative(self) -> int | None:
+        return self.score_bias.span if isinstance(self.score_bias, Disentangled) else None
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this attention breaks by its mathematics."""
+        scaling = self.rotary.limits if self.rotary else ()
+        return (*self.mask.limits, *scaling)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
-    ) -> FullState | RingState:
-        """A ring where the mask forgets, else everything: 2 * B * K * min(window, C) * E elements."""
+    ) -> FullState | RingState | None:
+        """A ring where the mask forgets, else everything: 2 * B * K * min(window, C) * E elements; None if shared."""
+        if self.keys_from is not None:
+            return None
         room = self._room(capacity)
         key, value = (
             torch.zeros(batch, self.groups, room, self.width_of_head(width), dtype=dtype, device=device) for _ in range(2)
@@ -67,18 +116,43 @@ class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: Attention, width: int, plan: Plan, name: str) -> None:
-        super().__init__(attention, width, plan, name)
+        late = attention.qk_norm_at == "after_rotary"
+        super().__init__(attention, width, plan, name, reads=attention.keys_from is None, norms_late=late)
+        self.attention = attention
         self.mask: Labelled[MaskValue] = Labelled(attention.mask, attention.mask.digest)
         self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
+        self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
-        q, k, v = self.queries(x_BTD), self.keys(x_BTD), self.values(x_BTD)
-        if self.rotary is not None:
-            table = context.rotary(self.rotary, self.head_width, q.dtype)
-            q, k = self.rotary.value.rotate(q, table), self.rotary.value.rotate(k, table)
-        q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        q = self._placed(self.queries(x_BTD), self.query_norm, context)
+        if self.attention.temperature is not None:
+            q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
+        q = q.transpose(1, 2)
+        if self.attention.keys_from is not None:
+            memory = context.memories[self.attention.keys_from]
+        else:
+            memory = self._remember(x_BTD, context, state)
+        bias = context.score_bias(q, memory)
+        if self.score_bias is not None:
+            own = self.score_bias(q, memory, context, self)
+            bias = own if bias is None else bias + own
+        return self.mix(x_BTD, q, memory.key, memory.value, context.visible(self.mask, memory.keys), context, bias)
+
+    def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> Memory:
+        """This layer's keys and values, with those of its state; left in the context for layers that share them."""
+        k, v = self.keys_and_values(x_BTD)
+        k, v = self._placed(k, self.key_norm, context).transpose(1, 2), v.transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
             k, v, keys = state.extend(k, v, context.chunk)
-        return self.mix(q, k, v, context.visible(self.mask, keys), context)
+        memory = Memory(k, v, keys)
+        context.memories[context.variant] = memory
+        return memory
+
+    def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
+        """Rotated by position, and normalised after that where the description says so."""
+        if self.rotary is not None:
+            table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
+            x_BTHE = self.rotary.value.rotate(x_BTHE, table)
+        return norm(x_BTHE) if self.norms_late else x_BTHE

@@ -114,6 +114,11 @@ class Block(Value):
         return {name: branch for step in self.steps for name, branch in step.branches.items()}
 
     @property
+    def sublayers(self) -> tuple[Sublayer, ...]:
+        """What the branches hold, in the order computed."""
+        return tuple(branch.sublayer for branch in self.branches.values())
+
+    @property
     def reads_source(self) -> bool:
         """Whether a branch attends to another sequence."""
         return any(branch.sublayer.reads_source for branch in self.branches.values())

@@ -54,6 +54,15 @@ class Visible:
     causal: bool = False
 
 
+@dataclass(frozen=True)
+class Memory:
+    """What a self-attention layer looks at: keys and values (B, K, S, E) and where they stand."""
+
+    key: Tensor
+    value: Tensor
+    keys: Keys
+
+
 @dataclass
 class Context:
     """One call's facts. `positions` (B or 1, T) count from 0 within a row (or a document) and are EMPTY on padding."""
@@ -68,6 +77,14 @@ class Context:
     chunk: Chunk | None = None
     source: Tensor | None = None
     source_padding: Tensor | None = None
+    relative: Tensor | None = None
+    """The stack's table of relative positions (DeBERTa), (2 * span, D)."""
+    bias: Callable[[Tensor, Memory, Context, None], Tensor] | None = None
+    """The stack's score bias, one for all layers (T5)."""
+    variant: str = ""
+    """The variant of the layer that is computed now."""
+    memories: dict[str, Memory] = field(default_factory=dict)
+    """The latest memory of each variant, for layers that share it."""
     _shared: dict[Hashable, Any] = field(default_factory=dict)
 
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
@@ -88,6 +105,11 @@ class Context:
             ("rotary", rotary.label, head_width, dtype),
             lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype),
         )
+
+    def score_bias(self, q_BHTE: Tensor, memory: Memory) -> Tensor | None:
+        """The stack's score bias over the keys of this memory, computed once for equal keys."""
+        bias = self.bias
+        return None if bias is None else self.once(("bias", memory.keys.label), lambda: bias(q_BHTE, memory, self, None))
 
     def visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:
         """What `mask` lets each query of this call see among `keys`."""

@@ -24,10 +24,6 @@ class CrossAttention(Heads):
     reads_source: ClassVar[bool] = True
     kind: Literal["cross_attention"] = "cross_attention"
 
-    def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
-        self.width_of_head(width)
-
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
         return CrossAttentionModule(self, width, plan, name)
 
@@ -54,10 +50,10 @@ class CrossAttentionModule(HeadsModule):
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
         q = self.queries(x_BTD).transpose(1, 2)
         if context.source is not None:
-            k, v = self.keys(context.source).transpose(1, 2), self.values(context.source).transpose(1, 2)
+            k, v = (x.transpose(1, 2) for x in self.keys_and_values(context.source))
             if state is not None:
                 state.fill(k, v)
         else:
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value
-        return self.mix(q, k, v, context.visible_source(), context)
+        return self.mix(x_BTD, q, k, v, context.visible_source(), context)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import torch.nn.functional as F
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
+from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix
 
@@ -31,7 +32,7 @@ Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
 
 
-class FeedForward(Value):
+class FeedForward(SublayerValue):
     """Two or three projections around a nonlinearity, position by position.
 
     Plain: act(x W_up) W_down (arXiv 1706.03762). Gated: (act(x W_gate) * (x W_up)) W_down (Shazeer 2020, arXiv 2002.05202:
@@ -39,7 +40,6 @@ class FeedForward(Value):
     W_1 is gate or up, V is up, W_2 is down.
     """
 
-    reads_source: ClassVar[bool] = False
     kind: Literal["feedforward"] = "feedforward"
     width: Annotated[int, Field(ge=1)]
     """F."""
@@ -63,9 +63,6 @@ class FeedForward(Value):
             raise ValueError("a bias on 'gate' needs gated = true")
         return self
 
-    def check(self, width: int) -> None:
-        """Any width will do."""
-
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)
 
@@ -75,9 +72,6 @@ class FeedForward(Value):
         if self.gated:
             parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
-
-    def state(self, *_: object) -> None:
-        """Each position stands alone: nothing to remember."""
 
 
 class FeedForwardModule(nn.Module):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
 from anyformer.parts.attend import attend
 from anyformer.parts.context import Context, Visible
+from anyformer.parts.gate import Gate
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
+from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Tally, matrix, total
+from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 
 Projection = Literal["query", "key", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
@@ -21,9 +23,10 @@ Count = Annotated[int, Field(ge=1)]
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
-class Heads(Value):
+class Heads(SublayerValue):
     """What every attention over heads shares: how many, how wide, with which biases, norms and scales."""
 
+    kind: str
     heads: Count
     """H, query heads."""
     kv_heads: Count | None = None
@@ -33,11 +36,25 @@ class Heads(Value):
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
     qk_norm: Norm | None = None
-    """Norm over the features of each query and key head, before rotation."""
+    """Norm of queries and keys."""
+    qk_norm_over: Literal["head", "projection"] = "head"
+    """What it normalises: each head by itself with one gain for all (Qwen 3), or the whole projection (OLMo 2)."""
+    value_norm: Norm | None = None
+    """Norm over the features of each value head (Gemma 4)."""
+    values: Literal["own", "keys"] = "own"
+    """`keys`: the key projection, not normalised nor rotated, also gives the values (Gemma 4's global layers)."""
+    clip: Annotated[float, Field(gt=0)] | None = None
+    """Bound of the entries of queries, keys and values as projected (OLMo 1, DBRX)."""
     scale: Annotated[float, Field(gt=0)] | None = None
     """Factor of the scores; E^-0.5 by default."""
     softcap: Annotated[float, Field(gt=0)] | None = None
     """Bound c of the scores: c * tanh(s / c)."""
+    sink: Literal["head"] | None = None
+    """`head`: a learned logit per head that takes part in the softmax and has no value (gpt-oss)."""
+    gate: Gate | None = None
+    """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
+    sub_norm: Norm | None = None
+    """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
     dropout: Rate = 0.0
     """Share of attention weights dropped in training."""
 
@@ -52,6 +69,10 @@ class Heads(Value):
     def _grouped(self) -> Heads:
         if self.heads % self.groups:
             raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
+        if self.values == "keys" and "value" in self.bias:
+            raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
+        if self.qk_norm is None and self.qk_norm_over != "head":
+            raise ValueError("qk_norm_over says what qk_norm normalises, and there is no qk_norm")
         return self
 
     @property
@@ -69,19 +90,37 @@ class Heads(Value):
             )
         return width // self.heads
 
-    def projections(self, width: int, rows: int, source_rows: int) -> Tally:
-        """Weights and FLOPs of the four projections and the norms."""
+    def scale_of(self, width: int) -> float:
+        """The factor of the scores."""
+        return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+        self.width_of_head(width)
+
+    def projections(self, width: int, rows: int, source_rows: int, *, reads: bool = True) -> Tally:
+        """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
         E = self.width_of_head(width)
         H, K = self.heads * E, self.groups * E
-        parts = (
-            matrix("query", width, H, rows, role="column", bias="query" in self.bias)
-            + matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
-            + matrix("value", width, K, source_rows, role="column", bias="value" in self.bias)
-            + matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
-        )
+        whole = self.qk_norm_over == "projection"
+        parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
+        parts += matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        inner = total({"sub_norm": self.sub_norm.cost(H)}) if self.sub_norm else Tally()
         if self.qk_norm is not None:
-            parts = parts + total({"query_norm": self.qk_norm.cost(E), "key_norm": self.qk_norm.cost(E)})
-        return parts
+            inner += total({"query_norm": self.qk_norm.cost(H if whole else E)})
+        if reads:
+            parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
+            if self.values == "own":
+                parts += matrix("value", width, K, source_rows, role="column", bias="value" in self.bias)
+            if self.qk_norm is not None:
+                inner += total({"key_norm": self.qk_norm.cost(K if whole else E)})
+            if self.value_norm is not None:
+                inner += total({"value_norm": self.value_norm.cost(E)})
+        if self.sink is not None:
+            inner += Tally({"sink": Weight((self.heads,), "column", "zeros")})
+        if self.gate is not None:
+            inner += total({"gate": self.gate.cost(width, self.heads, E, rows)})
+        return parts + inner
 
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
         """FLOPs of scores and mixing over so many (query, key) pairs per head and row."""
@@ -91,19 +130,31 @@ class Heads(Value):
 
 
 class HeadsModule(nn.Module):
-    """The four projections, separate in storage, the norms of queries and keys, and the attention kernel."""
+    """The projections, separate in storage, what is done to queries, keys and values, and the attention kernel.
 
-    def __init__(self, heads: Heads, width: int, plan: Plan, name: str) -> None:
+    `reads`: keys and values are this layer's own. `norms_late`: the subclass normalises queries and keys itself.
+    """
+
+    def __init__(
+        self, heads: Heads, width: int, plan: Plan, name: str, *, reads: bool = True, norms_late: bool = False
+    ) -> None:
         super().__init__()
-        self.heads, self.plan = heads, plan
+        self.heads, self.plan, self.norms_late = heads, plan, norms_late
         self.head_width = E = heads.width_of_head(width)
-        self.scale = E**-0.5 if heads.scale is None else heads.scale
-        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
-        self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
-        self.value = nn.Linear(width, heads.groups * E, bias="value" in heads.bias)
-        self.output = nn.Linear(heads.heads * E, width, bias="output" in heads.bias)
-        self.query_norm = heads.qk_norm.build(E) if heads.qk_norm else nn.Identity()
-        self.key_norm = heads.qk_norm.build(E) if heads.qk_norm else nn.Identity()
+        self.scale = heads.scale_of(width)
+        H, K = heads.heads * E, heads.groups * E
+        self.query = nn.Linear(width, H, bias="query" in heads.bias)
+        self.output = nn.Linear(H, width, bias="output" in heads.bias)
+        whole = heads.qk_norm_over == "projection"
+        self.query_norm = _norm(heads.qk_norm, H if whole else E)
+        if reads:
+            self.key = nn.Linear(width, K, bias="key" in heads.bias)
+            self.value = nn.Linear(width, K, bias="value" in heads.bias) if heads.values == "own" else None
+            self.key_norm = _norm(heads.qk_norm, K if whole else E)
+            self.value_norm = _norm(heads.value_norm, E)
+        self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
+        self.gate = heads.gate.build(width, heads.heads, E) if heads.gate else None
+        self.sub_norm = _norm(heads.sub_norm, H)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout")
 
     def extra_repr(self) -> str:
@@ -111,22 +162,37 @@ class HeadsModule(nn.Module):
 
     def queries(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
-        return self.query_norm(self._split(self.query(x_BTD)))  # type: ignore[no-any-return]
+        return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
 
-    def keys(self, x_BSD: Tensor) -> Tensor:
-        """(B, S, D) -> (B, S, K, E)."""
-        return self.key_norm(self._split(self.key(x_BSD)))  # type: ignore[no-any-return]
+    def keys_and_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, S, D) -> (B, S, K, E) twice."""
+        key = self._clipped(self.key(x_BSD))
+        value = key if self.value is None else self._clipped(self.value(x_BSD))
+        return self._normed(self.key_norm, key), self.value_norm(self._split(value))
 
-    def values(self, x_BSD: Tensor) -> Tensor:
-        """(B, S, D) -> (B, S, K, E)."""
-        return self._split(self.value(x_BSD))
+    def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
+        if self.norms_late:
+            return self._split(x)
+        return self._split(norm(x)) if self.heads.qk_norm_over == "projection" else norm(self._split(x))
+
+    def _clipped(self, x: Tensor) -> Tensor:
+        return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
 
     def _split(self, x: Tensor) -> Tensor:
         """(B, T, heads * E) -> (B, T, heads, E)."""
         return x.view(*x.shape[:-1], -1, self.head_width)
 
-    def mix(self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context) -> Tensor:
-        """Attend, put the heads side by side, project: (B, T, D)."""
+    def mix(
+        self,
+        x_BTD: Tensor,
+        q_BHTE: Tensor,
+        k_BKSE: Tensor,
+        v_BKSE: Tensor,
+        visible: Visible,
+        context: Context,
+        bias_BHTS: Tensor | None = None,
+    ) -> Tensor:
+        """Attend, gate by x, put the heads side by side, project: (B, T, D)."""
         drops = self.training and self.dropout.rate > 0
         mixed_BHTE = attend(
             q_BHTE,
@@ -135,7 +201,16 @@ class HeadsModule(nn.Module):
             visible,
             scale=self.scale,
             softcap=self.heads.softcap,
+            bias_BHTS=bias_BHTS,
+            sink_H=self.sink,
             dropout=(lambda share: self.dropout(share, context.noise)) if drops else None,
             kernel=self.plan.attention,
         )
-        return self.output(mixed_BHTE.transpose(1, 2).flatten(2))  # type: ignore[no-any-return]
+        mixed_BTHE = mixed_BHTE.transpose(1, 2)
+        if self.gate is not None:
+            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
+        return self.output(self.sub_norm(mixed_BTHE.flatten(2)))  # type: ignore[no-any-return]
+
+
+def _norm(norm: Norm | None, width: int) -> nn.Module:
+    return norm.build(width) if norm else nn.Identity()

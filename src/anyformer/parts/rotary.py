@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.tally import Limit
 
 
 class Rotary(Value):
@@ -23,6 +24,11 @@ class Rotary(Value):
     pairing: Literal["halves", "adjacent"] = "halves"
     rotate_in: Literal["input", "fp32"] = "input"
     """Type in which the rotation itself is computed: the activations' (Llama) or fp32 (OLMo, Cohere)."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that the scaling breaks."""
+        return ()
 
     def rotated(self, head_width: int) -> int:
         """R, the rotated features of a head; refuses an odd number."""

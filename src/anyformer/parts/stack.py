@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Annotated, ClassVar, TypedDict, Unpack
 
 import torch
@@ -17,12 +15,13 @@ from anyformer.parts.block import Block
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
+from anyformer.parts.order import parse_order, write_order
 from anyformer.parts.position import Position
+from anyformer.parts.relative import RelativeTable
+from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.state import Slots, State, StateError
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
-
-_TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))")
 
 
 class Stack(Value):
@@ -43,6 +42,10 @@ class Stack(Value):
     order: str
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
     final_norm: Norm | None = None
+    score_bias: SharedBias | None = None
+    """A score bias that all self-attentions share (T5)."""
+    relative: RelativeTable | None = None
+    """A table of relative positions that all self-attentions share (DeBERTa)."""
 
     @model_validator(mode="after")
     def _order_names_variants(self) -> Stack:
@@ -56,6 +59,27 @@ class Stack(Value):
         idle = sorted(set(self.variants) - set(layers))
         if idle:
             raise ValueError(f"variants {idle} stand nowhere in the order {self.order!r}: use them or leave them out")
+        return self
+
+    @model_validator(mode="after")
+    def _sharing_has_a_source(self) -> Stack:
+        for i, name in enumerate(self.layers):
+            for sublayer in self.variants[name].sublayers:
+                source = sublayer.keys_of
+                if source is not None and source not in self.layers[:i]:
+                    raise ValueError(
+                        f"layer {i} ({name!r}) reads the keys of variant {source!r}, "
+                        f"and no layer of that variant stands before it"
+                    )
+                heads = sublayer.shared_bias_heads
+                if self.score_bias is not None and heads is not None and heads != self.score_bias.heads:
+                    raise ValueError(f"score_bias.heads is {self.score_bias.heads}, and variant {name!r} has {heads} heads")
+                span = sublayer.reads_relative
+                if span is not None and (self.relative is None or self.relative.span != span):
+                    raise ValueError(
+                        f"variant {name!r} reads a table of relative positions with span {span}: "
+                        f"set relative = {{ span = {span} }} in the stack"
+                    )
         return self
 
     @property
@@ -99,6 +123,10 @@ class Stack(Value):
         for place, norm in (("input_norm", self.input_norm), ("final_norm", self.final_norm)):
             if norm is not None:
                 parts[place] = norm.cost(width)
+        if self.score_bias is not None:
+            parts["score_bias"] = self.score_bias.cost()
+        if self.relative is not None:
+            parts["relative"] = self.relative.cost(width)
         return total(parts)
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
@@ -152,12 +180,18 @@ class StackModule(nn.Module):
         blocks = [stack.variants[v].build(width, plan, f"{name}.layers.{i}") for i, v in enumerate(stack.layers)]
         self.layers = nn.ModuleList(blocks)
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
+        self.score_bias = stack.score_bias.build() if stack.score_bias else None
+        self.relative = stack.relative.build(width) if stack.relative else None
+        self.variants = stack.layers
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.position is not None:
             x_BTD = x_BTD + self.position(context.positions.clamp(min=0)).to(x_BTD.dtype)
         x_BTD = self.dropout(self.input_norm(x_BTD), context.noise)
+        context.bias = self.score_bias
+        context.relative = None if self.relative is None else self.relative()
         for i, block in enumerate(self.layers):
+            context.variant = self.variants[i]
             x_BTD = block(x_BTD, context, states[i] if states else None)
         return self.final_norm(x_BTD)  # type: ignore[no-any-return]
 
@@ -169,6 +203,8 @@ class Around(TypedDict, total=False):
     input_norm: Norm | None
     dropout: float
     final_norm: Norm | None
+    score_bias: SharedBias | None
+    relative: RelativeTable | None
 
 
 def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **around: Unpack[Around]) -> Stack:
@@ -183,40 +219,3 @@ def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **aroun
         order=write_order(called[block] for block in blocks),
         **around,
     )
-
-
-def write_order(names: Iterable[str]) -> str:
-    """Run-length notation of a list of names: a a b -> `a*2 b`."""
-    runs = [(name, len(list(group))) for name, group in groupby(names)]
-    return " ".join(name if count == 1 else f"{name}*{count}" for name, count in runs)
-
-
-def parse_order(text: str) -> tuple[str, ...]:
-    """The names that an order stands for, in order: `(a*2 b)*2` -> a a b a a b."""
-    levels: list[list[list[str]]] = [[]]
-    at = 0
-    while at < len(text.rstrip()):
-        token = _TOKEN.match(text, at)
-        if not token:
-            raise ValueError(f"order {text!r} cannot be read at {text[at:]!r}: expected names, '*n' and parentheses")
-        name, opens, closes, times = token.groups()
-        if name:
-            levels[-1].append([name])
-        elif opens:
-            levels.append([])
-        elif closes:
-            if len(levels) == 1:
-                raise ValueError(f"order {text!r} closes a parenthesis it never opened")
-            group = levels.pop()
-            levels[-1].append([item for part in group for item in part])
-        elif times:
-            if not levels[-1] or int(times) < 1:
-                raise ValueError(f"order {text!r}: '*{times}' should follow a name or a group and be at least 1")
-            levels[-1][-1] = levels[-1][-1] * int(times)
-        at = token.end()
-    if len(levels) > 1:
-        raise ValueError(f"order {text!r} leaves a parenthesis open")
-    names = tuple(item for part in levels[0] for item in part)
-    if not names:
-        raise ValueError("order is empty: name at least one layer, like 'layer*6'")
-    return names

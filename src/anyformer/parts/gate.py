@@ -1,0 +1,43 @@
+"""Output gates: the mixed heads times a nonlinearity of what entered the layer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.tally import Tally, matrix
+
+
+class Gate(Value):
+    """mixed * act(x W_g), a gate per feature of every head, W_g (D, H * E), or one per head, W_g (D, H).
+
+    Sigmoid gates by element: Qwen3-Next; by head: Step-3; softplus: Laguna. (Qiu et al. 2025, arXiv 2505.06708.)
+    """
+
+    per: Literal["feature", "head"] = "feature"
+    activation: Literal["sigmoid", "softplus"] = "sigmoid"
+    bias: bool = False
+
+    def build(self, width: int, heads: int, head_width: int) -> GateModule:
+        return GateModule(self, width, heads, head_width)
+
+    def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
+        outputs = heads * (head_width if self.per == "feature" else 1)
+        return matrix("projection", width, outputs, rows, role="column", bias=self.bias)
+
+
+class GateModule(nn.Module):
+    """(B, T, D) and (B, T, H, E) -> (B, T, H, E)."""
+
+    def __init__(self, gate: Gate, width: int, heads: int, head_width: int) -> None:
+        super().__init__()
+        self.activation = F.sigmoid if gate.activation == "sigmoid" else F.softplus
+        self.heads = heads
+        self.projection = nn.Linear(width, heads * (head_width if gate.per == "feature" else 1), bias=gate.bias)
+
+    def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
+        gate = self.activation(self.projection(x_BTD))
+        return mixed_BTHE * gate.view(*gate.shape[:-1], self.heads, -1).to(mixed_BTHE.dtype)

@@ -1,0 +1,178 @@
+"""Relative positions that speak with the content: Transformer-XL's and DeBERTa's terms of the scores."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.parts.context import Context, Memory
+from anyformer.parts.norm import Norm
+from anyformer.parts.position import SinusoidalPosition, sinusoids
+from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
+
+if TYPE_CHECKING:
+    from anyformer.parts.heads import Heads, HeadsModule
+
+Term = Literal["content_to_position", "position_to_content"]
+
+
+class TransformerXL(Value):
+    """Scores of Dai et al. 2019 (arXiv 1901.02860, section 3.3), with R the sinusoids of the distance t - s:
+
+        q_t k_s + q_t W_r R_(t-s) + u k_s + v W_r R_(t-s), all times scale
+
+    The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
+    """
+
+    kind: Literal["transformer_xl"] = "transformer_xl"
+
+    def build(self, heads: Heads, width: int) -> TransformerXLModule:
+        return TransformerXLModule(heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        H, E, K = heads.heads, heads.width_of_head(width), heads.groups
+        distances = 2 * shape.keys - 1
+        content = 2 * shape.batch * H * E * shape.keys
+        place = 2 * shape.batch * shape.length * H * E * distances
+        vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
+        assert H % K == 0
+        return (
+            Tally(vectors)
+            + matrix("relative", width, H * E, distances, role="column")
+            + Tally(flops={"content": Flops(content, content), "position": Flops(place, place)})
+        )
+
+
+class TransformerXLModule(nn.Module):
+    def __init__(self, heads: Heads, width: int) -> None:
+        super().__init__()
+        E = heads.width_of_head(width)
+        self.width, self.scale = width, heads.scale_of(width)
+        self.content_bias = nn.Parameter(torch.empty(heads.heads, E))
+        self.position_bias = nn.Parameter(torch.empty(heads.heads, E))
+        self.relative = nn.Linear(width, heads.heads * E, bias=False)
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+        """(B, H, T, S)."""
+        k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
+        B, H, T, E = q_BHTE.shape
+        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
+        distance = torch.arange(-(S - 1), S, device=q_BHTE.device)
+        waves_nD = sinusoids(distance, self.width, SinusoidalPosition(layout="halves")).to(q_BHTE.dtype)
+        r_HEn = self.relative(waves_nD).view(-1, H, E).permute(1, 2, 0)
+        q_BHTE = q_BHTE + self.position_bias[:, None].to(q_BHTE.dtype)
+        place_BHTn = (q_BHTE.transpose(0, 1).reshape(H, B * T, E) @ r_HEn).view(H, B, T, -1).transpose(0, 1)
+        index = (query_BT[:, :, None] - key_BS[:, None, :]).clamp(-(S - 1), S - 1) + S - 1
+        place_BHTS = place_BHTn.gather(-1, index[:, None].expand(B, H, T, S))
+        u = self.content_bias.to(k_BKSE.dtype).view(K, H // K, E)
+        content_BHS = (u @ k_BKSE.mT).reshape(B, H, 1, S)
+        scores: Tensor = (place_BHTS + content_BHS).float() * self.scale
+        return scores
+
+
+class Disentangled(Value):
+    """Scores of DeBERTa (He et al. 2021, arXiv 2006.03654, section 3.1), with P a table of relative positions:
+
+        q_t k_s + q_t K_(delta(t, s)) + k_s Q_(delta(t, s)), all times scale
+
+    K, Q = P W: through this layer's own key and query projections (`shared`, version 2) or through projections of their
+    own (version 1). delta(t, s) is t - s within the span, counted in log-sized buckets beyond half of it where
+    `max_distance` is given. The last index is that of the released code; the paper writes delta(s, t). P is the stack's
+    `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
+    """
+
+    kind: Literal["disentangled"] = "disentangled"
+    terms: tuple[Term, ...] = Field(("content_to_position", "position_to_content"), min_length=1)
+    shared: bool = True
+    span: Annotated[int, Field(ge=1)] = 256
+    """Rows of the table for each direction: `position_buckets` of version 2."""
+    max_distance: Annotated[int, Field(ge=2)] | None = None
+    """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
+
+    def build(self, heads: Heads, width: int) -> DisentangledModule:
+        return DisentangledModule(self, heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        H, K, E = heads.heads, heads.groups, heads.width_of_head(width)
+        rows, parts = 2 * self.span, Tally()
+        work = {
+            "content_to_position": (2 * shape.batch * shape.length * H * E * rows, "position_key", K * E),
+            "position_to_content": (2 * shape.batch * shape.keys * H * E * rows, "position_query", H * E),
+        }
+        for term in self.terms:
+            products, name, outputs = work[term]
+            projected = matrix(name, width, outputs, rows, role="column")
+            parts += Tally(flops=projected.flops) if self.shared else projected
+            parts += Tally(flops={term: Flops(products, products)})
+        return parts
+
+    def index(self, relative: Tensor) -> Tensor:
+        """The row of t - s: the distance, or beyond half the span its logarithm, shifted to be positive."""
+        if self.max_distance is not None:
+            middle = self.span // 2
+            distance = relative.abs().clamp(min=1).float()
+            far = torch.ceil(torch.log(distance / middle) / math.log((self.max_distance - 1) / middle) * (middle - 1)) + middle
+            relative = torch.where(relative.abs() <= middle, relative, (far * relative.sign()).long())
+        return (relative + self.span).clamp(0, 2 * self.span - 1)
+
+
+class DisentangledModule(nn.Module):
+    def __init__(self, part: Disentangled, heads: Heads, width: int) -> None:
+        super().__init__()
+        self.part, self.scale = part, heads.scale_of(width)
+        E = heads.width_of_head(width)
+        own = () if part.shared else part.terms
+        self.position_key = nn.Linear(width, heads.groups * E, bias=False) if "content_to_position" in own else None
+        self.position_query = nn.Linear(width, heads.heads * E, bias=False) if "position_to_content" in own else None
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+        """(B, H, T, S)."""
+        assert context.relative is not None, "the stack has checked that its table is there"
+        k_BKSE, query_BT, key_BS, table_nD = memory.key, context.positions, memory.keys.positions, context.relative
+        B, H, T, E = q_BHTE.shape
+        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
+        table_nD = table_nD.to(q_BHTE.dtype)
+        relative = query_BT[:, :, None] - key_BS[:, None, :]
+        parts: list[Tensor] = []
+        if "content_to_position" in self.part.terms:
+            keys_nKE = (self.position_key or heads.key)(table_nD).view(-1, K, E)
+            q_BKgE = q_BHTE.reshape(B, K, H // K * T, E)
+            scores = (q_BKgE @ keys_nKE.permute(1, 2, 0)).view(B, H, T, -1)
+            parts.append(scores.gather(-1, self.part.index(relative)[:, None].expand(B, H, T, S)))
+        if "position_to_content" in self.part.terms:
+            queries_nHE = (self.position_query or heads.query)(table_nD).view(-1, H, E)
+            k_BHSE = k_BKSE.repeat_interleave(H // K, 1)
+            scores = k_BHSE @ queries_nHE.permute(1, 2, 0)
+            index = self.part.index(relative).mT[:, None].expand(B, H, S, T)
+            parts.append(scores.gather(-1, index).mT)
+        terms: Tensor = sum(parts[1:], parts[0])
+        return terms.float() * self.scale
+
+
+class RelativeTable(Value):
+    """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
+
+    span: Annotated[int, Field(ge=1)] = 256
+    norm: Norm | None = None
+
+    def build(self, width: int) -> RelativeTableModule:
+        return RelativeTableModule(self, width)
+
+    def cost(self, width: int) -> Tally:
+        table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
+        return table + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+
+
+class RelativeTableModule(nn.Module):
+    def __init__(self, table: RelativeTable, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2 * table.span, width))
+        self.norm = table.norm.build(width) if table.norm else nn.Identity()
+
+    def forward(self) -> Tensor:
+        return self.norm(self.weight)  # type: ignore[no-any-return]

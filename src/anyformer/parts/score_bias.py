@@ -1,0 +1,134 @@
+"""Positions as numbers added to attention scores, whatever the tokens say: ALiBi and T5's buckets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.parts.context import Context, Memory
+from anyformer.tally import Shape, Tally, Weight
+
+if TYPE_CHECKING:
+    from anyformer.parts.heads import Heads, HeadsModule
+
+
+class ALiBi(Value):
+    """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
+
+    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads. For the heads beyond, `interleaved` takes every other
+    slope of 2n heads (the paper, BLOOM, Falcon); `ceiling` reorders the slopes of 2^ceil(log2 H) heads (MPT).
+    """
+
+    kind: Literal["alibi"] = "alibi"
+    slopes: Literal["interleaved", "ceiling"] = "interleaved"
+    before_scale: bool = False
+    """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+
+    def of_heads(self, heads: int) -> list[float]:
+        """The slope of each head."""
+        if self.slopes == "ceiling":
+            n = 2 ** math.ceil(math.log2(heads))
+            regular = [2 ** (-8 * i / n) for i in range(1, n + 1)]
+            return regular if n == heads else [*regular[1::2], *regular[::2]][:heads]
+        n = 2 ** math.floor(math.log2(heads))
+        extra = [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
+        return [2 ** (-8 * i / n) for i in range(1, n + 1)] + extra
+
+    def build(self, heads: Heads, width: int) -> ALiBiModule:
+        return ALiBiModule(self, heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        return Tally()
+
+
+class ALiBiModule(nn.Module):
+    """No weights: slopes are computed, so there is no buffer to lose."""
+
+    def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
+        super().__init__()
+        factor = heads.scale_of(width) if alibi.before_scale else 1.0
+        self.slopes = [slope * factor for slope in alibi.of_heads(heads.heads)]
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+        """(B or 1, H, T, S) in fp32."""
+        query_BT, key_BS = context.positions, memory.keys.positions
+        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
+        return -torch.tensor(self.slopes, device=query_BT.device)[:, None, None] * distance
+
+
+class RelativeBuckets(Value):
+    """A learned number per head and bucket of s - t (Raffel et al. 2020, arXiv 1910.10683, section 2.1; T5).
+
+    Half of the buckets hold one distance each, the others grow by equal factors up to `max_distance`; `two_sided` keeps
+    half of all for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
+    """
+
+    kind: Literal["relative_buckets"] = "relative_buckets"
+    buckets: Annotated[int, Field(ge=4)] = 32
+    max_distance: Annotated[int, Field(ge=2)] = 128
+    two_sided: bool = False
+
+    @model_validator(mode="after")
+    def _room(self) -> RelativeBuckets:
+        exact = self.buckets // (4 if self.two_sided else 2)
+        if self.buckets % (4 if self.two_sided else 2) or self.max_distance <= exact:
+            raise ValueError(
+                f"buckets must be a multiple of {4 if self.two_sided else 2} and max_distance larger than the {exact} exact "
+                f"distances, got buckets = {self.buckets} and max_distance = {self.max_distance}"
+            )
+        return self
+
+    def bucket(self, relative: Tensor) -> Tensor:
+        """The bucket of s - t. The logarithm is fp32's, as in T5: anything else is off by one at powers of two."""
+        count, first = self.buckets, torch.zeros_like(relative)
+        if self.two_sided:
+            count //= 2
+            first = torch.where(relative > 0, count, 0)
+            distance = relative.abs()
+        else:
+            distance = (-relative).clamp(min=0)
+        exact = count // 2
+        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact) * (count - exact)
+        far = (exact + growth.long()).clamp(max=count - 1)
+        return first + torch.where(distance < exact, distance, far)
+
+    def build(self, heads: Heads, width: int) -> RelativeBucketsModule:
+        return RelativeBucketsModule(self, heads.heads)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        return self.table(heads.heads)
+
+    def table(self, heads: int) -> Tally:
+        """The weights."""
+        return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix")})
+
+
+class RelativeBucketsModule(nn.Module):
+    def __init__(self, buckets: RelativeBuckets, heads: int) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.weight = nn.Parameter(torch.empty(buckets.buckets, heads))
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+        """(B or 1, H, T, S)."""
+        relative = memory.keys.positions[:, None, :] - context.positions[:, :, None]
+        return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)
+
+
+class SharedBias(Value):
+    """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
+
+    heads: Annotated[int, Field(ge=1)]
+    """H of every layer."""
+    buckets: RelativeBuckets = RelativeBuckets()
+
+    def build(self) -> RelativeBucketsModule:
+        return RelativeBucketsModule(self.buckets, self.heads)
+
+    def cost(self) -> Tally:
+        return self.buckets.table(self.heads)

@@ -1,0 +1,53 @@
+"""What a stack and a block ask of every kind of sublayer; the defaults are those of one that stands alone at each position."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+from torch import nn
+
+from anyformer.describe import Value
+from anyformer.parts.state import State
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally
+
+
+class SublayerValue(Value):
+    """A description that a branch can hold: (B, T, D) -> (B, T, D)."""
+
+    kind: str
+    reads_source: ClassVar[bool] = False
+    """Whether it attends to another sequence."""
+
+    @property
+    def keys_of(self) -> str | None:
+        """The variant whose keys and values it reads; None where it has its own, or none."""
+        return None
+
+    @property
+    def shared_bias_heads(self) -> int | None:
+        """How many heads take a score bias of the stack; None where none do."""
+        return None
+
+    @property
+    def reads_relative(self) -> int | None:
+        """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
+        return None
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+
+    def build(self, width: int, plan: Plan, name: str) -> nn.Module:
+        """The module; `name` is its path in the model."""
+        raise NotImplementedError
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        """Everything it declares for one call."""
+        raise NotImplementedError
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> State | None:
+        """Preallocated decode state, None without memory."""
+        return None
