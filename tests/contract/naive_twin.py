@@ -95,13 +95,45 @@ def linear(name, weights, v):
     return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
 
 
+def frequency(rotary, i, dims):
+    """Of pair i of dims / 2."""
+    base, scaling = rotary.theta ** (-2 * i / dims), rotary.scaling
+    if scaling is None:
+        return base
+    match scaling.kind:
+        case "linear":
+            return base / scaling.factor
+        case "proportional":
+            return base / scaling.factor if i < int(scaling.fraction * dims / 2) else 0.0
+        case "llama3":
+            wave = 2 * math.pi / base
+            if wave > scaling.trained / scaling.low:
+                return base / scaling.factor
+            if wave < scaling.trained / scaling.high:
+                return base
+            smooth = (scaling.trained / wave - scaling.low) / (scaling.high - scaling.low)
+            return (1 - smooth) * base / scaling.factor + smooth * base
+        case "yarn":
+            turns = lambda beta: dims * math.log(scaling.trained / beta / 2 / math.pi) / 2 / math.log(rotary.theta)  # noqa: E731
+            low, high = max(math.floor(turns(scaling.beta_fast)), 0), min(math.ceil(turns(scaling.beta_slow)), dims - 1)
+            ramp = min(max((i - low) / max(high - low, 1e-3), 0), 1)
+            return ramp * base / scaling.factor + (1 - ramp) * base
+    raise AssertionError(scaling.kind)
+
+
 def rotate(rotary, v, t):
     dims = int(len(v) * rotary.fraction)
+    start = 0 if rotary.place == "first" else len(v) - dims
+    loud = 1.0
+    if rotary.scaling is not None and rotary.scaling.kind == "yarn":
+        loud = rotary.scaling.attention_factor or 0.1 * math.log(rotary.scaling.factor) + 1
     out = list(v)
     for i in range(dims // 2):
         a, b = (i, i + dims // 2) if rotary.pairing == "halves" else (2 * i, 2 * i + 1)
-        angle = t * rotary.theta ** (-2 * i / dims)
-        out[a], out[b] = v[a] * math.cos(angle) - v[b] * math.sin(angle), v[a] * math.sin(angle) + v[b] * math.cos(angle)
+        a, b = a + start, b + start
+        angle = t * frequency(rotary, i, dims)
+        cos, sin = loud * math.cos(angle), loud * math.sin(angle)
+        out[a], out[b] = v[a] * cos - v[b] * sin, v[a] * sin + v[b] * cos
     return torch.stack(out)
 
 
@@ -278,6 +310,65 @@ def attention(part, name, weights, x, run):
     return out
 
 
+def softmax(scores):
+    share = torch.stack(scores).exp()
+    return share / share.sum()
+
+
+def differential_attention(part, name, weights, x, run):
+    """Both maps over all pairs of heads, in full."""
+    half, groups = part.heads // 2, (part.kv_heads or part.heads) // 2
+    E = len(weights[f"{name}.query.weight"]) // part.heads
+    vector = lambda v: weights[f"{name}.lambda_{v}"]  # noqa: E731
+    strength = (vector("query_1") @ vector("key_1")).exp() - (vector("query_2") @ vector("key_2")).exp() + part.lambda_init
+    split = lambda kind, v: linear(f"{name}.{kind}", weights, v).view(-1, E)  # noqa: E731
+    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t)  # noqa: E731
+    scale = E**-0.5 if part.scale is None else part.scale
+    out = []
+    for t, v in enumerate(x):
+        q, heads = split("query", v), []
+        seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+        for h in range(half):
+            g, maps = h // (half // groups), []
+            for first, group in ((h, g), (h + half, g + groups)):
+                maps.append(softmax([turn(q[first], t) @ turn(split("key", x[s])[group], s) * scale for s in seen]))
+            shares = maps[0] - strength * maps[1]
+            values = [torch.cat([split("value", x[s])[g], split("value", x[s])[g + groups]]) for s in seen]
+            mixed = sum(a * b for a, b in zip(shares, values, strict=True))
+            heads.append(norm(part.head_norm, f"{name}.head_norm", weights, mixed) * (1 - part.lambda_init))
+        out.append(linear(f"{name}.output", weights, torch.cat(heads)))
+    return out
+
+
+def latent_attention(part, name, weights, x, run):
+    """Keys and values of every head written out."""
+    N, P, H = part.nope_width, part.rope_width, part.heads
+    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t)  # noqa: E731
+    keys, values, out = [], [], []
+    for s, v in enumerate(x):
+        c = norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v))
+        rope = turn(linear(f"{name}.rope_key", weights, v), s)
+        up = (weights[f"{name}.key_up.weight"] @ c).view(H, N)
+        keys.append([torch.cat([up[h], rope]) for h in range(H)])
+        values.append((weights[f"{name}.value_up.weight"] @ c).view(H, -1))
+    for t, v in enumerate(x):
+        c = v
+        if part.q_rank is not None:
+            c = norm(part.norm, f"{name}.query_norm", weights, linear(f"{name}.query_down", weights, v))
+        queries, mixed = (weights[f"{name}.query_up.weight"] @ c).view(H, N + P), []
+        for h in range(H):
+            q = torch.cat([queries[h][:N], turn(queries[h][N:], t)])
+            seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
+            scale = (N + P) ** -0.5 if part.scale is None else part.scale
+            share = softmax([q @ keys[s][h] * scale for s in seen])
+            mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))
+        if part.gate is not None:
+            gate = (1 / (1 + torch.exp(-linear(f"{name}.gate.projection", weights, v)))).view(H, -1)
+            mixed = [m * gate[h] for h, m in enumerate(mixed)]
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
+    return out
+
+
 ACTIVATIONS = {
     "relu": lambda x: x * (x > 0),
     "relu_squared": lambda x: (x * (x > 0)) ** 2,
@@ -296,4 +387,10 @@ def feedforward(part, name, weights, x, run):
     return out
 
 
-SUBLAYERS = {"attention": attention, "cross_attention": attention, "feedforward": feedforward}
+SUBLAYERS = {
+    "attention": attention,
+    "differential_attention": differential_attention,
+    "latent_attention": latent_attention,
+    "cross_attention": attention,
+    "feedforward": feedforward,
+}

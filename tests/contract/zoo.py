@@ -15,6 +15,7 @@ from anyformer.parts import (
     Causal,
     Chunk,
     CrossAttention,
+    DifferentialAttention,
     Disentangled,
     Embedding,
     FeedForward,
@@ -23,12 +24,16 @@ from anyformer.parts import (
     GlobalTokens,
     Head,
     Initialisation,
+    LatentAttention,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
+    LinearScaling,
+    Llama3Scaling,
     LogTemperature,
     Normal,
     Prefix,
+    Proportional,
     RelativeBuckets,
     RelativeTable,
     RMSNorm,
@@ -42,6 +47,7 @@ from anyformer.parts import (
     VerticalStride,
     Window,
     Xavier,
+    YaRN,
     output_norm,
     parallel,
     post_norm,
@@ -79,6 +85,9 @@ LOCAL, GLOBAL = (
     pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()), FEED) for mask in (Window(size=4), Causal())
 )
 
+LATENT = LatentAttention(
+    heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
+)
 OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
@@ -161,6 +170,22 @@ DECODERS = {
     "disentangled_own": _llama(
         **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
     ),
+    "differential": _decoder(
+        *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2
+    ),
+    "differential_window": _decoder(
+        pre_norm(RMS, DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), head_norm=RMS), FEED)
+    ),
+    "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
+    "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
+    "latent_window_gate": _decoder(
+        *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None), FEED)] * 2
+    ),
+    "rotary_last": _llama(**_at(rotary=Rotary(fraction=0.67, place="last"))),
+    "rotary_linear": _llama(**_at(rotary=Rotary(scaling=LinearScaling(factor=3.0)))),
+    "rotary_llama3": _llama(**_at(rotary=Rotary(theta=50.0, scaling=Llama3Scaling(trained=20)))),
+    "rotary_yarn": _llama(**_at(rotary=Rotary(theta=50.0, scaling=YaRN(factor=4.0, trained=60, beta_fast=4.0)))),
+    "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.4)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
     ),

@@ -3,16 +3,19 @@
 from anyformer.parts.attention import Attention
 from anyformer.parts.block import Block, Branch, Step
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.gate import Gate
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
+from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
@@ -31,7 +34,9 @@ __all__ = [
     "Causal",
     "Chunk",
     "CrossAttention",
+    "DifferentialAttention",
     "Disentangled",
+    "DynamicScaling",
     "Embedding",
     "FanIn",
     "FeedForward",
@@ -40,12 +45,17 @@ __all__ = [
     "GlobalTokens",
     "Head",
     "Initialisation",
+    "LatentAttention",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",
+    "LinearScaling",
+    "Llama3Scaling",
     "LogTemperature",
+    "LongRoPE",
     "Normal",
     "Prefix",
+    "Proportional",
     "RMSNorm",
     "RelativeBuckets",
     "RelativeTable",
@@ -60,6 +70,7 @@ __all__ = [
     "VerticalStride",
     "Window",
     "Xavier",
+    "YaRN",
     "output_norm",
     "parallel",
     "post_norm",

@@ -24,15 +24,9 @@ ScoreBias = Annotated[ALiBi | RelativeBuckets | TransformerXL | Disentangled, Fi
 """What may be added to scores."""
 
 
-class Attention(Heads):
-    """Self-attention: softmax(q k^T * scale where mask) v, heads side by side, then the output projection.
+class SelfAttention(Heads):
+    """What self-attentions over heads share: mask, positions, state."""
 
-    q = x W_q: (B, T, H, E); k, v = x W_k, x W_v: (B, T, K, E); query head h reads kv head h // (H / K). Multi-head:
-    Vaswani et al. 2017 (arXiv 1706.03762), multi-query: Shazeer 2019 (1911.02150), grouped: Ainslie et al. 2023 (2305.13245).
-    The papers' d_model is D, d_k and d_v are E, h is H.
-    """
-
-    kind: Literal["attention"] = "attention"
     mask: Mask = Causal()
     """Which positions a query may look at."""
     rotary: Rotary | None = None
@@ -46,7 +40,7 @@ class Attention(Heads):
     """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
 
     @model_validator(mode="after")
-    def _makes_sense(self) -> Attention:
+    def _makes_sense(self) -> SelfAttention:
         if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over == "projection"):
             raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head")
         if self.keys_from is not None and (self.value_norm or self.values == "keys"):
@@ -112,10 +106,21 @@ class Attention(Heads):
         return capacity if self.mask.reach is None else min(self.mask.reach, capacity)
 
 
+class Attention(SelfAttention):
+    """Self-attention: softmax(q k^T * scale where mask) v, heads side by side, then the output projection.
+
+    q = x W_q: (B, T, H, E); k, v = x W_k, x W_v: (B, T, K, E); query head h reads kv head h // (H / K). Multi-head:
+    Vaswani et al. 2017 (arXiv 1706.03762), multi-query: Shazeer 2019 (1911.02150), grouped: Ainslie et al. 2023 (2305.13245).
+    The papers' d_model is D, d_k and d_v are E, h is H.
+    """
+
+    kind: Literal["attention"] = "attention"
+
+
 class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, attention: Attention, width: int, plan: Plan, name: str) -> None:
+    def __init__(self, attention: SelfAttention, width: int, plan: Plan, name: str) -> None:
         late = attention.qk_norm_at == "after_rotary"
         super().__init__(attention, width, plan, name, reads=attention.keys_from is None, norms_late=late)
         self.attention = attention

@@ -19,14 +19,18 @@ from anyformer.describe import DescriptionError, Named, Problem, Value
 from anyformer.parts.attention import Attention
 from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 
-Sublayer = Annotated[Attention | CrossAttention | FeedForward, Field(discriminator="kind")]
+Sublayer = Annotated[
+    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward, Field(discriminator="kind")
+]
 """Every kind of sublayer a branch can hold."""
 
 

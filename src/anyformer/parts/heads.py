@@ -193,11 +193,21 @@ class HeadsModule(nn.Module):
         bias_BHTS: Tensor | None = None,
     ) -> Tensor:
         """Attend, gate by x, put the heads side by side, project: (B, T, D)."""
+        mixed_BHTE = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSE.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        mixed_BTHE = mixed_BHTE.transpose(1, 2)
+        if self.gate is not None:
+            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
+        return self.output(self.sub_norm(mixed_BTHE.flatten(2)))  # type: ignore[no-any-return]
+
+    def attended(
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+    ) -> Tensor:
+        """(B, H, T, E)."""
         drops = self.training and self.dropout.rate > 0
-        mixed_BHTE = attend(
+        return attend(
             q_BHTE,
-            k_BKSE.to(q_BHTE.dtype),
-            v_BKSE.to(q_BHTE.dtype),
+            k_BKSE,
+            v_BKSE,
             visible,
             scale=self.scale,
             softcap=self.heads.softcap,
@@ -206,10 +216,6 @@ class HeadsModule(nn.Module):
             dropout=(lambda share: self.dropout(share, context.noise)) if drops else None,
             kernel=self.plan.attention,
         )
-        mixed_BTHE = mixed_BHTE.transpose(1, 2)
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(self.sub_norm(mixed_BTHE.flatten(2)))  # type: ignore[no-any-return]
 
 
 def _norm(norm: Norm | None, width: int) -> nn.Module:

@@ -1,0 +1,90 @@
+"""Differential attention: the difference of two attention maps, so that what both see as noise cancels."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.parts.attend import attend
+from anyformer.parts.attention import AttentionModule, SelfAttention
+from anyformer.parts.context import Context, Visible
+from anyformer.parts.norm import Norm, RMSNorm
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, Weight, total
+
+
+class DifferentialAttention(SelfAttention):
+    """(softmax(q1 k1^T) - lambda softmax(q2 k2^T)) [v1, v2], normalised, times 1 - lambda_init (Ye et al. 2024, 2410.05258).
+
+    The first half of the H heads gives q1, k1, v1, the second q2, k2, v2, so there are H / 2 outputs 2 E wide.
+    lambda = exp(a1 . b1) - exp(a2 . b2) + lambda_init, with learned a, b: (E,). The paper's d is E, its h is H / 2, and its
+    lambda_init of layer l (from 0) is 0.8 - 0.6 exp(-0.3 l): give the number.
+    """
+
+    kind: Literal["differential_attention"] = "differential_attention"
+    lambda_init: Annotated[float, Field(ge=0, lt=1)] = 0.8
+    head_norm: Norm = RMSNorm(gain="none")
+    """Norm of each output, over 2 E."""
+
+    @model_validator(mode="after")
+    def _halves(self) -> DifferentialAttention:
+        if self.heads % 2 or self.groups % 2:
+            raise ValueError(
+                f"differential attention needs two halves of heads, got heads = {self.heads} and kv_heads = {self.groups}"
+            )
+        if self.keys_from is not None or self.values == "keys":
+            raise ValueError("differential attention has keys and values of its own: leave keys_from and values out")
+        return self
+
+    def build(self, width: int, plan: Plan, name: str) -> DifferentialAttentionModule:
+        return DifferentialAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        E = self.width_of_head(width)
+        vectors = {f"lambda_{name}": Weight((E,), "replicate", "zeros") for name in LAMBDAS}
+        return super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(2 * E)})
+
+    def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
+        """As attention, with values twice as wide."""
+        single = super().products(width, shape, dense, exact)
+        return Tally(flops={"scores": single.flops["scores"], "mix": single.flops["mix"] + single.flops["mix"]})
+
+
+LAMBDAS = ("query_1", "key_1", "query_2", "key_2")
+
+
+class DifferentialAttentionModule(AttentionModule):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, attention: DifferentialAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__(attention, width, plan, name)
+        self.lambda_init = attention.lambda_init
+        for vector in LAMBDAS:
+            self.register_parameter(f"lambda_{vector}", nn.Parameter(torch.empty(self.head_width)))
+        self.head_norm = attention.head_norm.build(2 * self.head_width)
+
+    def attended(
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+    ) -> Tensor:
+        """(B, H / 2, T, 2 E)."""
+        drops = self.training and self.dropout.rate > 0
+        biases = (None, None) if bias_BHTS is None else bias_BHTS.chunk(2, 1)
+        sinks = (None, None) if self.sink is None else self.sink.chunk(2)
+        values = torch.cat(v_BKSE.chunk(2, 1), -1)
+        first, second = (
+            attend(
+                q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,
+                dropout=(lambda share: self.dropout(share, context.noise)) if drops else None, kernel=self.plan.attention,
+            )
+            for q, k, bias, sink in zip(q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, sinks, strict=True)
+        )  # fmt: skip
+        mixed: Tensor = self.head_norm(first - self.strength().to(first.dtype) * second)
+        return mixed * (1 - self.lambda_init)
+
+    def strength(self) -> Tensor:
+        """lambda, a number in fp32."""
+        a1, b1, a2, b2 = (self.get_parameter(f"lambda_{name}").float() for name in LAMBDAS)
+        return (a1 * b1).sum().exp() - (a2 * b2).sum().exp() + self.lambda_init
