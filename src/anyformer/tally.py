@@ -15,8 +15,8 @@ Role = Literal["column", "row", "expert", "replicate"]
 """How tensor parallelism may cut a weight: `column` along outputs (dim 0), `row` along inputs (dim 1), `expert` along
 experts (dim 0), `replicate` not at all."""
 
-Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros"]
-"""How a weight starts: `residual` is a matrix that writes to the residual stream; the rules are in the description."""
+Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros"] | float
+"""How a weight starts: at a number, or by a rule of the description; `residual` matrices write to the residual stream."""
 
 Contract = Literal["causal", "chunked", "packed", "padded", "cached"]
 """What every part keeps unless it declares a limit.
@@ -92,6 +92,8 @@ class Limit:
 
     contract: Contract
     reason: str
+    in_training: bool = False
+    """Only while training: in evaluation the contract holds."""
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,11 @@ class Tally:
     def total_state_bytes(self) -> int:
         return sum(self.state_bytes.values())
 
-    def breaks(self, contract: Contract) -> tuple[str, ...]:
-        """Why `contract` does not hold, empty if it does."""
-        return tuple(limit.reason for limit in self.limits if limit.contract == contract)
+    def breaks(self, contract: Contract, *, training: bool = False) -> tuple[str, ...]:
+        """Why `contract` does not hold in evaluation (or `training`), empty if it does."""
+        return tuple(
+            limit.reason for limit in self.limits if limit.contract == contract and (training or not limit.in_training)
+        )
 
 
 def total(tallies: Mapping[str, Tally]) -> Tally:

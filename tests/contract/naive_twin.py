@@ -82,12 +82,22 @@ def position(part, t, table, width):
 def norm(part, name, weights, v):
     if part is None:
         return v
-    if part.kind == "layer_norm":
-        v = v - v.sum() / len(v)
-    v = v / torch.sqrt((v * v).sum() / len(v) + part.eps)
+    if part.kind == "batch_norm":
+        v = (v - weights[f"{name}.running_mean"]) / torch.sqrt(weights[f"{name}.running_variance"] + part.eps)
+    elif part.kind == "group_norm":
+        v = torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)])
+    elif part.kind == "layer_norm":
+        v = layer(v, part.eps)
+    else:
+        v = v / torch.sqrt((v * v).sum() / len(v) + part.eps)
     if part.gain != "none":
         v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0))
     return v + weights[f"{name}.bias"] if part.bias else v
+
+
+def layer(v, eps):
+    v = v - v.sum() / len(v)
+    return v / torch.sqrt((v * v).sum() / len(v) + eps)
 
 
 def linear(name, weights, v):
@@ -369,21 +379,42 @@ def latent_attention(part, name, weights, x, run):
     return out
 
 
+def softplus(x):
+    return torch.log(1 + torch.exp(x))
+
+
 ACTIVATIONS = {
     "relu": lambda x: x * (x > 0),
     "relu_squared": lambda x: (x * (x > 0)) ** 2,
     "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x / (1 + torch.exp(-1.702 * x)),
+    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
 }
 
 
+def activate(part, name, weights, x):
+    scalar = lambda key: weights[f"{name}.activation.{key}"]  # noqa: E731
+    if part.activation == "swish":
+        return x / (1 + torch.exp(-scalar("beta") * x))
+    if part.activation == "xielu":
+        a, b = softplus(scalar("positive")), 0.5 + softplus(scalar("negative"))
+        return torch.where(x > 0, a * x**2 + 0.5 * x, b * (torch.exp(x.clamp(max=0)) - 1 - x) + 0.5 * x)
+    return ACTIVATIONS[part.activation](x)
+
+
 def feedforward(part, name, weights, x, run):
-    act = ACTIVATIONS[part.activation]
+    bound = math.inf if part.clamp is None else part.clamp
     out = []
     for v in x:
         up = linear(f"{name}.up", weights, v)
-        out.append(linear(f"{name}.down", weights, act(linear(f"{name}.gate", weights, v)) * up if part.gated else act(up)))
+        if part.gated:
+            gate = linear(f"{name}.gate", weights, v).clamp(max=bound)
+            h = activate(part, name, weights, gate) * (up.clamp(-bound, bound) + part.up_offset)
+        else:
+            h = activate(part, name, weights, up.clamp(max=bound))
+        out.append(linear(f"{name}.down", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, h)))
     return out
 
 

@@ -10,6 +10,7 @@ from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder
 from anyformer.parts import (
     ALiBi,
     Attention,
+    BatchNorm,
     Bidirectional,
     BlockWindow,
     Causal,
@@ -22,6 +23,7 @@ from anyformer.parts import (
     Fixed,
     Gate,
     GlobalTokens,
+    GroupNorm,
     Head,
     Initialisation,
     LatentAttention,
@@ -55,7 +57,7 @@ from anyformer.parts import (
     sandwich,
     stack,
 )
-from anyformer.parts.feedforward import ACTIVATIONS
+from anyformer.parts.activation import ACTIVATIONS
 
 VOCAB, WIDTH = 37, 24
 # Larger than in practice, so that every part leaves a trace in the logits.
@@ -190,6 +192,13 @@ DECODERS = {
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
     ),
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
+    "clamped": _llama(
+        **{f"decoder.layer.feedforward.{k}": v for k, v in {"activation": "quick_gelu", "clamp": 0.6, "up_offset": 1.0}.items()}
+    ),
+    "feed_sub_norm": _llama(**{"decoder.layer.feedforward.sub_norm": LAYER, "decoder.layer.feedforward.activation": "relu"}),
+    "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
+    "batch_norm": _decoder(pre_norm(BatchNorm(), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)),
+    "group_norm": _decoder(pre_norm(GroupNorm(groups=3), SELF, FEED), pre_norm(GroupNorm(groups=8, bias=False), SELF, FEED)),
     "not_gated": _llama(**{"decoder.layer.feedforward.gated": False}),
     "truncated_init": _llama(initialisation=Initialisation(matrix=TruncatedNormal(std=0.3), embedding=Normal(std=1.0))),
     "xavier_init": _llama(initialisation=Initialisation(matrix=Xavier(), embedding=Normal(std=1.0), residual_scale=0.5)),

@@ -50,7 +50,7 @@ class Transformer(nn.Module):
             self.add_module(name, stack.build(width, self.plan, name))
         head, vocab = architecture.head, architecture.output_embedding.vocab
         self.head = head.build(vocab, width) if head else None
-        self._limits = architecture.cost(Shape()).limits
+        self._tally = architecture.cost(Shape())
         self._drops = any(isinstance(module, Dropout) and module.rate for module in self.modules())
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
@@ -210,7 +210,7 @@ class Transformer(nn.Module):
             raise InputError("tokens are missing; they may be None only in an encoder-decoder whose state holds the source")
         if state is not None and (documents is not None or positions is not None):
             raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
-        packed = [limit.reason for limit in self._limits if limit.contract == "packed"]
+        packed = self._tally.breaks("packed", training=self.training)
         if documents is not None and packed:
             raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
         for name, value, like in (

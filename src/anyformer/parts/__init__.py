@@ -1,17 +1,18 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
 from anyformer.parts.attention import Attention
+from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.block import Block, Branch, Step
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
-from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gate import Gate
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
-from anyformer.parts.norm import LayerNorm, RMSNorm
+from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
@@ -27,6 +28,7 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Attention",
+    "BatchNorm",
     "Bidirectional",
     "Block",
     "BlockWindow",
@@ -43,6 +45,7 @@ __all__ = [
     "Fixed",
     "Gate",
     "GlobalTokens",
+    "GroupNorm",
     "Head",
     "Initialisation",
     "LatentAttention",
@@ -71,6 +74,7 @@ __all__ = [
     "Window",
     "Xavier",
     "YaRN",
+    "gated_width",
     "output_norm",
     "parallel",
     "post_norm",

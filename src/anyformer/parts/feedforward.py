@@ -1,32 +1,20 @@
-"""Feed-forward networks, gated or not, and their activations."""
+"""Feed-forward networks, gated or not."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Annotated, Literal
 
-import torch.nn.functional as F
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
+from anyformer.parts.activation import ACTIVATIONS
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
+from anyformer.parts.norm import Norm
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix
-
-ACTIVATIONS: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {
-        "relu": F.relu,
-        "relu_squared": lambda x: F.relu(x).square(),
-        "gelu": F.gelu,
-        "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
-        "silu": F.silu,
-    }
-)
-"""Name -> elementwise function. To add one, add a line."""
+from anyformer.tally import Shape, Tally, matrix, total
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
@@ -36,8 +24,8 @@ class FeedForward(SublayerValue):
     """Two or three projections around a nonlinearity, position by position.
 
     Plain: act(x W_up) W_down (arXiv 1706.03762). Gated: (act(x W_gate) * (x W_up)) W_down (Shazeer 2020, arXiv 2002.05202:
-    `silu` is SwiGLU, `gelu` GEGLU, `relu` ReGLU). W_gate, W_up: (D, F), W_down: (F, D). The papers' d_ff is F;
-    W_1 is gate or up, V is up, W_2 is down.
+    `silu` is SwiGLU, `gelu` GEGLU, `relu` ReGLU, `sigmoid` GLU). W_gate, W_up: (D, F), W_down: (F, D). The papers' d_ff
+    is F; W_1 is gate or up, V is up, W_2 is down.
     """
 
     kind: Literal["feedforward"] = "feedforward"
@@ -47,6 +35,12 @@ class FeedForward(SublayerValue):
     gated: bool = True
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
+    clamp: Annotated[float, Field(gt=0)] | None = None
+    """Bound c before the activation: gate <= c, -c <= up <= c (gpt-oss: 7)."""
+    up_offset: float = 0.0
+    """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
+    sub_norm: Norm | None = None
+    """Norm over F before the down projection (BitNet, Magneto)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the F features dropped in training, after the activation."""
 
@@ -61,6 +55,8 @@ class FeedForward(SublayerValue):
     def _has_its_gate(self) -> FeedForward:
         if "gate" in self.bias and not self.gated:
             raise ValueError("a bias on 'gate' needs gated = true")
+        if self.up_offset and not self.gated:
+            raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
         return self
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
@@ -71,6 +67,9 @@ class FeedForward(SublayerValue):
         parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
         if self.gated:
             parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
+        parts += total({"activation": ACTIVATIONS[self.activation].cost()})
+        if self.sub_norm is not None:
+            parts += total({"sub_norm": self.sub_norm.cost(self.width)})
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
 
 
@@ -79,17 +78,33 @@ class FeedForwardModule(nn.Module):
 
     def __init__(self, ffn: FeedForward, width: int, name: str) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[ffn.activation]
+        self.ffn = ffn
+        self.activation = ACTIVATIONS[ffn.activation].build()
         self.gate = nn.Linear(width, ffn.width, bias="gate" in ffn.bias) if ffn.gated else None
         self.up = nn.Linear(width, ffn.width, bias="up" in ffn.bias)
+        self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
         self.down = nn.Linear(ffn.width, width, bias="down" in ffn.bias)
         self.dropout = Dropout(ffn.dropout, f"{name}.dropout")
-        self._name = ffn.activation
 
     def extra_repr(self) -> str:
-        return f"activation={self._name}"
+        return f"activation={self.ffn.activation}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        up_BTF = self.up(x_BTD)
-        h_BTF = self.activation(up_BTF) if self.gate is None else self.activation(self.gate(x_BTD)) * up_BTF
-        return self.down(self.dropout(h_BTF, context.noise))  # type: ignore[no-any-return]
+        gate_BTF = None if self.gate is None else self.gate(x_BTD)
+        h_BTF = self.dropout(combine(self.ffn, self.activation, gate_BTF, self.up(x_BTD)), context.noise)
+        return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
+
+
+def combine(ffn: FeedForward, activation: nn.Module, gate: Tensor | None, up: Tensor) -> Tensor:
+    """act(gate) * (up + offset), or act(up) without a gate, inside the clamp."""
+    if ffn.clamp is not None:
+        up = up.clamp(max=ffn.clamp) if gate is None else up.clamp(-ffn.clamp, ffn.clamp)
+        gate = None if gate is None else gate.clamp(max=ffn.clamp)
+    if gate is None:
+        return activation(up)  # type: ignore[no-any-return]
+    return activation(gate) * (up + ffn.up_offset if ffn.up_offset else up)  # type: ignore[no-any-return]
+
+
+def gated_width(width: int, multiple: int = 256) -> int:
+    """F of a gated network as large as a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
+    return -(-(8 * width // 3) // multiple) * multiple

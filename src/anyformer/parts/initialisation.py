@@ -79,6 +79,8 @@ class Initialisation(Value):
                 return value.fill_(1)
             case "zeros":
                 return value.zero_()
+            case float(number):
+                return value.fill_(number)
             case "embedding":
                 rule, scale = self.embedding, 1.0
             case "head":

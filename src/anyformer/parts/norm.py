@@ -1,7 +1,8 @@
-"""Normalisation over the last dimension: RMSNorm and LayerNorm."""
+"""Normalisation of each position by itself: RMSNorm, LayerNorm, GroupNorm. And the union with BatchNorm."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 import torch
@@ -9,9 +10,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
-from anyformer.tally import Tally, Weight
+from anyformer.parts.batch_norm import BatchNorm, Gain, gain_and_bias
+from anyformer.tally import Tally
 
-Gain = Literal["weight", "one_plus_weight", "none"]
 Eps = Annotated[float, Field(gt=0)]
 
 
@@ -30,7 +31,7 @@ class RMSNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "before_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, centre=False)
+        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=False))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
@@ -49,30 +50,52 @@ class LayerNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "after_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, centre=True)
+        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=True))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
 
 
-Norm = Annotated[RMSNorm | LayerNorm, Field(discriminator="kind")]
+class GroupNorm(Value):
+    """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
+
+    The paper normalises (B, C, H, W) over a group's channels and all pixels. Over text that would let a token see later ones,
+    so the statistics here are those of one position, as the paper's are for a tensor without pixels.
+    """
+
+    kind: Literal["group_norm"] = "group_norm"
+    groups: Annotated[int, Field(ge=1)]
+    eps: Eps = 1e-5
+    gain: Gain = "weight"
+    bias: bool = True
+    cast: Literal["before_gain", "after_gain"] = "after_gain"
+
+    def build(self, width: int) -> NormModule:
+        self.check(width)
+        return NormModule(self, width, lambda x_D: normalise_groups(x_D, self.groups, self.eps))
+
+    def check(self, width: int) -> None:
+        if width % self.groups:
+            raise ValueError(f"groups must divide the width it normalises, got groups = {self.groups} and width = {width}")
+
+    def cost(self, width: int) -> Tally:
+        self.check(width)
+        return _cost(self, width)
 
 
-def _cost(norm: RMSNorm | LayerNorm, width: int) -> Tally:
-    weights: dict[str, Weight] = {}
-    if norm.gain != "none":
-        weights["weight"] = Weight((width,), "replicate", "ones" if norm.gain == "weight" else "zeros")
-    if norm.bias:
-        weights["bias"] = Weight((width,), "replicate", "zeros")
-    return Tally(weights)
+Norm = Annotated[RMSNorm | LayerNorm | GroupNorm | BatchNorm, Field(discriminator="kind")]
+
+
+def _cost(norm: RMSNorm | LayerNorm | GroupNorm, width: int) -> Tally:
+    return gain_and_bias(norm.gain, norm.bias, width)
 
 
 class NormModule(nn.Module):
-    """The module of both norms: `centre` subtracts the mean first."""
+    """`normalised` in fp32, then gain and bias."""
 
-    def __init__(self, norm: RMSNorm | LayerNorm, width: int, *, centre: bool) -> None:
+    def __init__(self, norm: RMSNorm | LayerNorm | GroupNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
-        self.norm, self.centre = norm, centre
+        self.norm, self.normalised = norm, normalised
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
         self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
 
@@ -81,7 +104,7 @@ class NormModule(nn.Module):
 
     def forward(self, x_D: Tensor) -> Tensor:
         dtype = x_D.dtype
-        y_D = normalise(x_D.float(), self.norm.eps, centre=self.centre)
+        y_D = self.normalised(x_D.float())
         if self.norm.cast == "before_gain":
             y_D = y_D.to(dtype)
         if self.weight is not None:
@@ -98,3 +121,9 @@ def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
     if centre:
         x_D = x_D - x_D.mean(-1, keepdim=True)
     return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
+
+
+def normalise_groups(x_D: Tensor, groups: int, eps: float) -> Tensor:
+    """`normalise` of each group of the last dimension, centred."""
+    split = x_D.view(*x_D.shape[:-1], groups, -1)
+    return normalise(split, eps, centre=True).view(x_D.shape)

@@ -1,0 +1,73 @@
+"""Activations: elementwise functions by name, some with learned scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from anyformer.tally import Tally, Weight
+
+
+@dataclass(frozen=True)
+class Activation:
+    """`function(x, *scalars)`; `learned` maps each scalar to its first value."""
+
+    function: Callable[..., Tensor]
+    learned: Mapping[str, float] = field(default_factory=dict)
+
+    def cost(self) -> Tally:
+        return Tally({name: Weight((1,), "replicate", start) for name, start in self.learned.items()})
+
+    def build(self) -> ActivationModule:
+        return ActivationModule(self)
+
+
+class ActivationModule(nn.Module):
+    """Elementwise."""
+
+    def __init__(self, activation: Activation) -> None:
+        super().__init__()
+        self.function, self.scalars = activation.function, tuple(activation.learned)
+        for name in self.scalars:
+            self.register_parameter(name, nn.Parameter(torch.empty(1)))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(x, *(self.get_parameter(name).to(x.dtype) for name in self.scalars))
+
+
+def swish(x: Tensor, beta: float | Tensor) -> Tensor:
+    """x * sigmoid(beta x) (Ramachandran et al. 2017, arXiv 1710.05941)."""
+    return x * torch.sigmoid(beta * x)
+
+
+def xielu(x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+    """Integral of an ELU with learned curvatures (Huang & Schlag 2024, arXiv 2411.13010; Apertus).
+
+    a x^2 + x / 2 for x > 0, else b (exp(min(x, -1e-6)) - 1 - x) + x / 2; a = softplus(positive), b = 1/2 + softplus(negative).
+    """
+    a, b = F.softplus(positive), 0.5 + F.softplus(negative)
+    return torch.where(x > 0, a * x * x, b * (torch.expm1(x.clamp(max=-1e-6)) - x)) + 0.5 * x
+
+
+ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
+    {
+        "relu": Activation(F.relu),
+        "relu_squared": Activation(lambda x: F.relu(x).square()),
+        "gelu": Activation(F.gelu),
+        "gelu_tanh": Activation(lambda x: F.gelu(x, approximate="tanh")),
+        "quick_gelu": Activation(lambda x: swish(x, 1.702)),
+        "sigmoid": Activation(torch.sigmoid),
+        "silu": Activation(F.silu),
+        "swish": Activation(swish, {"beta": 1.0}),
+        "xielu": Activation(xielu, {"positive": 0.2025, "negative": -1.0502}),
+    }
+)
+"""Name -> activation. To add one, add a line. `swish` learns its beta, `silu` has 1, `quick_gelu` 1.702.
+
+The first values of `xielu` make a = 0.8 and b = 0.8, up to rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
+"""
