@@ -57,12 +57,14 @@ def run_stack(stack, name, weights, x, source, prefix):
         path, run.variant = f"{name}.layers.{layer}", variant
         for number, step in enumerate(stack.variants[variant].steps):
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
+            x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
                 y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
                 y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
-                x = [a + branch.multiplier * b for a, b in zip(x, y, strict=True)]
+                gain = weights[f"{inner}.gain"] if branch.gain else 1.0
+                x = [a + branch.multiplier * gain * b for a, b in zip(x, y, strict=True)]
             x = [norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, v) for v in x]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
 

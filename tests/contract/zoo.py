@@ -12,7 +12,9 @@ from anyformer.parts import (
     Attention,
     BatchNorm,
     Bidirectional,
+    Block,
     BlockWindow,
+    Branch,
     Causal,
     Chunk,
     CrossAttention,
@@ -21,6 +23,7 @@ from anyformer.parts import (
     Embedding,
     FeedForward,
     Fixed,
+    Gain,
     Gate,
     GlobalTokens,
     GroupNorm,
@@ -43,6 +46,7 @@ from anyformer.parts import (
     SharedBias,
     SinusoidalPosition,
     Stack,
+    Step,
     Strided,
     TransformerXL,
     TruncatedNormal,
@@ -134,6 +138,21 @@ DECODERS = {
     "parallel_two_norms": _decoder(parallel(LAYER, SELF, FEED, shared_norm=False)),
     "multiplier": change_all(
         _llama(), {"decoder.layer.attention.multiplier": 0.22, "decoder.layer.feedforward.multiplier": 2.0}
+    ),
+    "layer_scale": change_all(
+        _llama(),
+        {
+            "decoder.layer.attention.gain": Gain(initial=0.3),
+            "decoder.layer.feedforward.gain": Gain(per="branch", initial=0.7),
+        },
+    ),
+    "deep_norm": _decoder(
+        Block(steps=(Step(branches=Named(attention=Branch(sublayer=SELF)), norm_after=LAYER, residual_scale=1.7),)),
+        Block(
+            steps=(
+                Step(norm_before=RMS, branches=Named(feedforward=Branch(sublayer=FEED)), residual="normed", residual_scale=0.6),
+            )
+        ),
     ),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)

@@ -2,7 +2,7 @@
 
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Branch, Step
+from anyformer.parts.block import Block, Branch, Gain, Step
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
@@ -43,6 +43,7 @@ __all__ = [
     "FanIn",
     "FeedForward",
     "Fixed",
+    "Gain",
     "Gate",
     "GlobalTokens",
     "GroupNorm",

@@ -1,7 +1,7 @@
 """Block wiring as data: steps of parallel branches around the residual stream.
 
-    x -> for each step: x = norm_after(x + sum over branches of f(norm_before(x)))
-    f(x) = multiplier * dropout(norm_after(sublayer(norm_before(x))))
+    x -> for each step: x = norm_after(residual_scale * x + sum over branches of f(norm_before(x)))
+    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
 
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
 cross-attention: all are values of this one shape; `wiring` spells the common ones.
@@ -9,7 +9,7 @@ cross-attention: all are values of this one shape; `wiring` spells the common on
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -22,11 +22,11 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.latent_attention import LatentAttention
-from anyformer.parts.noise import Dropout
+from anyformer.parts.noise import Dropout, DropPath
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
+from anyformer.tally import Shape, Tally, Weight, total
 
 Sublayer = Annotated[
     Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward, Field(discriminator="kind")
@@ -34,15 +34,34 @@ Sublayer = Annotated[
 """Every kind of sublayer a branch can hold."""
 
 
+class Gain(Value):
+    """A learned factor of a branch, one number per feature (LayerScale, Touvron et al. 2021, arXiv 2103.17239) or one in all
+
+    (ReZero, Bachlechner et al. 2020, arXiv 2003.04887).
+    """
+
+    per: Literal["feature", "branch"] = "feature"
+    initial: float = 1e-5
+    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
+
+    def cost(self, width: int) -> Tally:
+        return Tally({"gain": Weight((width if self.per == "feature" else 1,), "replicate", self.initial)})
+
+
 class Branch(Value):
-    """multiplier * dropout(norm_after(sublayer(norm_before(x)))): what one sublayer adds to the residual stream."""
+    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x))))): what one sublayer adds to the stream."""
 
     through: ClassVar[tuple[str, ...]] = ("sublayer",)
     norm_before: Norm | None = None
     sublayer: Sublayer
     norm_after: Norm | None = None
     multiplier: float = 1.0
+    """A constant factor (Granite; 1 / sqrt(2))."""
+    gain: Gain | None = None
+    """A learned factor."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Share of rows whose whole branch is dropped in training."""
 
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         return BranchModule(self, width, plan, name)
@@ -53,7 +72,7 @@ class Branch(Value):
             "sublayer": self.sublayer.cost(width, shape, plan),
             "norm_after": self.norm_after.cost(width) if self.norm_after else Tally(),
         }
-        return total(parts)
+        return total(parts) + (self.gain.cost(width) if self.gain else Tally())
 
 
 class BranchModule(nn.Module):
@@ -63,12 +82,19 @@ class BranchModule(nn.Module):
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
+        gain = branch.gain
+        self.gain = nn.Parameter(torch.empty(width if gain.per == "feature" else 1)) if gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
+        self.drop_path = DropPath(branch.drop_path, f"{name}.drop_path")
 
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         y_BTD: Tensor = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
         y_BTD = self.dropout(y_BTD, context.noise)
-        return y_BTD if self.multiplier == 1.0 else y_BTD * self.multiplier
+        if self.gain is not None:
+            y_BTD = y_BTD * self.gain.to(y_BTD.dtype)
+        if self.multiplier != 1.0:
+            y_BTD = y_BTD * self.multiplier
+        return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]
 
 
 class Step(Value):
@@ -80,6 +106,10 @@ class Step(Value):
     branches: Named[Branch]
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
+    residual: Literal["input", "normed"] = "input"
+    """What the branches are added to: x, or what they read, norm_before(x) (MiniMax-M1)."""
+    residual_scale: Annotated[float, Field(gt=0)] = 1.0
+    """Factor of what they are added to (DeepNorm's alpha, arXiv 2203.00555)."""
 
     @field_validator("branches")
     @classmethod
@@ -90,6 +120,12 @@ class Step(Value):
             if hasattr(nn.Module, name) or name.startswith("step_"):
                 raise ValueError(f"a branch cannot be called {name!r}: the name is taken in a module")
         return branches
+
+    @model_validator(mode="after")
+    def _normed_residual(self) -> Step:
+        if self.residual == "normed" and self.norm_before is None:
+            raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
+        return self
 
     @property
     def norms(self) -> dict[str, Norm]:
@@ -158,7 +194,7 @@ class BlockModule(nn.Module):
 
     def __init__(self, block: Block, width: int, plan: Plan, name: str) -> None:
         super().__init__()
-        self.steps = [tuple(step.branches) for step in block.steps]
+        self.steps = block.steps
         for branch_name, branch in block.branches.items():
             self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
         for i, step in enumerate(block.steps):
@@ -167,9 +203,11 @@ class BlockModule(nn.Module):
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
 
     def forward(self, x_BTD: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
-        for i, branches in enumerate(self.steps):
+        for i, step in enumerate(self.steps):
             read_BTD = getattr(self, f"step_{i}_norm_before")(x_BTD)
-            for name in branches:
+            x_BTD = read_BTD if step.residual == "normed" else x_BTD
+            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
+            for name in step.branches:
                 x_BTD = x_BTD + getattr(self, name)(read_BTD, context, states.get(name) if states else None)
             x_BTD = getattr(self, f"step_{i}_norm_after")(x_BTD)
         return x_BTD

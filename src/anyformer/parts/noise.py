@@ -71,5 +71,17 @@ class Dropout(nn.Module):
         if not self.training or self.rate == 0:
             return x
         assert noise is not None, "the model draws noise whenever it trains with dropout"
-        keep = bits(noise, self.site, x.shape) >= int(self.rate * 2**32)
+        keep = bits(noise, self.site, self.drawn(x)) >= int(self.rate * 2**32)
         return x * (keep * (1 / (1 - self.rate))).to(x.dtype)
+
+    def drawn(self, x: Tensor) -> torch.Size:
+        """The shape of the draws: one per element."""
+        return x.shape
+
+
+class DropPath(Dropout):
+    """Zero a whole row's branch with probability `rate` (stochastic depth, Huang et al. 2016, arXiv 1603.09382)."""
+
+    def drawn(self, x: Tensor) -> torch.Size:
+        """One per row."""
+        return torch.Size((len(x), *([1] * (x.dim() - 1))))
