@@ -14,7 +14,7 @@ FLOORS = [
     {"plan", "tally"},
     {"parts"},
     {"model"},
-    {"catalogue", "costs", "data"},
+    {"catalogue", "costs", "data", "pictures"},
     {"objectives", "checkpoint"},
     {"training", "loading"},
     {"generation"},

@@ -126,6 +126,11 @@ class Tally:
         )
 
     @property
+    def without_weights(self) -> Tally:
+        """The same work with weights that are declared elsewhere."""
+        return Tally({}, self.flops, self.state_bytes, self.limits)
+
+    @property
     def parameters(self) -> int:
         return sum(weight.count for weight in self.weights.values())
 

@@ -24,11 +24,15 @@ def forward(
     embed = lambda name, part, ids: [part.scale * tables[name][i] for i in ids]  # noqa: E731
     second = architecture.decoder_embedding or architecture.embedding
     if architecture.encoder is None:
-        x = run_stack(architecture.decoder, "decoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix)
+        x = run_stack(
+            architecture.decoder, "decoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix, tokens
+        )
     else:
-        x = run_stack(architecture.encoder, "encoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix)
+        x = run_stack(
+            architecture.encoder, "encoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix, tokens
+        )
         if architecture.decoder is not None:
-            x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix)
+            x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix, target)
     if architecture.head is None:
         return torch.stack(x)
     head, rows = architecture.head, []
@@ -43,30 +47,63 @@ def forward(
 class Running:
     """What the layers of one stack share in one call."""
 
-    def __init__(self, stack, name, source, prefix):
-        self.stack, self.name, self.source, self.prefix = stack, name, source, prefix
+    def __init__(self, stack, name, source, prefix, tokens):
+        self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
         self.memories, self.variant = {}, ""
 
 
-def run_stack(stack, name, weights, x, source, prefix):
-    run = Running(stack, name, source, prefix)
+def run_stack(stack, name, weights, x, source, prefix, tokens):
+    run = Running(stack, name, source, prefix, tokens)
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
     x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
-        path, run.variant = f"{name}.layers.{layer}", variant
+        # A shared variant's weights are those of its first layer.
+        owner = stack.layers.index(variant) if variant in stack.shared else layer
+        path = f"{name}.layers.{owner}"
+        run.variant = variant
         for number, step in enumerate(stack.variants[variant].steps):
+            if streams is not None:
+                place = owner * len(stack.variants[variant].steps) + number
+                weighed = [weigh(stack.streams, f"{path}.step_{number}_streams", weights, v, place) for v in streams]
+                x = [read for read, _, _ in weighed]
             read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
             x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
+            given = [torch.zeros_like(v) for v in x]
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
                 y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
                 y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = weights[f"{inner}.gain"] if branch.gain else 1.0
-                x = [a + branch.multiplier * gain * b for a, b in zip(x, y, strict=True)]
-            x = [norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, v) for v in x]
+                given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+            if streams is not None:
+                streams = [
+                    [m + w * g for m, w in zip(mixed, write, strict=True)]
+                    for (_, mixed, write), g in zip(weighed, given, strict=True)
+                ]
+            x = [
+                norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
+            ]
+    if streams is not None:
+        x = [sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
+
+
+def weigh(part, name, weights, streams, place):
+    """What a step reads of a position's streams, the mixed streams, and the weights it writes with."""
+    N, read, mixed, write = part.count, 0, [0] * part.count, []
+    for n, x in enumerate(streams):
+        shift = torch.zeros(N + 2, dtype=torch.float64)
+        if part.dynamic:
+            shift = torch.tanh(weights[f"{name}.dynamic.weight"] @ (x / torch.sqrt((x * x).mean() + 1e-6)))
+        strength = weights[f"{name}.strength"] if part.dynamic else torch.zeros(3)
+        read = read + (weights[f"{name}.read_weight"][n] + (n == place % N) + strength[0] * shift[0]) * x
+        write.append(weights[f"{name}.write_weight"][n] + 1 + strength[2] * shift[1])
+        for to in range(N):
+            mixed[to] = mixed[to] + (weights[f"{name}.mix_weight"][n, to] + (n == to) + strength[1] * shift[2 + to]) * x
+    return read, mixed, write
 
 
 def position(part, t, table, width):
@@ -308,8 +345,13 @@ def attention(part, name, weights, x, run):
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
                 if not cross and run.stack.score_bias is not None:
                     score = score + weights[f"{run.name}.score_bias.weight"][bucket(run.stack.score_bias.buckets, s - t), h]
-                scores.append(score if part.softcap is None else part.softcap * torch.tanh(score / part.softcap))
+                scores.append(score)
                 seen.append(values[s][g])
+            for s in range(0 if cross else part.virtual_tokens or 0):
+                scores.append((q @ weights[f"{name}.virtual_key"][g, s]) * (width**-0.5 if part.scale is None else part.scale))
+                seen.append(weights[f"{name}.virtual_value"][g, s])
+            if part.softcap is not None:
+                scores = [part.softcap * torch.tanh(score / part.softcap) for score in scores]
             share = torch.stack(scores).exp()
             share = share / (share.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
             mixed.append(sum(a * b for a, b in zip(share, seen, strict=True)))
@@ -420,7 +462,14 @@ def feedforward(part, name, weights, x, run):
     return out
 
 
+def layer_embedding(part, name, weights, x, run):
+    rows = [weights[f"{name}.table.weight"][token] * part.scale for token in run.tokens]
+    gates = [activate(part, name, weights, linear(f"{name}.input", weights, v)) for v in x]
+    return [linear(f"{name}.output", weights, gate * row) for gate, row in zip(gates, rows, strict=True)]
+
+
 SUBLAYERS = {
+    "layer_embedding": layer_embedding,
     "attention": attention,
     "differential_attention": differential_attention,
     "latent_attention": latent_attention,

@@ -28,8 +28,10 @@ from anyformer.parts import (
     GlobalTokens,
     GroupNorm,
     Head,
+    HyperConnections,
     Initialisation,
     LatentAttention,
+    LayerEmbedding,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
@@ -154,6 +156,17 @@ DECODERS = {
             )
         ),
     ),
+    "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
+    "streams_static": _decoder(
+        parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
+    ),
+    "shared_layers": _llama(**{"decoder.shared": ["layer"], "decoder.order": "layer*3"}),
+    "shared_variant": _decoder(LOCAL, GLOBAL, LOCAL).but(
+        decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="local full local*2", shared=("local",), final_norm=RMS)
+    ),
+    "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
+    "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),
+    "layer_embedding": _decoder(*[pre_norm(RMS, SELF, FEED, LayerEmbedding(vocab=VOCAB, width=5, scale=1.3))] * 2),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)
     ),

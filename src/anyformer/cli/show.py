@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
+    from anyformer.model import Architecture
     from anyformer.parts import Branch, Step
 
 
@@ -25,6 +26,12 @@ def run(
             "--set", help="Change a value by its path first: --set decoder.layer.attention.kv_heads=2", metavar="PATH=VALUE"
         ),
     ] = None,
+    masks: Annotated[
+        Path | None, typer.Option("--masks", help="Draw each distinct attention mask.", metavar="FILE.png")
+    ] = None,
+    diagram: Annotated[
+        Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
+    ] = None,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
 ) -> None:
@@ -37,7 +44,9 @@ def run(
     value = find(what)
     if changes:
         value = change_all(value, dict(parse_assignment(text) for text in changes))
-    if schema:
+    if masks or diagram:
+        draw(value, masks, diagram)
+    elif schema:
         print(schema_of(type(value)), end="")
     elif toml:
         print(to_toml(value), end="")
@@ -62,10 +71,33 @@ def find(what: str) -> Value:
     return architecture(what)
 
 
+def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
+    """Write the pictures that were asked for."""
+    from anyformer.pictures import draw_diagram, draw_masks
+
+    arch = architecture_of(value)
+    if masks:
+        draw_masks(arch, masks)
+        print(masks)
+    if diagram:
+        draw_diagram(arch, diagram)
+        print(diagram)
+
+
+def architecture_of(value: Value) -> Architecture:
+    """A run's architecture, or the value itself."""
+    from anyformer.model import Architecture
+    from anyformer.training import Run
+
+    arch = value.architecture if isinstance(value, Run) else value
+    assert isinstance(arch, Architecture)
+    return arch
+
+
 def summary(value: Value, batch: int, length: int) -> list[str]:
     """Lines for people: the wiring of each block variant, then the cost sheet."""
     from anyformer.costs import cost
-    from anyformer.model import Architecture
+    from anyformer.describe import brief
     from anyformer.training import Run
 
     lines: list[str] = []
@@ -75,47 +107,35 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
         lines += [f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"]
         lines += [f"data: {', '.join(data.paths)} ({data.tokenizer.kind})", ""]
         batch, length = value.batch, value.length
-    arch = value.architecture if isinstance(value, Run) else value
-    assert isinstance(arch, Architecture)
+    arch = architecture_of(value)
     lines.append(f"{arch.shape_of_model}, width {arch.width}, vocabulary {arch.embedding.vocab:,}")
     for name, stack in arch.stacks.items():
         lines.append(f"{name}: {stack.depth} layers, {stack.order}")
         for variant, block in stack.variants.items():
             lines.append(f"  {variant}: " + "; then ".join(_step(step) for step in block.steps))
         if stack.position is not None:
-            lines.append(f"  position: {_short(stack.position)}")
+            lines.append(f"  position: {brief(stack.position)}")
         if stack.final_norm is not None:
-            lines.append(f"  final norm: {_short(stack.final_norm)}")
+            lines.append(f"  final norm: {brief(stack.final_norm)}")
     if arch.head is not None:
-        lines.append(f"head: {_short(arch.head)}")
+        lines.append(f"head: {brief(arch.head)}")
     return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(arch, batch=batch, length=length)).splitlines()]
 
 
 def _step(step: Step) -> str:
     """x + branches, in the order computed."""
+    from anyformer.describe import brief
+
     before, after = step.norm_before, step.norm_after
     branches = " + ".join(_branch(branch) for branch in step.branches.values())
-    inner = f"({branches}) of {_short(before)}(x)" if before else branches
-    return f"{_short(after)}(x + {inner})" if after else f"x + {inner}"
+    inner = f"({branches}) of {brief(before)}(x)" if before else branches
+    return f"{brief(after)}(x + {inner})" if after else f"x + {inner}"
 
 
 def _branch(branch: Branch) -> str:
     """Norms and sublayer of one branch, then what scales it."""
-    parts = [_short(part) for part in (branch.norm_before, branch.sublayer, branch.norm_after) if part]
+    from anyformer.describe import brief
+
+    parts = [brief(part) for part in (branch.norm_before, branch.sublayer, branch.norm_after) if part]
     scale = "" if branch.multiplier == 1 else f"{branch.multiplier:g} * "
     return scale + " -> ".join(parts) + (f" (dropout {branch.dropout:g})" if branch.dropout else "")
-
-
-def _short(value: Value) -> str:
-    """A part in one line: its kind and what differs from the defaults of its class."""
-    from anyformer.describe import Value as Described
-
-    words: list[str] = []
-    for name, field in type(value).model_fields.items():
-        item = getattr(value, name)
-        if name == "kind" or item is None or item == field.default:
-            continue
-        shown = _short(item) if isinstance(item, Described) else ",".join(item) if isinstance(item, tuple) else item
-        words.append(str(shown) if shown == name else f"{name}={shown}")
-    kind = str(getattr(value, "kind", type(value).__name__.lower()))
-    return f"{kind}({', '.join(words)})" if words else kind

@@ -1,5 +1,6 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
+from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
@@ -14,6 +15,7 @@ __all__ = [
     "Problem",
     "UserError",
     "Value",
+    "brief",
     "change",
     "change_all",
     "did_you_mean",

@@ -175,6 +175,7 @@ class Transformer(nn.Module):
             chunk=chunk,
             source=source,
             source_padding=source_padding,
+            tokens=tokens,
         )
         x_BTD = embedding(tokens)
         kind = x_BTD.device.type

@@ -11,6 +11,7 @@ from anyformer.parts.gate import Gate
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.layer_embedding import LayerEmbedding
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
@@ -20,6 +21,7 @@ from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
+from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
 from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
 
@@ -48,8 +50,10 @@ __all__ = [
     "GlobalTokens",
     "GroupNorm",
     "Head",
+    "HyperConnections",
     "Initialisation",
     "LatentAttention",
+    "LayerEmbedding",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",

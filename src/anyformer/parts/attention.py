@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyformer.parts.context import Context, Labelled, Memory
 from anyformer.parts.heads import Heads, HeadsModule
@@ -18,7 +18,7 @@ from anyformer.parts.score_bias import ALiBi, RelativeBuckets
 from anyformer.parts.state import FullState, RingState
 from anyformer.parts.temperature import Temperature
 from anyformer.plan import Plan
-from anyformer.tally import Limit, Shape, Tally, total
+from anyformer.tally import Limit, Shape, Tally, Weight, total
 
 ScoreBias = Annotated[ALiBi | RelativeBuckets | TransformerXL | Disentangled, Field(discriminator="kind")]
 """What may be added to scores."""
@@ -36,6 +36,8 @@ class SelfAttention(Heads):
     """Added to the scores of this layer; a stack may have one for all its layers."""
     temperature: Temperature | None = None
     """Factor of the queries by position."""
+    virtual_tokens: Annotated[int, Field(ge=1)] | None = None
+    """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
 
@@ -62,14 +64,17 @@ class SelfAttention(Heads):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
-        own = self.keys_from is None
+        own, P = self.keys_from is None, self.virtual_tokens or 0
+        E, K = self.width_of_head(width), self.groups
+        virtual = {name: Weight((K, P, E), "column", "matrix") for name in VIRTUAL} if P else {}
+        pairs = shape.length * P
         state = 2 * shape.batch * self.groups * self._room(shape.room) * self.width_of_head(width) * plan.activation_bytes
         bias = Tally() if self.score_bias is None else total({"score_bias": self.score_bias.cost(self, width, shape)})
         return (
             self.projections(width, rows, rows, reads=own)
-            + self.products(width, shape, shape.length * shape.keys, self.mask.pairs(shape))
+            + self.products(width, shape, shape.length * shape.keys + pairs, self.mask.pairs(shape) + pairs)
             + bias
-            + Tally(state_bytes={"": state} if own else {}, limits=self.limits)
+            + Tally(virtual, state_bytes={"": state} if own else {}, limits=self.limits)
         )
 
     @property
@@ -83,6 +88,10 @@ class SelfAttention(Heads):
     @property
     def reads_relative(self) -> int | None:
         return self.score_bias.span if isinstance(self.score_bias, Disentangled) else None
+
+    @property
+    def masks(self) -> tuple[MaskValue, ...]:
+        return (self.mask,)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -117,6 +126,9 @@ class Attention(SelfAttention):
     kind: Literal["attention"] = "attention"
 
 
+VIRTUAL = ("virtual_key", "virtual_value")
+
+
 class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
@@ -127,6 +139,9 @@ class AttentionModule(HeadsModule):
         self.mask: Labelled[MaskValue] = Labelled(attention.mask, attention.mask.digest)
         self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
+        for vector in VIRTUAL if attention.virtual_tokens else ():
+            shape = (attention.groups, attention.virtual_tokens or 0, self.head_width)
+            self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         q = self._placed(self.queries(x_BTD), self.query_norm, context)
@@ -141,7 +156,15 @@ class AttentionModule(HeadsModule):
         if self.score_bias is not None:
             own = self.score_bias(q, memory, context, self)
             bias = own if bias is None else bias + own
-        return self.mix(x_BTD, q, memory.key, memory.value, context.visible(self.mask, memory.keys), context, bias)
+        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys)
+        if self.attention.virtual_tokens is not None:
+            k, v = (
+                torch.cat([self.get_parameter(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
+                for name, x in zip(VIRTUAL, (k, v), strict=True)
+            )
+            visible = visible.after(self.attention.virtual_tokens)
+            bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
+        return self.mix(x_BTD, q, k, v, visible, context, bias)
 
     def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> Memory:
         """This layer's keys and values, with those of its state; left in the context for layers that share them."""

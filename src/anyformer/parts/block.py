@@ -9,6 +9,7 @@ cross-attention: all are values of this one shape; `wiring` spells the common on
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -22,14 +23,17 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.layer_embedding import LayerEmbedding
 from anyformer.parts.noise import Dropout, DropPath
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
+from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
 
 Sublayer = Annotated[
-    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward, Field(discriminator="kind")
+    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward | LayerEmbedding,
+    Field(discriminator="kind"),
 ]
 """Every kind of sublayer a branch can hold."""
 
@@ -128,6 +132,11 @@ class Step(Value):
         return self
 
     @property
+    def shapes_residual(self) -> bool:
+        """Whether anything but addition happens to the residual stream."""
+        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0
+
+    @property
     def norms(self) -> dict[str, Norm]:
         """The step's own norms by name."""
         norms = {"norm_before": self.norm_before, "norm_after": self.norm_after}
@@ -171,13 +180,16 @@ class Block(Value):
             except ValueError as error:
                 raise DescriptionError([Problem(f"{path}.{name}", str(error))]) from None
 
-    def build(self, width: int, plan: Plan, name: str) -> BlockModule:
-        return BlockModule(self, width, plan, name)
+    def build(self, width: int, plan: Plan, name: str, streams: HyperConnections | None = None, layer: int = 0) -> BlockModule:
+        return BlockModule(self, width, plan, name, streams, layer)
 
-    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+    def cost(self, width: int, shape: Shape, plan: Plan, streams: HyperConnections | None = None) -> Tally:
         parts = {name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}
-        norms = {f"step_{i}_{name}": norm.cost(width) for i, step in enumerate(self.steps) for name, norm in step.norms.items()}
-        return total(parts | norms)
+        for i, step in enumerate(self.steps):
+            parts |= {f"step_{i}_{name}": norm.cost(width) for name, norm in step.norms.items()}
+            if streams is not None:
+                parts[f"step_{i}_streams"] = streams.cost(width, shape.batch * shape.length)
+        return total(parts)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -190,9 +202,12 @@ class Block(Value):
 
 
 class BlockModule(nn.Module):
-    """(B, T, D) -> (B, T, D). A branch's module carries the branch's name; a step's norms are `step_<i>_norm_before|after`."""
+    """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
 
-    def __init__(self, block: Block, width: int, plan: Plan, name: str) -> None:
+    A branch's module carries the branch's name; what belongs to a step is `step_<i>_norm_before|norm_after|streams`.
+    """
+
+    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: HyperConnections | None, layer: int) -> None:
         super().__init__()
         self.steps = block.steps
         for branch_name, branch in block.branches.items():
@@ -201,13 +216,31 @@ class BlockModule(nn.Module):
             for place in ("norm_before", "norm_after"):
                 norm = step.norms.get(place)
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
+            if streams is not None:
+                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
+        self.streamed = streams is not None
 
-    def forward(self, x_BTD: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
         for i, step in enumerate(self.steps):
-            read_BTD = getattr(self, f"step_{i}_norm_before")(x_BTD)
-            x_BTD = read_BTD if step.residual == "normed" else x_BTD
-            x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-            for name in step.branches:
-                x_BTD = x_BTD + getattr(self, name)(read_BTD, context, states.get(name) if states else None)
-            x_BTD = getattr(self, f"step_{i}_norm_after")(x_BTD)
-        return x_BTD
+            x = self._streamed(i, step, x, context, states) if self.streamed else self._plain(i, step, x, context, states)
+        return x
+
+    def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
+        x_BTD = read_BTD if step.residual == "normed" else x_BTD
+        x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
+        for y_BTD in self._branches(step, read_BTD, context, states):
+            x_BTD = x_BTD + y_BTD
+        return self.get_submodule(f"step_{i}_norm_after")(x_BTD)  # type: ignore[no-any-return]
+
+    def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
+        first_BTD, *others = self._branches(step, read_BTD, context, states)
+        given_BTD = sum(others, first_BTD)
+        return mixed_BTND + write_BTN1 * given_BTD[..., None, :]  # type: ignore[no-any-return]
+
+    def _branches(self, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Iterator[Tensor]:
+        """What each branch gives, one after the other."""
+        for name in step.branches:
+            yield self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import Value
@@ -53,6 +54,10 @@ class Visible:
     allowed: Tensor | None = None
     causal: bool = False
 
+    def after(self, count: int) -> Visible:
+        """The same with `count` keys in front that every query sees."""
+        return self if self.allowed is None else Visible(F.pad(self.allowed, (count, 0), value=True))
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -77,6 +82,8 @@ class Context:
     chunk: Chunk | None = None
     source: Tensor | None = None
     source_padding: Tensor | None = None
+    tokens: Tensor | None = None
+    """What was embedded, (B, T), where it was tokens."""
     relative: Tensor | None = None
     """The stack's table of relative positions (DeBERTa), (2 * span, D)."""
     bias: Callable[[Tensor, Memory, Context, None], Tensor] | None = None

@@ -106,6 +106,10 @@ class LatentAttention(SublayerValue):
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
 
     @property
+    def masks(self) -> tuple[MaskValue, ...]:
+        return (self.mask,)
+
+    @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
         return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))

@@ -34,6 +34,10 @@ class Noise:
         """Noise from torch's own generator, for callers that gave none."""
         return Noise(torch.randint(0, _LOW32, (), device=device), torch.arange(batch, device=device))
 
+    def other(self, number: int) -> Noise:
+        """Different noise of the same step."""
+        return Noise(mix(self.key ^ (number + 1)), self.rows)
+
 
 def mix(x: Tensor) -> Tensor:
     """A bijection of 32-bit integers (held in int64) whose output bits each depend on all input bits.

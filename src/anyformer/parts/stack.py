@@ -20,6 +20,7 @@ from anyformer.parts.position import Position
 from anyformer.parts.relative import RelativeTable
 from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.state import Slots, State, StateError
+from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 
@@ -46,6 +47,10 @@ class Stack(Value):
     """A score bias that all self-attentions share (T5)."""
     relative: RelativeTable | None = None
     """A table of relative positions that all self-attentions share (DeBERTa)."""
+    streams: HyperConnections | None = None
+    """Several residual streams."""
+    shared: tuple[str, ...] = ()
+    """Variants whose layers are one set of weights, computed again and again (ALBERT)."""
 
     @model_validator(mode="after")
     def _order_names_variants(self) -> Stack:
@@ -59,6 +64,21 @@ class Stack(Value):
         idle = sorted(set(self.variants) - set(layers))
         if idle:
             raise ValueError(f"variants {idle} stand nowhere in the order {self.order!r}: use them or leave them out")
+        return self
+
+    @model_validator(mode="after")
+    def _extras_fit(self) -> Stack:
+        for name in self.shared:
+            if name not in self.variants:
+                raise ValueError(f"shared names no variant {name!r}{did_you_mean(name, self.variants)}")
+        for name, block in self.variants.items():
+            plain = all(
+                step.norm_after is None and step.residual == "input" and step.residual_scale == 1 for step in block.steps
+            )
+            if self.streams is not None and not plain:
+                raise ValueError(
+                    f"streams weigh the residual themselves: take norm_after, residual and its scale out of {name!r}"
+                )
         return self
 
     @model_validator(mode="after")
@@ -86,6 +106,12 @@ class Stack(Value):
     def layers(self) -> tuple[str, ...]:
         """The variant's name of each of the L layers."""
         return parse_order(self.order)
+
+    @property
+    def owners(self) -> tuple[int, ...]:
+        """For each layer the number of the layer whose weights it has: its own, or the first one's of a shared variant."""
+        layers = self.layers
+        return tuple(layers.index(name) if name in self.shared else i for i, name in enumerate(layers))
 
     @property
     def depth(self) -> int:
@@ -116,8 +142,11 @@ class Stack(Value):
         return StackModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        variants = {name: block.cost(width, shape, plan) for name, block in self.variants.items()}
-        parts = {f"layers.{i}": variants[name] for i, name in enumerate(self.layers)}
+        variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
+        parts = {
+            f"layers.{i}": variants[name] if owner == i else variants[name].without_weights
+            for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
+        }
         if self.position is not None:
             parts["position"] = self.position.cost(width)
         for place, norm in (("input_norm", self.input_norm), ("final_norm", self.final_norm)):
@@ -177,8 +206,12 @@ class StackModule(nn.Module):
         self.position = stack.position.build(width) if stack.position else None
         self.input_norm = stack.input_norm.build(width) if stack.input_norm else nn.Identity()
         self.dropout = Dropout(stack.dropout, f"{name}.dropout")
-        blocks = [stack.variants[v].build(width, plan, f"{name}.layers.{i}") for i, v in enumerate(stack.layers)]
+        blocks: list[nn.Module] = []
+        for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
+            build = stack.variants[variant].build
+            blocks.append(build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner])
         self.layers = nn.ModuleList(blocks)
+        self.owners, self.streams = stack.owners, stack.streams.count if stack.streams else None
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
@@ -190,10 +223,15 @@ class StackModule(nn.Module):
         x_BTD = self.dropout(self.input_norm(x_BTD), context.noise)
         context.bias = self.score_bias
         context.relative = None if self.relative is None else self.relative()
+        if self.streams is not None:
+            x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
+        noise = context.noise
         for i, block in enumerate(self.layers):
             context.variant = self.variants[i]
+            # A layer computed again must not drop the same elements again.
+            context.noise = noise if noise is None or self.owners[i] == i else noise.other(i)
             x_BTD = block(x_BTD, context, states[i] if states else None)
-        return self.final_norm(x_BTD)  # type: ignore[no-any-return]
+        return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
 
 
 class Around(TypedDict, total=False):
@@ -205,6 +243,8 @@ class Around(TypedDict, total=False):
     final_norm: Norm | None
     score_bias: SharedBias | None
     relative: RelativeTable | None
+    streams: HyperConnections | None
+    shared: tuple[str, ...]
 
 
 def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **around: Unpack[Around]) -> Stack:

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from anyformer.describe import Value
+from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
@@ -19,6 +20,11 @@ class SublayerValue(Value):
     kind: str
     reads_source: ClassVar[bool] = False
     """Whether it attends to another sequence."""
+
+    @property
+    def masks(self) -> tuple[MaskValue, ...]:
+        """The masks of its attentions."""
+        return ()
 
     @property
     def keys_of(self) -> str | None:

@@ -1,0 +1,140 @@
+"""The contracts over random combinations of parts, and combinations that make no sense, refused when described."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from combinations import VOCAB, draw
+from torch.utils.flop_counter import FlopCounterMode
+
+from anyformer.describe import DescriptionError, from_toml, to_toml
+from anyformer.model import Architecture, build
+from anyformer.parts import (
+    ALiBi,
+    Attention,
+    Disentangled,
+    FeedForward,
+    Fixed,
+    GroupNorm,
+    HyperConnections,
+    LayerNorm,
+    LongRoPE,
+    RMSNorm,
+    Rotary,
+    post_norm,
+    pre_norm,
+    stack,
+)
+from anyformer.parts.state import Slots
+from anyformer.plan import Plan
+from anyformer.tally import Shape
+
+B, T, S = 2, 9, 6
+FAST, SLOW = 300, 3000
+
+
+def check(architecture: Architecture) -> None:
+    """Everything that a combination owes, at once."""
+    assert from_toml(Architecture, to_toml(architecture)) == architecture
+    two = architecture.shape_of_model == "encoder-decoder"
+    tokens = torch.randint(0, VOCAB, (B, T), generator=torch.Generator().manual_seed(0))
+    source = torch.randint(0, VOCAB, (B, S), generator=torch.Generator().manual_seed(1))
+    given = (source, tokens) if two else (tokens,)
+    model = build(architecture).eval()
+    shape = Shape(batch=B, length=T, source=S if two else 0)
+    tally = architecture.cost(shape)
+    assert {n: tuple(p.shape) for n, p in model.named_parameters()} == {n: w.shape for n, w in tally.weights.items()}
+    with FlopCounterMode(display=False) as counter:
+        build(architecture, device="meta")(*(x.to("meta") for x in given))
+    assert tally.total_flops.dense == counter.get_total_flops()
+    assert tally.total_flops.exact <= tally.total_flops.dense
+    whole = model(*given)
+    whole.square().mean().backward()
+    assert whole.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
+    with torch.no_grad():
+        plain = build(architecture, Plan(attention="plain")).eval()(*given)
+        torch.testing.assert_close(plain, whole, rtol=1e-3, atol=1e-4)
+        if not two:
+            wide, padding = torch.cat([torch.full((B, 3), 5), tokens], 1), torch.zeros(B, T + 3, dtype=torch.bool)
+            padding[:, :3] = True
+            torch.testing.assert_close(model(wide, padding=padding)[:, 3:], whole, rtol=1e-3, atol=1e-4)
+        if architecture.decoder is None:
+            return
+        changed = tokens.clone()
+        changed[:, -1] = (changed[:, -1] + 1) % VOCAB
+        again = model(source, changed) if two else model(changed)
+        torch.testing.assert_close(again[:, :-1], whole[:, :-1], rtol=1e-4, atol=1e-5)
+        for cut in ([1] * T, [4, 3, 2]):
+            state = model.state(B, T, source=S if two else 0)
+            sized = architecture.cost(Shape(batch=B, capacity=T, source=S if two else 0)).total_state_bytes
+            assert state.nbytes == sized + Slots.bytes(B, T)
+            first, *rest = tokens.split(cut, 1)
+            if two:
+                pieces = [model(source, first, state=state), *(model(None, piece, state=state) for piece in rest)]
+            else:
+                pieces = [model(piece, state=state) for piece in (first, *rest)]
+            torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("block", range(FAST // 10))
+def test_random_combinations_keep_their_contracts(block):
+    for seed in range(10 * block, 10 * block + 10):
+        try:
+            check(draw(seed))
+        except Exception as error:
+            raise AssertionError(f"combination {seed}: {error}\n{to_toml(draw(seed))}") from error
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_thousands_of_random_combinations():
+    for seed in range(FAST, FAST + SLOW):
+        try:
+            check(draw(seed))
+        except Exception as error:
+            raise AssertionError(f"combination {seed}: {error}\n{to_toml(draw(seed))}") from error
+
+
+FEED = FeedForward(width=8)
+SENSELESS = {
+    "late norm of nothing": (lambda: Attention(heads=2, qk_norm_at="after_rotary"), "needs a qk_norm"),
+    "keys of nobody": (
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, keys_from="other"), FEED)]),
+        "no layer of that variant",
+    ),
+    "value bias without values": (lambda: Attention(heads=2, values="keys", bias=("value",)), "the keys are the values"),
+    "a table that is not there": (
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, score_bias=Disentangled()))]),
+        "relative",
+    ),
+    "streams and post-norm": (
+        lambda: stack([post_norm(LayerNorm(), Attention(heads=2), FEED)], streams=HyperConnections()),
+        "streams weigh the residual",
+    ),
+    "up offset without a gate": (lambda: FeedForward(width=8, gated=False, up_offset=1.0), "gated network"),
+    "a summary as long as its chunk": (lambda: Fixed(size=4, summary=4), "smaller than size"),
+    "shared variant unknown": (
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], shared=("layers",)),
+        "did you mean 'layer'",
+    ),
+    "slopes by another name": (lambda: ALiBi(slopes="ceil"), "ceiling"),
+    "norm over a projection, late": (
+        lambda: Attention(heads=2, qk_norm=RMSNorm(), qk_norm_over="projection", qk_norm_at="after_rotary"),
+        "each head",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SENSELESS)
+def test_what_makes_no_sense_is_refused_with_the_reason(name):
+    describe, reason = SENSELESS[name]
+    with pytest.raises(DescriptionError, match=reason):
+        describe()
+
+
+def test_what_only_the_width_reveals_is_refused_too():
+    with pytest.raises(ValueError, match="must divide"):
+        GroupNorm(groups=5).build(24)
+    with pytest.raises(ValueError, match="each of the 4 pairs, got 3"):
+        Rotary(scaling=LongRoPE(short=(1.0,) * 3, long=(2.0,) * 4, trained=8)).rotated(8)
