@@ -23,16 +23,18 @@ def forward(
     }
     embed = lambda name, part, ids: [part.scale * tables[name][i] for i in ids]  # noqa: E731
     second = architecture.decoder_embedding or architecture.embedding
-    if architecture.encoder is None:
-        x = run_stack(
-            architecture.decoder, "decoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix, tokens
-        )
-    else:
-        x = run_stack(
-            architecture.encoder, "encoder", weights, embed("tokens", architecture.embedding, tokens), None, prefix, tokens
-        )
-        if architecture.decoder is not None:
-            x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix, target)
+    x = embed("tokens", architecture.embedding, tokens)
+    if architecture.encoder is not None:
+        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
+    if architecture.latents is not None:
+        if architecture.latents.position is not None:
+            table = weights.get("latents.position.weight")
+            x = [v + position(architecture.latents.position, t, table, len(v)) for t, v in enumerate(x)]
+        x = run_stack(architecture.decoder, "decoder", weights, list(weights["latents.weight"]), x, prefix, None)
+    elif architecture.encoder is None:
+        x = run_stack(architecture.decoder, "decoder", weights, x, None, prefix, tokens)
+    elif architecture.decoder is not None:
+        x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix, target)
     if architecture.head is None:
         return torch.stack(x)
     head, rows = architecture.head, []
@@ -60,7 +62,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
-        owner = stack.layers.index(variant) if variant in stack.shared else layer
+        owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
         run.variant = variant
         for number, step in enumerate(stack.variants[variant].steps):
@@ -468,7 +470,14 @@ def layer_embedding(part, name, weights, x, run):
     return [linear(f"{name}.output", weights, gate * row) for gate, row in zip(gates, rows, strict=True)]
 
 
+def induced_attention(part, name, weights, x, run):
+    gather, scatter = Running(run.stack, run.name, x, 0, None), Running(run.stack, run.name, None, 0, None)
+    scatter.source = attention(part.attention, f"{name}.gather", weights, list(weights[f"{name}.points"]), gather)
+    return attention(part.attention, f"{name}.scatter", weights, x, scatter)
+
+
 SUBLAYERS = {
+    "induced_attention": induced_attention,
     "layer_embedding": layer_embedding,
     "attention": attention,
     "differential_attention": differential_attention,

@@ -115,7 +115,7 @@ SENSELESS = {
     "up offset without a gate": (lambda: FeedForward(width=8, gated=False, up_offset=1.0), "gated network"),
     "a summary as long as its chunk": (lambda: Fixed(size=4, summary=4), "smaller than size"),
     "shared variant unknown": (
-        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], shared=("layers",)),
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], shared_weights=("layers",)),
         "did you mean 'layer'",
     ),
     "slopes by another name": (lambda: ALiBi(slopes="ceil"), "ceiling"),

@@ -29,8 +29,10 @@ from anyformer.parts import (
     GroupNorm,
     Head,
     HyperConnections,
+    InducedAttention,
     Initialisation,
     LatentAttention,
+    Latents,
     LayerEmbedding,
     LayerNorm,
     LearnedPosition,
@@ -160,9 +162,11 @@ DECODERS = {
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
     ),
-    "shared_layers": _llama(**{"decoder.shared": ["layer"], "decoder.order": "layer*3"}),
+    "shared_layers": _llama(**{"decoder.shared_weights": ["layer"], "decoder.order": "layer*3"}),
     "shared_variant": _decoder(LOCAL, GLOBAL, LOCAL).but(
-        decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="local full local*2", shared=("local",), final_norm=RMS)
+        decoder=Stack(
+            variants=Named(local=LOCAL, full=GLOBAL), order="local full local*2", shared_weights=("local",), final_norm=RMS
+        )
     ),
     "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
     "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),
@@ -264,6 +268,9 @@ ENCODERS = {
     "encoder_buckets": _encoder(
         *[pre_norm(RMS, BOTH.but(score_bias=RelativeBuckets(buckets=8, max_distance=9, two_sided=True)), FEED)] * 2
     ),
+    "encoder_induced": _encoder(
+        *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
+    ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),
@@ -289,4 +296,24 @@ PAIRS = {
     ),
 }
 
-ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS}
+LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4), BOTH, FEED)
+LATENTS = {
+    "perceiver": Architecture(
+        width=WIDTH,
+        embedding=Embedding(vocab=VOCAB),
+        latents=Latents(count=5, position=SinusoidalPosition()),
+        decoder=stack([LATENT_BLOCK] * 2, final_norm=LAYER),
+        initialisation=LOUD,
+    ),
+    "latents_of_an_encoder": Architecture(
+        width=WIDTH,
+        embedding=Embedding(vocab=VOCAB),
+        encoder=stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)]),
+        latents=Latents(count=3),
+        decoder=stack([LATENT_BLOCK]),
+        head=Head(),
+        initialisation=LOUD,
+    ),
+}
+
+ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS}

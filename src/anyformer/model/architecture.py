@@ -12,6 +12,7 @@ from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.latents import Latents
 from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
@@ -31,6 +32,8 @@ class Architecture(Value):
     """The decoder's own table in an encoder-decoder; absent, both share one."""
     encoder: Stack | None = None
     decoder: Stack | None = None
+    latents: Latents | None = None
+    """A learned array that the decoder transforms instead of tokens; it reads the encoder's output, or the embedding itself."""
     head: Head | None = None
     """From features to logits; absent, the model gives features."""
     initialisation: Initialisation = Initialisation()
@@ -41,8 +44,13 @@ class Architecture(Value):
             raise ValueError("needs an encoder, a decoder or both")
         if self.encoder is not None and self.encoder.reads_source:
             raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
-        if self.decoder is not None and self.encoder is None and self.decoder.reads_source:
-            raise ValueError("decoder: cross-attention needs an encoder to read from")
+        reads = self.decoder is not None and self.decoder.reads_source
+        if reads and self.encoder is None and self.latents is None:
+            raise ValueError("decoder: cross-attention needs an encoder to read from, or latents that read the input")
+        if self.latents is not None and not reads:
+            raise ValueError("latents: a decoder with cross-attention must let them read the input")
+        if self.latents is not None:
+            self.latents.check(self.width)
         if self.decoder is not None and self.encoder is not None and not self.decoder.reads_source:
             raise ValueError("decoder: no layer has cross-attention, so the encoder would be read by nobody")
         if self.decoder_embedding is not None and (self.encoder is None or self.decoder is None):
@@ -57,8 +65,10 @@ class Architecture(Value):
         return {name: part for name, part in (("encoder", self.encoder), ("decoder", self.decoder)) if part is not None}
 
     @property
-    def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder"]:
+    def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder", "latent"]:
         """Which stacks there are, in the field's words."""
+        if self.latents is not None:
+            return "latent"
         if self.encoder is None:
             return "decoder-only"
         return "encoder-only" if self.decoder is None else "encoder-decoder"
@@ -77,10 +87,15 @@ class Architecture(Value):
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""
         plan = plan or Plan()
+        if self.latents is not None:
+            # The decoder's length is the array's, whatever is read.
+            shape = Shape(batch=shape.batch, length=self.latents.count, source=shape.length)
         rows = shape.batch * shape.length
         parts = {"embedding": self.embedding.cost(self.width)}
         if self.decoder_embedding is not None:
             parts["decoder_embedding"] = self.decoder_embedding.cost(self.width)
+        if self.latents is not None:
+            parts["latents"] = self.latents.cost(self.width)
         if self.encoder is not None:
             alone = self.decoder is None
             reads = shape if alone else Shape(batch=shape.batch, length=max(shape.source, 1))
@@ -88,7 +103,9 @@ class Architecture(Value):
             runs = alone or shape.past == 0
             parts["encoder"] = Tally(encoder.weights, encoder.flops if runs else {}, limits=encoder.limits if alone else ())
         if self.decoder is not None:
-            parts["decoder"] = self.decoder.cost(self.width, shape, plan)
+            decoder = self.decoder.cost(self.width, shape, plan)
+            # A latent array is computed whole: there is nothing to generate, so nothing to remember.
+            parts["decoder"] = decoder if self.latents is None else Tally(decoder.weights, decoder.flops)
         if self.head is not None:
             parts["head"] = self.head.cost(self.output_embedding.vocab, self.width, rows)
         return total(parts)

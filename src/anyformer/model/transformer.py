@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
 from anyformer.parts.context import Context
+from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Dropout, Noise
-from anyformer.parts.stack import Stack, StackModule, StackState
-from anyformer.parts.state import EMPTY
+from anyformer.parts.stack import Stack, StackState
+from anyformer.parts.state import EMPTY, State
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 
@@ -46,6 +47,7 @@ class Transformer(nn.Module):
         self.embedding = architecture.embedding.build(width)
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(width) if second else None
+        self.latents = architecture.latents.build(width) if architecture.latents else None
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, self.plan, name))
         head, vocab = architecture.head, architecture.output_embedding.vocab
@@ -86,6 +88,8 @@ class Transformer(nn.Module):
             noise = Noise.fresh(len(reads), reads.device)
         if state is not None:
             state.slots.reserve(reads.shape[1])
+        if self.latents is not None and tokens is not None:
+            return self._latent(self.latents, tokens, padding, noise)
         if decoder_tokens is None and tokens is not None:
             return self._stack(
                 tokens, self.architecture.output_stack, padding, documents=documents, prefix=prefix, positions=positions,
@@ -95,6 +99,17 @@ class Transformer(nn.Module):
         return self.decode(
             reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state, noise=noise
         )
+
+    def _latent(self, latents: LatentsModule, tokens: Tensor, padding: Tensor | None, noise: Noise | None) -> Tensor:
+        """The latent array (B, M, D) after it has read the input."""
+        assert self.architecture.decoder is not None
+        encodes = self.architecture.encoder is not None
+        source = self.encode(tokens, padding=padding, noise=noise) if encodes else self.embedding(tokens)
+        x, source = latents(source, count_positions(tokens, padding, None))
+        return self._run(
+            x, self.architecture.decoder, torch.arange(x.shape[1], device=x.device)[None], source=source,
+            source_padding=padding, noise=noise,
+        )  # fmt: skip
 
     def encode(self, tokens: Tensor, *, padding: Tensor | None = None, noise: Noise | None = None) -> Tensor:
         """The encoder's output (B, S, D)."""
@@ -155,20 +170,21 @@ class Transformer(nn.Module):
         """Embed, then run one stack."""
         decodes = stack is self.architecture.decoder
         embedding = self.decoder_embedding if decodes and self.decoder_embedding is not None else self.embedding
-        module: StackModule = self.get_submodule("decoder" if decodes else "encoder")  # type: ignore[assignment]
+        aligned = padding is None and documents is None and positions is None and state is None
         chunk = None if state is None else state.slots.enter(padding, tokens.shape[1])
         if state is not None and prefix is not None:
             state.prefix = prefix
         elif state is not None:
             prefix = state.prefix
-        context = Context(
-            positions=chunk.positions
-            if chunk
-            else count_positions(tokens, padding, documents)
-            if positions is None
-            else positions,
-            plan=self.plan,
-            aligned=padding is None and documents is None and positions is None and state is None,
+        if chunk is not None:
+            positions = chunk.positions
+        elif positions is None:
+            positions = count_positions(tokens, padding, documents)
+        return self._run(
+            embedding(tokens),
+            stack,
+            positions,
+            aligned=aligned,
             documents=documents,
             prefix=prefix,
             noise=noise,
@@ -176,13 +192,19 @@ class Transformer(nn.Module):
             source=source,
             source_padding=source_padding,
             tokens=tokens,
+            states=state.layers if state else None,
         )
-        x_BTD = embedding(tokens)
+
+    def _run(
+        self, x_BTD: Tensor, stack: Stack, positions: Tensor, *, states: list[dict[str, State]] | None = None, **facts: Any
+    ) -> Tensor:
+        """Run one stack over what was embedded; `facts` are those of `Context`."""
+        module = self.get_submodule("decoder" if stack is self.architecture.decoder else "encoder")
         kind = x_BTD.device.type
         if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             # The residual stream runs in the type of the products: half the memory traffic of everything between them.
             x_BTD = x_BTD.to(torch.get_autocast_dtype(kind))
-        return module(x_BTD, context, state.layers if state else None)  # type: ignore[no-any-return]
+        return module(x_BTD, Context(positions, self.plan, **facts), states)  # type: ignore[no-any-return]
 
     def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""

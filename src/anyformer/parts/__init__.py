@@ -11,6 +11,7 @@ from anyformer.parts.gate import Gate
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.latents import InducedAttention, Latents
 from anyformer.parts.layer_embedding import LayerEmbedding
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
@@ -51,8 +52,10 @@ __all__ = [
     "GroupNorm",
     "Head",
     "HyperConnections",
+    "InducedAttention",
     "Initialisation",
     "LatentAttention",
+    "Latents",
     "LayerEmbedding",
     "LayerNorm",
     "LearnedPosition",

@@ -23,6 +23,7 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.latents import InducedAttention
 from anyformer.parts.layer_embedding import LayerEmbedding
 from anyformer.parts.noise import Dropout, DropPath
 from anyformer.parts.norm import Norm
@@ -32,7 +33,7 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
 
 Sublayer = Annotated[
-    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward | LayerEmbedding,
+    Attention | DifferentialAttention | LatentAttention | CrossAttention | InducedAttention | FeedForward | LayerEmbedding,
     Field(discriminator="kind"),
 ]
 """Every kind of sublayer a branch can hold."""

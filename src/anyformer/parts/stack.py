@@ -49,7 +49,7 @@ class Stack(Value):
     """A table of relative positions that all self-attentions share (DeBERTa)."""
     streams: HyperConnections | None = None
     """Several residual streams."""
-    shared: tuple[str, ...] = ()
+    shared_weights: tuple[str, ...] = ()
     """Variants whose layers are one set of weights, computed again and again (ALBERT)."""
 
     @model_validator(mode="after")
@@ -68,9 +68,9 @@ class Stack(Value):
 
     @model_validator(mode="after")
     def _extras_fit(self) -> Stack:
-        for name in self.shared:
+        for name in self.shared_weights:
             if name not in self.variants:
-                raise ValueError(f"shared names no variant {name!r}{did_you_mean(name, self.variants)}")
+                raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
         for name, block in self.variants.items():
             plain = all(
                 step.norm_after is None and step.residual == "input" and step.residual_scale == 1 for step in block.steps
@@ -111,7 +111,7 @@ class Stack(Value):
     def owners(self) -> tuple[int, ...]:
         """For each layer the number of the layer whose weights it has: its own, or the first one's of a shared variant."""
         layers = self.layers
-        return tuple(layers.index(name) if name in self.shared else i for i, name in enumerate(layers))
+        return tuple(layers.index(name) if name in self.shared_weights else i for i, name in enumerate(layers))
 
     @property
     def depth(self) -> int:
@@ -244,7 +244,7 @@ class Around(TypedDict, total=False):
     score_bias: SharedBias | None
     relative: RelativeTable | None
     streams: HyperConnections | None
-    shared: tuple[str, ...]
+    shared_weights: tuple[str, ...]
 
 
 def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **around: Unpack[Around]) -> Stack:

@@ -1,0 +1,103 @@
+"""Latent arrays: a few learned vectors that read a long input, so that the layers above cost the same for any length."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Value
+from anyformer.parts.context import Context
+from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.position import Position
+from anyformer.parts.state import EMPTY
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.plan import Plan
+from anyformer.tally import Contract, Limit, Shape, Tally, Weight, total
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Latents(Value):
+    """M learned vectors, (M, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
+
+    The decoder's blocks read the input by cross-attention and then each other by self-attention.
+    """
+
+    count: Count
+    """M."""
+    position: Position | None = None
+    """Absolute positions, added to the input that is read."""
+
+    def check(self, width: int) -> None:
+        if self.position is not None:
+            self.position.check(width)
+
+    def build(self, width: int) -> LatentsModule:
+        return LatentsModule(self, width)
+
+    def cost(self, width: int) -> Tally:
+        table = Tally({"weight": Weight((self.count, width), "replicate", "embedding")})
+        return table + (total({"position": self.position.cost(width)}) if self.position else Tally())
+
+
+class LatentsModule(nn.Module):
+    """The array for B rows, (B, M, D), and the input with its positions, (B, S, D)."""
+
+    def __init__(self, latents: Latents, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(latents.count, width))
+        self.position = latents.position.build(width) if latents.position else None
+
+    def forward(self, source_BSD: Tensor, positions_BS: Tensor) -> tuple[Tensor, Tensor]:
+        if self.position is not None:
+            source_BSD = source_BSD + self.position(positions_BS.clamp(min=0)).to(source_BSD.dtype)
+        return self.weight.to(source_BSD.dtype).expand(len(source_BSD), -1, -1), source_BSD
+
+
+class InducedAttention(SublayerValue):
+    """Self-attention through m learned points: h = attention(points, x), y = attention(x, h), both (B, ., D).
+
+    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention` says
+    what both are like; the residuals, norms and feed-forward network that the paper puts inside are the block's.
+    """
+
+    kind: Literal["induced_attention"] = "induced_attention"
+    points: Count
+    """m."""
+    attention: CrossAttention
+
+    def check(self, width: int) -> None:
+        self.attention.check(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> InducedAttentionModule:
+        return InducedAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        gather = self.attention.cost(width, Shape(batch=shape.batch, length=self.points, source=shape.length), plan)
+        scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
+        both = total({"gather": gather, "scatter": scatter})
+        reason = "every position is read through points that have read all positions"
+        contracts: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed")
+        limits = tuple(Limit(contract, reason) for contract in contracts)
+        points = {"points": Weight((self.points, width), "replicate", "embedding")}
+        return Tally({**points, **both.weights}, both.flops, limits=limits)
+
+
+class InducedAttentionModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, part: InducedAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__()
+        self.points = nn.Parameter(torch.empty(part.points, width))
+        self.gather = part.attention.build(width, plan, f"{name}.gather")
+        self.scatter = part.attention.build(width, plan, f"{name}.scatter")
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
+        reads = Context(context.positions, context.plan, source=x_BTD, source_padding=padding, noise=context.noise)
+        h_BMD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
+        y_BTD: Tensor = self.scatter(x_BTD, Context(context.positions, context.plan, source=h_BMD, noise=context.noise))
+        return y_BTD
