@@ -116,7 +116,7 @@ class Draw:
         return self.one({}, {"rotary": self.rotary()}, {"score_bias": bias})
 
     def attention(self, causal: bool):
-        heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 6), (2, 2, 8), (4, 1, 4), (6, 2, 4))
+        heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
         shared = {
             "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": self.mask(causal), **self.position(causal),
             "qk_norm": self.maybe(self.per_head_norm()), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),

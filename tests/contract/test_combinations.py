@@ -64,7 +64,7 @@ def check(architecture: Architecture) -> None:
         changed = tokens.clone()
         changed[:, -1] = (changed[:, -1] + 1) % VOCAB
         again = model(source, changed) if two else model(changed)
-        torch.testing.assert_close(again[:, :-1], whole[:, :-1], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(again[:, :-1], whole[:, :-1], rtol=1e-3, atol=3e-4)
         for cut in ([1] * T, [4, 3, 2]):
             state = model.state(B, T, source=S if two else 0)
             sized = architecture.cost(Shape(batch=B, capacity=T, source=S if two else 0)).total_state_bytes

@@ -39,6 +39,9 @@ class DifferentialAttention(SelfAttention):
             raise ValueError("differential attention has keys and values of its own: leave keys_from and values out")
         return self
 
+    def mixed(self, width: int) -> tuple[int, int]:
+        return self.heads // 2, 2 * self.width_of_head(width)
+
     def build(self, width: int, plan: Plan, name: str) -> DifferentialAttentionModule:
         return DifferentialAttentionModule(self, width, plan, name)
 

@@ -90,6 +90,10 @@ class Heads(SublayerValue):
             )
         return width // self.heads
 
+    def mixed(self, width: int) -> tuple[int, int]:
+        """How many heads come out of mixing, and how wide."""
+        return self.heads, self.width_of_head(width)
+
     def scale_of(self, width: int) -> float:
         """The factor of the scores."""
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
@@ -119,7 +123,7 @@ class Heads(SublayerValue):
         if self.sink is not None:
             inner += Tally({"sink": Weight((self.heads,), "column", "zeros")})
         if self.gate is not None:
-            inner += total({"gate": self.gate.cost(width, self.heads, E, rows)})
+            inner += total({"gate": self.gate.cost(width, *self.mixed(width), rows)})
         return parts + inner
 
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
@@ -153,7 +157,7 @@ class HeadsModule(nn.Module):
             self.key_norm = _norm(heads.qk_norm, K if whole else E)
             self.value_norm = _norm(heads.value_norm, E)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
-        self.gate = heads.gate.build(width, heads.heads, E) if heads.gate else None
+        self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
         self.sub_norm = _norm(heads.sub_norm, H)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout")
 
