@@ -101,10 +101,18 @@ class _Combined(MaskValue):
         return (*super().limits, *dict.fromkeys(inner))
 
 
+def _joined(masks: tuple[Mask, ...], sign: str) -> str:
+    return f" {sign} ".join(f"({mask.spelled})" if isinstance(mask, _Combined) else mask.spelled for mask in masks)
+
+
 class AllOf(_Combined):
     """Keys that every mask allows: the `&` of masks."""
 
     kind: Literal["all_of"] = "all_of"
+
+    @property
+    def spelled(self) -> str:
+        return _joined(self.masks, "&")
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
@@ -131,6 +139,10 @@ class AnyOf(_Combined):
     """Keys that at least one mask allows: the `|` of masks."""
 
     kind: Literal["any_of"] = "any_of"
+
+    @property
+    def spelled(self) -> str:
+        return _joined(self.masks, "|")
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from torch import Tensor
 
-from anyformer.describe import Value
+from anyformer.describe import Value, brief
 from anyformer.parts.ranges import Integers, Ranges
 from anyformer.tally import Limit, Shape
 
@@ -40,6 +40,11 @@ class MaskValue(Value):
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""
         return (Limit("causal", f"the mask '{self.kind}' lets a token see later ones"),) if self.ahead else ()
+
+    @property
+    def spelled(self) -> str:
+        """As it is written in Python, in short."""
+        return brief(self)
 
     kind: str
 

@@ -82,7 +82,10 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
     second = architecture.decoder_embedding if name == "decoder" else None
     embedding = second or architecture.embedding
     sheet.note(f"{name}: {stack.depth} layers, order {stack.order}")
-    sheet.box(_lines(embedding, f"{embedding.vocab:,} x {width}"), COLOURS["table"], 60)
+    if name == "decoder" and architecture.latents is not None:
+        sheet.box(_lines(architecture.latents, f"{architecture.latents.count} x {width}"), COLOURS["table"], 60)
+    else:
+        sheet.box(_lines(embedding, f"{embedding.vocab:,} x {width}"), COLOURS["table"], 60)
     extras: list[Value | None] = [stack.position, stack.input_norm, stack.score_bias, stack.relative, stack.streams]
     for part in extras:
         if part is not None:
@@ -93,8 +96,8 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
     sheet.arrow(f"(B, T, {width})")
     if stack.final_norm is not None:
         sheet.box(_lines(stack.final_norm), COLOURS["norm"], 60)
+        sheet.arrow(f"(B, T, {width})")
     if stack is architecture.output_stack and architecture.head is not None:
-        sheet.arrow()
         vocab = architecture.output_embedding.vocab
         sheet.box(_lines(architecture.head, f"{width} x {vocab:,}"), COLOURS["table"], 60)
         sheet.arrow(f"(B, T, {vocab:,})")

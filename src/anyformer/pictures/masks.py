@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from anyformer.describe import UserError, brief
+from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.parts.mask_value import MaskValue
 
@@ -47,5 +47,5 @@ def draw_masks(architecture: Architecture, path: Path, length: int = LENGTH) -> 
         panel.tick_params(which="minor", length=0)
         panel.set_xlabel("key")
         panel.set_ylabel("query")
-        panel.set_title(f"{brief(mask)}\n{', '.join(places)}\n{allowed.mean():.0%} of pairs", fontsize=8, wrap=True)
+        panel.set_title(f"{mask.spelled}\n{', '.join(places)}\n{allowed.mean():.0%} of pairs", fontsize=8, wrap=True)
     figure.savefig(path)

@@ -1,0 +1,119 @@
+"""Writes `docs/parts.md`: every mechanism of the lecture notes, with the part or field that is it. A test keeps it up to date.
+
+python docs/make_parts.py
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from dataclasses import dataclass
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("parts.md")
+LLM, DEVELOPMENT, ITERATIONS, ATTENTION = (
+    "LLM training notes",
+    "Transformer development",
+    "CS190C lecture 3, iterations of Transformer",
+    "LLM, attention",
+)
+
+
+@dataclass(frozen=True)
+class Mechanism:
+    """What a note names in a section, and where it is: an object of `anyformer.parts` (or `module:object`), and how to ask."""
+
+    note: str
+    section: str
+    name: str
+    where: str
+    how: str = ""
+
+
+M = Mechanism
+MECHANISMS = (
+    M(LLM, "3.1 Scaling the logits after the head", "scaled logits", "Head", "`scale = D ** -0.5`"),
+    M(LLM, "4.1 Multihead self-attention", "multi-head attention", "Attention", "`heads = H`"),
+    M(LLM, "4.2 Multi-query attention", "multi-query attention", "Attention", "`kv_heads = 1`"),
+    M(LLM, "4.3 KV cache", "preallocated cache", "anyformer.parts.state:FullState"),
+    M(LLM, "4.4 Grouped-query attention", "grouped-query attention", "Attention", "`kv_heads = K`"),
+    M(LLM, "4.5 Multihead latent attention", "latent keys and values, decoupled rotary, absorbed decoding", "LatentAttention"),
+    M(LLM, "4.6 Latent Transformer block", "Perceiver", "Latents", "with `CrossAttention` and `Attention` in a block"),
+    M(LLM, "4.6 Latent Transformer block", "Set Transformer", "InducedAttention"),
+    M(LLM, "4.7 Pre- and post-normalisation", "pre-norm", "pre_norm"),
+    M(LLM, "4.7 Pre- and post-normalisation", "post-norm", "post_norm"),
+    M(LLM, "4.7 Pre- and post-normalisation", "LayerNorm", "LayerNorm"),
+    M(LLM, "4.8 Dropout", "dropout", "anyformer.parts.noise:Dropout", "`dropout` of a branch, stack, attention or network"),
+    M(LLM, "4.11 Sparse attention", "sliding window", "Window"),
+    M(LLM, "4.11 Sparse attention", "strided", "Strided", "`Window(size=l) | Causal() & Strided(stride=l)`"),
+    M(LLM, "4.11 Sparse attention", "fixed", "Fixed", "`Causal() & (Chunk(size=l) | Fixed(size=l))`"),
+    M(LLM, "4.11 Sparse attention", "global tokens", "GlobalTokens"),
+    M(LLM, "4.11 Sparse attention", "blocks with a vertical stride", "VerticalStride", "with `BlockWindow`"),
+    M(LLM, "5.1 BatchNorm", "BatchNorm over (B, d) and (B, C, H, W)", "BatchNorm"),
+    M(LLM, "5.1 BatchNorm", "GroupNorm", "GroupNorm"),
+    M(LLM, "5.2 RMSNorm", "RMSNorm", "RMSNorm"),
+    M(LLM, "6 Positional embedding", "sinusoids", "SinusoidalPosition"),
+    M(LLM, "6 Positional embedding", "learned positions", "LearnedPosition"),
+    M(LLM, "8.1 Encoder-only models", "encoder", "anyformer.model:encoder_only"),
+    M(LLM, "8.2 Decoder-only models", "decoder", "anyformer.model:decoder_only"),
+    M(LLM, "8.3 Encoder-decoder models", "encoder-decoder", "anyformer.model:encoder_decoder"),
+    M(LLM, "8.4 Prefix-decoder models", "prefix language model", "Prefix", "`Causal() | Prefix()`"),
+    M(LLM, "8.4 Prefix-decoder models", "prefix tuning, virtual tokens", "Attention", "`virtual_tokens = P`"),
+    M(LLM, "8.6 The linear layers", "feed-forward network", "FeedForward"),
+    M(LLM, "8.7 Gated linear units", "GLU", "FeedForward", '`activation = "sigmoid"`'),
+    M(LLM, "8.7 Gated linear units", "SwiGLU, GEGLU", "FeedForward", '`activation = "silu"`, `"gelu"`'),
+    M(LLM, "8.9 Parallel attention + FFN", "parallel branches", "parallel"),
+    M(LLM, "8.9 Parallel attention + FFN", "DropPath per branch", "Branch", "`drop_path = p`"),
+    M(LLM, "8.9 Parallel attention + FFN", "branches scaled by 1/sqrt 2", "Branch", "`multiplier = 2 ** -0.5`"),
+    M(LLM, "8.9 Parallel attention + FFN", "learnable alpha", "Gain", '`Branch(gain=Gain(per="branch"))`'),
+    M(DEVELOPMENT, "1 Original Transformer", "the original Transformer", "anyformer.catalogue.original:original"),
+    M(DEVELOPMENT, "2.1 Pre-norm instead of post-norm", "double norm", "sandwich"),
+    M(DEVELOPMENT, "2.3 No bias", "biases per projection", "FeedForward", "`bias = ()`"),
+    M(DEVELOPMENT, "2.4 Gated activation", "ReGLU", "FeedForward", '`activation = "relu"`'),
+    M(DEVELOPMENT, "2.4 Gated activation", "Swish with beta", "anyformer.parts.activation:swish", '`activation = "swish"`'),
+    M(DEVELOPMENT, "2.5 Serial or parallel", "serial blocks", "pre_norm"),
+    M(DEVELOPMENT, "2.6 Position embedding", "rotary positions", "Rotary"),
+    M(DEVELOPMENT, "3 Hyperparameters", "8/3 rule, rounded", "gated_width"),
+    M(DEVELOPMENT, "5 Stability tricks", "z-loss", "anyformer.objectives:CausalObjective", "`z_loss = 1e-4`"),
+    M(DEVELOPMENT, "5 Stability tricks", "normalised queries and keys", "Attention", "`qk_norm = RMSNorm()`"),
+    M(DEVELOPMENT, "5 Stability tricks", "soft-capped logits", "Head", "`softcap = 30.0`, and `Attention(softcap=50.0)`"),
+    M(ITERATIONS, "2.1 RoPE", "partial, scaled and proportional rotary", "Rotary", "`fraction`, `scaling`"),
+    M(ITERATIONS, "Architecture table", "ALiBi", "ALiBi"),
+    M(ITERATIONS, "Architecture table", "relative positions (T5)", "RelativeBuckets", "or one table for a stack: `SharedBias`"),
+    M(ITERATIONS, "Architecture table", "relative positions (Gopher, Transformer-XL)", "TransformerXL"),
+    M(ITERATIONS, "Architecture table", "disentangled positions (DeBERTa)", "Disentangled"),
+    M(ITERATIONS, "Architecture table", "squared ReLU", "FeedForward", '`activation = "relu_squared"`'),
+    M(ITERATIONS, "Architecture table", "RMS pre-norm and post-norm together", "sandwich"),
+    M(ATTENTION, "3 Attention", "cross-attention", "CrossAttention"),
+    M(ATTENTION, "3.4 Causal masking", "causal mask", "Causal"),
+    M(ATTENTION, "8.2 Autoregressive inference", "prefill and decode", "anyformer.generation:continuations"),
+)
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [
+        "# Parts by the notes",
+        "",
+        "Every mechanism that the lecture notes name, by the note's title and section, and the part or field that is it.",
+        "Written by `python docs/make_parts.py` from the code.",
+        "",
+    ]
+    for note in dict.fromkeys(mechanism.note for mechanism in MECHANISMS):
+        lines += [f"## {note}", "", "| section | mechanism | part | how | what it is |", "|---|---|---|---|---|"]
+        lines += [_row(mechanism) for mechanism in MECHANISMS if mechanism.note == note]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _row(mechanism: Mechanism) -> str:
+    module, _, name = mechanism.where.rpartition(":")
+    found = getattr(importlib.import_module(module or "anyformer.parts"), name)
+    first = (inspect.getdoc(found) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+    file = Path(inspect.getsourcefile(inspect.unwrap(found)) or "")
+    link = f"[`{name}`](../{file.relative_to(PAGE.parents[1])})"
+    return f"| {mechanism.section} | {mechanism.name} | {link} | {mechanism.how.replace('|', chr(92) + '|')} | {first} |"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

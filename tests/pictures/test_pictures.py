@@ -1,0 +1,43 @@
+"""Pictures: every mask once, every variant drawn, for every architecture of the zoo."""
+
+from __future__ import annotations
+
+from xml.etree import ElementTree
+
+import pytest
+from zoo import DECODERS, ZOO
+
+from anyformer.describe import UserError
+from anyformer.model import decoder_only
+from anyformer.parts import Embedding, FeedForward, RMSNorm, pre_norm
+from anyformer.pictures import diagram, draw_masks, masks_of
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_a_diagram_is_valid_and_names_every_variant_and_branch(name):
+    text = " ".join(ElementTree.fromstring(diagram(ZOO[name])).itertext())
+    for stack in ZOO[name].stacks.values():
+        for variant, block in stack.variants.items():
+            assert f"{variant}  x {stack.layers.count(variant)}" in text
+            assert all(branch in text for branch in block.branches)
+
+
+def test_equal_masks_are_drawn_once_with_all_their_places(tmp_path):
+    found = masks_of(DECODERS["local_global"])
+    assert {mask.spelled: places for mask, places in found.items()} == {
+        "window(size=4)": ["decoder.local.attention"],
+        "causal": ["decoder.full.attention"],
+    }
+    draw_masks(DECODERS["local_global"], tmp_path / "masks.png")
+    assert (tmp_path / "masks.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_masks_are_spelled_as_they_are_written():
+    mask = next(iter(masks_of(DECODERS["sparse_fixed"])))
+    assert mask.spelled == "causal & (chunk(size=4) | fixed(size=4, summary=2))"
+
+
+def test_without_attention_there_is_no_mask_to_draw(tmp_path):
+    plain = decoder_only(Embedding(vocab=9), 8, [pre_norm(RMSNorm(), FeedForward(width=8))])
+    with pytest.raises(UserError, match="no attention"):
+        draw_masks(plain, tmp_path / "masks.png")
