@@ -1,0 +1,83 @@
+"""Rotary scaling: the frequencies and wave factors of transformers, and limits that are real."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
+
+from anyformer.model import build
+from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Rotary, YaRN
+from anyformer.parts.rotary_scaling import Scaling
+from anyformer.tally import Shape
+
+E, TRAINED = 16, 64
+SHORT, LONG = [1.0 + i / 10 for i in range(E // 2)], [2.0 + i for i in range(E // 2)]
+CASES: dict[str, tuple[Scaling, dict]] = {
+    "linear": (LinearScaling(factor=4.0), {"rope_type": "linear", "factor": 4.0}),
+    "yarn": (
+        YaRN(factor=4.0, trained=TRAINED),
+        {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": TRAINED},
+    ),
+    "yarn_options": (
+        YaRN(factor=8.0, trained=TRAINED, beta_fast=16.0, beta_slow=2.0, truncate=False, attention_factor=1.3),
+        {
+            "rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": TRAINED, "beta_fast": 16.0,
+            "beta_slow": 2.0, "truncate": False, "attention_factor": 1.3,
+        },
+    ),
+    "llama3": (
+        Llama3Scaling(trained=TRAINED),
+        {
+            "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": TRAINED,
+        },
+    ),
+    "dynamic": (
+        DynamicScaling(factor=2.0, trained=TRAINED),
+        {"rope_type": "dynamic", "factor": 2.0, "original_max_position_embeddings": TRAINED},
+    ),
+    "longrope": (
+        LongRoPE(short=tuple(SHORT), long=tuple(LONG), trained=TRAINED, attention_factor=1.2),
+        {
+            "rope_type": "longrope", "short_factor": SHORT, "long_factor": LONG, "attention_factor": 1.2,
+            "original_max_position_embeddings": TRAINED,
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("length", [10, TRAINED, 3 * TRAINED])
+@pytest.mark.parametrize("name", CASES)
+def test_frequencies_are_those_of_transformers(name, length):
+    scaling, parameters = CASES[name]
+    config = LlamaConfig(
+        hidden_size=2 * E, num_attention_heads=2, head_dim=E, max_position_embeddings=TRAINED,
+        rope_parameters={"rope_theta": 10_000.0, **parameters},
+    )  # fmt: skip
+    theirs, factor = ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, "cpu", seq_len=length)
+    rotary = Rotary(scaling=scaling)
+    positions = torch.arange(length)[None]
+    torch.testing.assert_close(rotary.angles(positions, E)[0, 1], theirs, rtol=1e-6, atol=1e-9)
+    cos, _ = rotary.table(positions, E, torch.float32)
+    assert cos[0, 0, 0, 0].item() == pytest.approx(factor)
+
+
+@pytest.mark.parametrize("name", ["dynamic", "longrope"])
+def test_scaling_by_length_declares_what_it_breaks_and_does(name):
+    from zoo import DECODERS
+
+    from anyformer.describe import change
+
+    scaling = CASES[name][0].but(trained=6)
+    short = scaling.but(short=scaling.short[:3], long=scaling.long[:3]) if isinstance(scaling, LongRoPE) else scaling
+    architecture = change(DECODERS["llama"], "decoder.layer.attention.rotary.scaling", short)
+    assert architecture.cost(Shape()).breaks("cached")
+    model = build(architecture).eval()
+    tokens = torch.randint(0, 37, (1, 11))
+    state = model.state(1, 11)
+    pieces = torch.cat([model(piece, state=state) for piece in tokens.split(1, 1)], 1)
+    assert (pieces - model(tokens)).abs().max() > 1e-3, "the declared limit should be real"
+    within = torch.cat([model(piece, state=s) for s in [model.state(1, 6)] for piece in tokens[:, :6].split(1, 1)], 1)
+    torch.testing.assert_close(within, model(tokens[:, :6]), rtol=1e-4, atol=1e-5)
