@@ -169,6 +169,7 @@ class Transformer(nn.Module):
             else positions,
             plan=self.plan,
             aligned=padding is None and documents is None and positions is None and state is None,
+            padded=padding is not None or positions is not None,
             documents=documents,
             prefix=prefix,
             noise=noise,

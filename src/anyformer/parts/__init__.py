@@ -3,13 +3,27 @@
 from anyformer.parts.attention import Attention
 from anyformer.parts.block import Block, Branch, Step
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.decay import ChannelDecay, ScalarDecay
+from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
+from anyformer.parts.feature_map import (
+    EluPlusOne,
+    Exponential,
+    ExponentialNormalised,
+    Identity,
+    PositiveRandom,
+    RandomFourier,
+    Rectified,
+)
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.gate import Gate
+from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.lightning_attention import LightningAttention
+from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
@@ -17,6 +31,7 @@ from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
@@ -32,35 +47,49 @@ __all__ = [
     "BlockWindow",
     "Branch",
     "Causal",
+    "ChannelDecay",
     "Chunk",
     "CrossAttention",
+    "DeltaAttention",
     "DifferentialAttention",
     "Disentangled",
     "DynamicScaling",
+    "EluPlusOne",
     "Embedding",
+    "Exponential",
+    "ExponentialNormalised",
     "FanIn",
     "FeedForward",
     "Fixed",
     "Gate",
+    "GatedConvolution",
     "GlobalTokens",
     "Head",
+    "Identity",
     "Initialisation",
     "LatentAttention",
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",
+    "LightningAttention",
+    "LinearAttention",
     "LinearScaling",
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
     "Normal",
+    "PositiveRandom",
     "Prefix",
     "Proportional",
     "RMSNorm",
+    "RandomFourier",
+    "Rectified",
     "RelativeBuckets",
     "RelativeTable",
     "Rotary",
+    "ScalarDecay",
     "SharedBias",
+    "ShortConvolution",
     "SinusoidalPosition",
     "Stack",
     "Step",

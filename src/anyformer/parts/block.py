@@ -19,9 +19,13 @@ from anyformer.describe import DescriptionError, Named, Problem, Value
 from anyformer.parts.attention import Attention
 from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.latent_attention import LatentAttention
+from anyformer.parts.lightning_attention import LightningAttention
+from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
@@ -29,7 +33,16 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 
 Sublayer = Annotated[
-    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward, Field(discriminator="kind")
+    Attention
+    | DifferentialAttention
+    | LatentAttention
+    | CrossAttention
+    | LinearAttention
+    | LightningAttention
+    | DeltaAttention
+    | GatedConvolution
+    | FeedForward,
+    Field(discriminator="kind"),
 ]
 """Every kind of sublayer a branch can hold."""
 

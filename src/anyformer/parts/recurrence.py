@@ -1,0 +1,235 @@
+"""Linear recurrences over time: a state (M, E) that decays, is written by a key and a value, and is read by a query.
+
+    linear:  S_t = diag(exp(g_t)) S_{t-1} + k_t v_t^T
+    delta:   S_t = (I - beta_t k_t k_t^T) diag(exp(g_t)) S_{t-1} + beta_t k_t v_t^T
+    both:    o_t = q_t^T S_t
+
+Shapes: q, k (..., T, M), v (..., T, E), state (..., M, E); the log-decay g is (..., T, 1) for one number per head, (..., T, M)
+for one per channel, or None; beta is (..., T, 1). Leading dimensions broadcast, so that the queries of a group read one state.
+
+One token takes one step. More are cut into chunks: pairs within a chunk are matrix products, and one state per chunk is
+carried on (Yang et al. 2023, arXiv 2312.06635; for the delta rule 2406.06484 and 2412.06464). Every exponent is a
+difference of cumulated log-decays from an earlier position to a later one, hence never positive,
+and decay may be as strong as it likes.
+Documents (`segments`, numbered in order) start from an empty state; within a row that carries a state there is one document.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anyformer.tally import Flops, Tally
+
+
+def exactly(x: Tensor) -> AbstractContextManager[None]:
+    """Inside, matrix products keep the type of their operands: a sum over all time is not taken in bf16."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def exact(x: Tensor) -> Tensor:
+    """In fp32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def linear_recurrence(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    *,
+    chunk: int,
+    segments: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The outputs (..., T, E) and the state after them."""
+    if q.shape[-2] == 1:
+        return linear_step(q, k, v, log_decay, state)
+    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
+    writes = (k_n * f.onto).mT @ v_n
+    state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
+    before = []
+    for n in range(writes.shape[-3]):
+        before.append(state)
+        state = f.keep[..., n, :, None] * state + writes[..., n, :, :]
+    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.into) @ torch.stack(before, -3)
+    return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
+
+
+def linear_step(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """One token: T is 1."""
+    written = k.mT * v
+    state = written if state is None else _decayed(state, log_decay) + written
+    return q @ state, state
+
+
+def delta_recurrence(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    *,
+    chunk: int,
+    segments: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The outputs (..., T, E) and the state after them.
+
+    What token t writes beside its key, u_t = beta_t (v_t - what the decayed state already holds for k_t), depends on the u of
+    the earlier tokens of its chunk through a unit triangular matrix: one solve gives all u of a chunk but for the state that
+    enters it, and that part is a product with it (the WY form).
+    """
+    if q.shape[-2] == 1:
+        return delta_step(q, k, v, beta, log_decay, state)
+    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n, beta_n = (_folded(x, f.size) for x in (q, k, v, beta))
+    overlap = (beta_n * f.products(k_n, k_n)).tril(-1)
+    known = torch.cat([beta_n * v_n, beta_n * f.into * k_n], -1)
+    solved = torch.linalg.solve_triangular(overlap, known, upper=False, unitriangular=True)
+    fresh, reads = solved.split([v.shape[-1], k.shape[-1]], -1)
+    onto = (k_n * f.onto).mT
+    state = fresh.new_zeros(*fresh.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
+    before, written = [], []
+    for n in range(fresh.shape[-3]):
+        before.append(state)
+        written.append(fresh[..., n, :, :] - reads[..., n, :, :] @ state)
+        state = f.keep[..., n, :, None] * state + onto[..., n, :, :] @ written[n]
+    mixed = f.products(q_n, k_n) @ torch.stack(written, -3) + (q_n * f.into) @ torch.stack(before, -3)
+    return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
+
+
+def delta_step(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """One token: T is 1."""
+    state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else _decayed(state, log_decay)
+    state = state + k.mT * (beta * (v - k @ state))
+    return q @ state, state
+
+
+def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int) -> Tally:
+    """FLOPs of `linear_recurrence` over `heads` queries and `groups` states, with one decay per head or none."""
+    if length == 1:
+        return _even(read=2 * batch * heads * key * value)
+    size, chunks = _cut(length, chunk, channels=False)
+    rows = batch * chunks * size
+    return _even(
+        scores=2 * rows * heads * size * key,
+        mix=2 * rows * heads * size * value,
+        write=2 * rows * groups * key * value,
+        read=2 * rows * heads * key * value,
+    )
+
+
+def delta_flops(
+    batch: int, heads: int, key_heads: int, key: int, value: int, length: int, chunk: int, *, channels: bool
+) -> Tally:
+    """FLOPs of `delta_recurrence` over `heads` states; `channels`: with a decay per channel. A solve is no matrix product."""
+    if length == 1:
+        return _even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
+    size, chunks = _cut(length, chunk, channels=channels)
+    rows = batch * chunks * size
+    products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
+    return _even(
+        scores=2 * rows * products,
+        mix=2 * rows * heads * size * value,
+        write=4 * rows * heads * key * value,
+        read=2 * rows * heads * key * value,
+    )
+
+
+def _even(**work: int) -> Tally:
+    """No mask leaves anything out, so dense and exact work are the same."""
+    return Tally(flops={name: Flops(count, count) for name, count in work.items()})
+
+
+def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
+    """The size of a chunk, a power of two where decay is per channel, and the number of chunks."""
+    size = min(chunk, length)
+    size = 1 << (size - 1).bit_length() if channels else size
+    return size, -(-length // size)
+
+
+def _folded(x: Tensor, size: int) -> Tensor:
+    """(..., T, W) -> (..., chunks, size, W); what fills the last chunk up is zero: it writes nothing and decays nothing."""
+    missing = -x.shape[-2] % size
+    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(-2, (-1, size))
+
+
+def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
+    return state if log_decay is None else log_decay.mT.exp() * state
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What decay and document boundaries leave of one position at another, chunk by chunk; W is 1 or M.
+
+    `along` (..., chunks, size, W): log-decay summed from the chunk's start. `seen`, bool: the earlier positions of the same
+    document. `into`, `onto` (..., chunks, size, W): of the state entering the chunk at a position, of a position at the
+    chunk's end. `keep` (..., chunks, W): of the state across the chunk.
+    """
+
+    along: Tensor
+    seen: Tensor
+    into: Tensor
+    onto: Tensor
+    keep: Tensor
+
+    @property
+    def size(self) -> int:
+        return self.along.shape[-2]
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        """a_i . b_j decayed from j to i where j is seen from i, 0 elsewhere: (..., chunks, size, size)."""
+        if self.along.shape[-1] > 1:
+            return decayed_products(a, b, self.along).masked_fill(~self.seen, 0)
+        return (a @ b.mT) * (self.along - self.along.mT).masked_fill(~self.seen, -torch.inf).exp()
+
+
+def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chunk: int, like: Tensor) -> _Factors:
+    size, chunks = _cut(length, chunk, channels=log_decay is not None and log_decay.shape[-1] > 1)
+    flat = like.new_zeros(1, length, 1) if log_decay is None else log_decay
+    along = _folded(flat, size).cumsum(-2)
+    seen = torch.ones(size, size, dtype=torch.bool, device=like.device).tril()
+    into, onto, keep = along.exp(), (along[..., -1:, :] - along).exp(), along[..., -1, :].exp()
+    if segments is None:
+        return _Factors(along, seen, into, onto, keep)
+    number = torch.cat([segments, segments[:, -1:].expand(-1, chunks * size - length)], 1).view(
+        len(segments), 1, 1, chunks, size
+    )
+    last = number[..., -1]
+    before = torch.cat([number[..., :1, 0], last[..., :-1]], -1)
+    return _Factors(
+        along,
+        seen & (number[..., :, None] == number[..., None, :]),
+        into * (number == before[..., None])[..., None],
+        onto * (number == last[..., None])[..., None],
+        keep * (last == before)[..., None],
+    )
+
+
+def decayed_products(a: Tensor, b: Tensor, along: Tensor) -> Tensor:
+    """sum over channels of a_i b_j exp(along_i - along_j) for j <= i, 0 above: (..., size, M) -> (..., size, size).
+
+    A product of sums cannot hold the difference in its exponent, and exp(-along_j) alone overflows. So blocks grow from the
+    diagonal by doubling: the later half of a block meets its earlier half through the decay up to, and from, the position
+    between them, two factors of at most 1. All are matrix products, half as many as of the full square.
+    """
+    a = a.expand(torch.broadcast_shapes(a.shape, along.shape))
+    blocks = (a * b).sum(-1)[..., None, None]
+    while blocks.shape[-1] < a.shape[-2]:
+        halves = [x.unflatten(-2, (-1, 2, blocks.shape[-1])).unbind(-3) for x in (a, b, along)]
+        (_, a_late), (b_early, _), (early, late) = halves
+        between = early[..., -1:, :]
+        low = (a_late * (late - between).exp()) @ (b_early * (between - early).exp()).mT
+        first, second = blocks.unflatten(-3, (-1, 2)).unbind(-3)
+        top = torch.cat([first, torch.zeros_like(first)], -1)
+        blocks = torch.cat([top, torch.cat([low, second], -1)], -2)
+    return blocks.squeeze(-3)
