@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.parts.recurrence import exact
+from anyformer.parts.recurrent_heads import split_heads
 from anyformer.tally import Tally, Weight, matrix
 
 
@@ -73,6 +74,6 @@ class DecayModule(nn.Module):
 
     def forward(self, x_BTD: Tensor) -> Tensor:
         step = exact(self.projection(self.down(x_BTD))) + exact(self.dt_bias)
-        step = step.unflatten(-1, (-1, self.channels))
+        step = split_heads(step, step.shape[-1] // self.channels)
         rate = exact(self.A_log).exp()[:, None]
         return -rate * F.softplus(step) if self.bound is None else -self.bound * (rate * step).sigmoid()

@@ -14,7 +14,7 @@ from anyformer.parts.gate import Gate
 from anyformer.parts.heads import Count
 from anyformer.parts.norm import Norm
 from anyformer.parts.recurrence import delta_flops, delta_recurrence, exact, exactly
-from anyformer.parts.recurrent_heads import heads_first, time_first
+from anyformer.parts.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sublayer import SublayerValue
@@ -147,11 +147,11 @@ class DeltaAttentionModule(nn.Module):
             if log_decay_BTKM is not None:
                 log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
         with exactly(x_BTD):
-            q, k = (self._unit(exact(y).unflatten(-1, (d.heads, -1))) for y in (query, key))
+            q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
             mixed, sums = delta_recurrence(
                 heads_first(q * self.scale, d.heads),
                 heads_first(k, d.heads),
-                heads_first(exact(value).unflatten(-1, (d.states, -1)), d.heads),
+                heads_first(split_heads(exact(value), d.states), d.heads),
                 heads_first(beta_BTK[..., None], d.heads),
                 None if log_decay_BTKM is None else heads_first(log_decay_BTKM, d.heads),
                 None if state is None else state.sums.to(q.dtype),

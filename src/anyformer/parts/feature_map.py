@@ -109,7 +109,9 @@ class RandomFeatures(FeatureMapValue):
         )
         if not self.orthogonal:
             return drawn
-        return torch.cat([_orthonormal(rows) for rows in drawn.split(head_width)]) * lengths.norm(dim=1, keepdim=True)
+        starts = range(0, self.count, head_width)
+        unit = torch.cat([_orthonormal(drawn[i : i + head_width]) for i in starts])
+        return unit * lengths.square().sum(1, keepdim=True).sqrt()
 
     def flops(self, vectors: int, head_width: int) -> int:
         return 2 * vectors * head_width * self.count
@@ -136,7 +138,7 @@ class RandomFourier(RandomFeatures):
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         along, half_square = self.projected(x, directions)
-        waves = torch.cat([along.cos(), along.sin()], -1) * self.count**-0.5
+        waves = torch.cat([along.cos(), along.sin()], -1) / math.sqrt(self.count)
         return waves if self.kernel == "gaussian" else waves * half_square.exp()
 
 
@@ -153,7 +155,7 @@ class PositiveRandom(RandomFeatures):
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         along, half_square = self.projected(x, directions)
-        return (along - half_square).exp() * self.count**-0.5
+        return (along - half_square).exp() / math.sqrt(self.count)
 
 
 FeatureMap = Annotated[
@@ -165,4 +167,5 @@ FeatureMap = Annotated[
 def _orthonormal(rows: Tensor) -> Tensor:
     """Gram-Schmidt of at most E rows (n, E), by a QR whose free signs are taken so that R's diagonal is positive."""
     q, r = torch.linalg.qr(rows.mT)
-    return (q * r.diagonal().sign()).mT
+    turned: Tensor = q * r.diagonal().sign()
+    return turned.mT

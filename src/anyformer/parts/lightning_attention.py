@@ -14,7 +14,7 @@ from anyformer.parts.feedforward import ACTIVATIONS
 from anyformer.parts.gate import Gate
 from anyformer.parts.norm import Norm
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
-from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, time_first
+from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
@@ -82,7 +82,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         projected = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
         with exactly(x_BTD):
-            q, k, v = (heads_first(exact(self.activation(y)).unflatten(-1, (self.heads, -1)), self.heads) for y in projected)
+            q, k, v = (heads_first(split_heads(exact(self.activation(y)), self.heads), self.heads) for y in projected)
             log_decay = -torch.tensor(self.slopes, dtype=q.dtype, device=q.device)[:, None, None, None]
             log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
             if context.valid is not None:
@@ -93,7 +93,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
             if state is not None:
                 state.sums.copy_(sums)
             mixed_BTHE = time_first(mixed)
-        mixed_BTHE = self.norm(mixed_BTHE.flatten(2).to(projected[0].dtype)).unflatten(-1, (self.heads, -1))
+        mixed_BTHE = split_heads(self.norm(mixed_BTHE.flatten(2).to(projected[0].dtype)), self.heads)
         if self.gate is not None:
             mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
         return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]

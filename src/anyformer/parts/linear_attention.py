@@ -12,7 +12,7 @@ from anyformer.parts.context import Context, Labelled
 from anyformer.parts.feature_map import FeatureMap
 from anyformer.parts.heads import Count
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
-from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, time_first
+from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.rotary import Rotary
 from anyformer.plan import Plan
@@ -129,7 +129,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
         a = self.attention
         projected = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
         with exactly(x_BTD):
-            q, k, v = (exact(y).unflatten(-1, (-1, self.head_width)) for y in projected)
+            q, k, v = (split_heads(exact(y), y.shape[-1] // self.head_width) for y in projected)
             q, k = heads_first(self._mapped(q, context), a.groups), heads_first(self._mapped(k, context), a.groups)
             v = heads_first(v, a.groups)
             if context.valid is not None:

@@ -93,7 +93,7 @@ def delta_recurrence(
     overlap = (beta_n * f.products(k_n, k_n)).tril(-1)
     known = torch.cat([beta_n * v_n, beta_n * f.into * k_n], -1)
     solved = torch.linalg.solve_triangular(overlap, known, upper=False, unitriangular=True)
-    fresh, reads = solved.split([v.shape[-1], k.shape[-1]], -1)
+    fresh, reads = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
     onto = (k_n * f.onto).mT
     state = fresh.new_zeros(*fresh.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
     before, written = [], []
@@ -160,7 +160,7 @@ def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
 def _folded(x: Tensor, size: int) -> Tensor:
     """(..., T, W) -> (..., chunks, size, W); what fills the last chunk up is zero: it writes nothing and decays nothing."""
     missing = -x.shape[-2] % size
-    return (F.pad(x, (0, 0, 0, missing)) if missing else x).unflatten(-2, (-1, size))
+    return torch.unflatten(F.pad(x, (0, 0, 0, missing)) if missing else x, -2, (-1, size))
 
 
 def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
@@ -222,14 +222,14 @@ def decayed_products(a: Tensor, b: Tensor, along: Tensor) -> Tensor:
     diagonal by doubling: the later half of a block meets its earlier half through the decay up to, and from, the position
     between them, two factors of at most 1. All are matrix products, half as many as of the full square.
     """
-    a = a.expand(torch.broadcast_shapes(a.shape, along.shape))
+    a, along = torch.broadcast_tensors(a, along)  # type: ignore[no-untyped-call]
     blocks = (a * b).sum(-1)[..., None, None]
     while blocks.shape[-1] < a.shape[-2]:
-        halves = [x.unflatten(-2, (-1, 2, blocks.shape[-1])).unbind(-3) for x in (a, b, along)]
+        halves = [torch.unflatten(x, -2, (-1, 2, blocks.shape[-1])).unbind(-3) for x in (a, b, along)]
         (_, a_late), (b_early, _), (early, late) = halves
         between = early[..., -1:, :]
         low = (a_late * (late - between).exp()) @ (b_early * (between - early).exp()).mT
-        first, second = blocks.unflatten(-3, (-1, 2)).unbind(-3)
+        first, second = torch.unflatten(blocks, -3, (-1, 2)).unbind(-3)
         top = torch.cat([first, torch.zeros_like(first)], -1)
         blocks = torch.cat([top, torch.cat([low, second], -1)], -2)
     return blocks.squeeze(-3)

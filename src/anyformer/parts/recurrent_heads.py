@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
@@ -70,9 +71,14 @@ class RecurrentHeadsModule(nn.Module):
         self.output = nn.Linear(H, width, bias="output" in heads.bias)
 
 
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(..., heads * E) -> (..., heads, E)."""
+    return x.view(*x.shape[:-1], heads, -1)
+
+
 def heads_first(x_BTHE: Tensor, groups: int) -> Tensor:
     """(B, T, H, E) -> (B, K, H / K, T, E): head h belongs to group h // (H / K)."""
-    return x_BTHE.unflatten(2, (groups, -1)).permute(0, 2, 3, 1, 4)
+    return torch.unflatten(x_BTHE, 2, (groups, -1)).permute(0, 2, 3, 1, 4)
 
 
 def time_first(x_BKGTE: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ class ShortConvolutionModule(nn.Module):
         if state is not None:
             state.recent.copy_(wide[:, wide.shape[1] - before :])
         y = y if self.bias is None else y + self.bias
-        return self.activation(y).to(x_BTW.dtype)  # type: ignore[no-any-return]
+        return self.activation(y).to(x_BTW.dtype)
 
 
 def convolve(wide: Tensor, weight: Tensor, segments: Tensor | None) -> Tensor:
@@ -97,5 +97,5 @@ def closed_up(valid_BT: Tensor, before: int) -> tuple[Tensor, Tensor]:
 
     (B, before + T) places to take, and for each of the T where its output stands afterwards (B, T).
     """
-    order = F.pad(valid_BT.long(), (before, 0), value=1).argsort(1, stable=True)
+    order = F.pad(valid_BT.long(), (before, 0), value=1).argsort(dim=1, stable=True)
     return order, (order.argsort(1)[:, before:] - before).clamp(min=0)
