@@ -27,6 +27,8 @@ def features(part, h):
     match part.kind:
         case "identity":
             return h
+        case "unit_length":
+            return h / torch.sqrt(h @ h + part.eps)
         case "elu_plus_one":
             return torch.where(h > 0, h + 1, torch.exp(h))
         case "rectified":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
+
 from anyformer.catalogue.gpt import gpt2
 from anyformer.catalogue.llama import llama
 from anyformer.catalogue.original import original
@@ -13,46 +15,34 @@ from anyformer.parts import (
     Bidirectional,
     BlockWindow,
     Causal,
-    ChannelDecay,
     Chunk,
     CrossAttention,
-    DeltaAttention,
     DifferentialAttention,
     Disentangled,
     EluPlusOne,
     Embedding,
-    Exponential,
-    ExponentialNormalised,
     FeedForward,
     Fixed,
     Gate,
-    GatedConvolution,
     GlobalTokens,
     Head,
-    Identity,
     Initialisation,
     LatentAttention,
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
-    LightningAttention,
     LinearAttention,
     LinearScaling,
     Llama3Scaling,
     LogTemperature,
     Normal,
-    PositiveRandom,
     Prefix,
     Proportional,
-    RandomFourier,
-    Rectified,
     RelativeBuckets,
     RelativeTable,
     RMSNorm,
     Rotary,
-    ScalarDecay,
     SharedBias,
-    ShortConvolution,
     SinusoidalPosition,
     Stack,
     Strided,
@@ -102,24 +92,12 @@ LOCAL, GLOBAL = (
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
-CONVOLUTION = ShortConvolution(activation="silu")
-GATED_DELTA = DeltaAttention(
-    heads=2,
-    value_heads=4,
-    key_width=6,
-    value_width=4,
-    convolution=CONVOLUTION,
-    decay=ScalarDecay(),
-    norm=RMSNorm(eps=1e-6),
-    gate=Gate(activation="silu"),
-)
-SELF_BLOCK = pre_norm(RMS, SELF, FEED)
 
 
-def _mixer(sublayer, *others) -> Architecture:
-    """A layer of this mixer, the other layers, and one more of this mixer."""
+def _mixer(sublayer, *, beside: bool) -> Architecture:
+    """Two layers of this mixer, with one of attention between them if `beside`."""
     block = pre_norm(RMS, sublayer, FEED)
-    return _decoder(block, *others, block)
+    return _decoder(block, *([pre_norm(RMS, SELF, FEED)] if beside else []), block)
 
 
 OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
@@ -216,46 +194,7 @@ DECODERS = {
         *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None), FEED)] * 2
     ),
     "gate_low_rank": _llama(**_at(gate=Gate(activation="silu", rank=5))),
-    "linear_elu": _mixer(LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6)),
-    "linear_identity_rotary": _mixer(LinearAttention(heads=4, kv_heads=2, feature_map=Identity(), rotary=Rotary())),
-    "linear_rectified": _mixer(LinearAttention(heads=3, kv_heads=1, feature_map=Rectified(), eps=1.0, bias=ALL)),
-    "linear_squared": _mixer(LinearAttention(heads=4, head_width=5, feature_map=Rectified(power=2), eps=1.0)),
-    "linear_exponential": _mixer(LinearAttention(heads=4, kv_heads=2, feature_map=Exponential(), eps=1e-6)),
-    "linear_exponential_scale": _mixer(LinearAttention(heads=4, feature_map=Exponential(scale=0.5), eps=1e-6)),
-    "linear_exponential_normalised": _mixer(LinearAttention(heads=4, feature_map=ExponentialNormalised(), eps=1e-6)),
-    "linear_fourier": _mixer(LinearAttention(heads=4, feature_map=RandomFourier(count=8, orthogonal=True, scale=0.1))),
-    "linear_gaussian": _mixer(LinearAttention(heads=4, feature_map=RandomFourier(count=4, kernel="gaussian"))),
-    "linear_positive": _mixer(LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3), eps=1e-6)),
-    "linear_orthogonal": _mixer(LinearAttention(heads=4, feature_map=PositiveRandom(count=8, orthogonal=True), eps=1e-6)),
-    "lightning": _mixer(
-        LightningAttention(heads=4, decay=0.9, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()), SELF_BLOCK
-    ),
-    "lightning_plain": _mixer(LightningAttention(heads=3, head_width=5, bias=("output",), decay=4.0)),
-    "delta": _mixer(DeltaAttention(heads=4, key_width=5)),
-    "delta_gated": _mixer(GATED_DELTA, SELF_BLOCK),
-    "delta_negative": _mixer(DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0)),
-    "delta_channels": _mixer(
-        DeltaAttention(
-            heads=3,
-            key_width=6,
-            convolution=CONVOLUTION,
-            decay=ChannelDecay(rank=4),
-            norm=RMS,
-            gate=Gate(rank=4, bias=True),
-            scale=0.9,
-        ),
-        SELF_BLOCK,
-    ),
-    "delta_channels_bound": _mixer(
-        DeltaAttention(heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMS)
-    ),
-    "gated_convolution": _mixer(GatedConvolution(), SELF_BLOCK),
-    "gated_convolution_wide": _mixer(
-        GatedConvolution(
-            convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
-            bias=("gate_before", "gate_after", "value", "output"),
-        )
-    ),
+    **{name: _mixer(mixer, beside=name in HYBRIDS) for name, mixer in MIXERS.items()},
     "rotary_last": _llama(**_at(rotary=Rotary(fraction=0.67, place="last"))),
     "rotary_linear": _llama(**_at(rotary=Rotary(scaling=LinearScaling(factor=3.0)))),
     "rotary_llama3": _llama(**_at(rotary=Rotary(theta=50.0, scaling=Llama3Scaling(trained=20)))),
@@ -315,6 +254,13 @@ PAIRS = {
         stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)], final_norm=RMS),
         stack([pre_norm(RMS, SELF, CROSS, FEED)] * 2, final_norm=RMS),
         decoder_embedding=Embedding(vocab=29),
+        initialisation=LOUD,
+    ),
+    "pair_recurrent": encoder_decoder(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        stack([pre_norm(RMS, LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)]),
+        stack([pre_norm(RMS, GATED_DELTA, CROSS, FEED)] * 2, final_norm=RMS),
         initialisation=LOUD,
     ),
     "pair_window": encoder_decoder(

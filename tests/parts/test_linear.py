@@ -207,7 +207,7 @@ def test_states_refuse_by_name():
 
 def softmax_gap(feature_map) -> float:
     """How far attention by random features is from softmax attention, relatively, over several seeds."""
-    q, k, v = (drawn(1, 1, 1, 24, width, seed=seed) for seed, width in enumerate((8, 8, 5)))
+    q, k, v = (size * drawn(1, 1, 1, 24, width, seed=seed) for seed, (width, size) in enumerate([(8, 0.5), (8, 0.5), (5, 1.0)]))
     scores = (q @ k.mT / 8**0.5).masked_fill(~torch.ones(24, 24, dtype=torch.bool).tril(), -torch.inf)
     exact, gaps = scores.softmax(-1) @ v, []
     for seed in range(5):

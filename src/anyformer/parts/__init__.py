@@ -15,6 +15,7 @@ from anyformer.parts.feature_map import (
     PositiveRandom,
     RandomFourier,
     Rectified,
+    UnitLength,
 )
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.gate import Gate
@@ -96,6 +97,7 @@ __all__ = [
     "Strided",
     "TransformerXL",
     "TruncatedNormal",
+    "UnitLength",
     "VerticalStride",
     "Window",
     "Xavier",

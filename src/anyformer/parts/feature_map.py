@@ -12,7 +12,7 @@ from torch import Tensor
 
 from anyformer.describe import Value
 
-Scale = Annotated[float, Field(gt=0)]
+Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1)]
 
 
@@ -49,6 +49,17 @@ class Identity(FeatureMapValue):
         return x
 
 
+class UnitLength(FeatureMapValue):
+    """phi(x) = x / sqrt(|x|^2 + eps): the cosine of the angle between query and key (Bolya et al. 2022, arXiv 2209.07484)."""
+
+    kind: Literal["unit_length"] = "unit_length"
+    signed: ClassVar[bool] = True
+    eps: Positive = 1e-6
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + self.eps)
+
+
 class EluPlusOne(FeatureMapValue):
     """phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
 
@@ -72,7 +83,7 @@ class Exponential(FeatureMapValue):
     """phi(x) = exp(scale * x), scale 1 / E by default."""
 
     kind: Literal["exponential"] = "exponential"
-    scale: Scale | None = None
+    scale: Positive | None = None
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         return (x * (1 / x.shape[-1] if self.scale is None else self.scale)).exp()
@@ -82,7 +93,7 @@ class ExponentialNormalised(FeatureMapValue):
     """phi(x) = softmax(scale * x) over the E features (Shen et al. 2018, arXiv 1812.01243, for queries)."""
 
     kind: Literal["exponential_normalised"] = "exponential_normalised"
-    scale: Scale = 1.0
+    scale: Positive = 1.0
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
         return (x * self.scale).softmax(-1)
@@ -99,7 +110,7 @@ class RandomFeatures(FeatureMapValue):
     seed: Annotated[int, Field(ge=0)] = 0
     orthogonal: bool = False
     """Directions at right angles, in groups of E: the same expectation, less variance."""
-    scale: Scale | None = None
+    scale: Positive | None = None
     """Factor of the scores that the features stand for, exp(scale * q . k); E^-0.5 by default."""
 
     def directions(self, head_width: int) -> Tensor:
@@ -159,7 +170,7 @@ class PositiveRandom(RandomFeatures):
 
 
 FeatureMap = Annotated[
-    Identity | EluPlusOne | Rectified | Exponential | ExponentialNormalised | RandomFourier | PositiveRandom,
+    Identity | UnitLength | EluPlusOne | Rectified | Exponential | ExponentialNormalised | RandomFourier | PositiveRandom,
     Field(discriminator="kind"),
 ]
 

@@ -9,9 +9,9 @@ for one per channel, or None; beta is (..., T, 1). Leading dimensions broadcast,
 
 One token takes one step. More are cut into chunks: pairs within a chunk are matrix products, and one state per chunk is
 carried on (Yang et al. 2023, arXiv 2312.06635; for the delta rule 2406.06484 and 2412.06464). Every exponent is a
-difference of cumulated log-decays from an earlier position to a later one, hence never positive,
-and decay may be as strong as it likes.
-Documents (`segments`, numbered in order) start from an empty state; within a row that carries a state there is one document.
+sum of log-decays from an earlier position to a later one, not a difference of cumulated sums: it is never positive, and keeps
+its digits however strong the decay before. Documents (`segments`, numbered in order) start from an empty state; a row that
+comes with a state is one document.
 """
 
 from __future__ import annotations
@@ -171,65 +171,81 @@ def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
 class _Factors:
     """What decay and document boundaries leave of one position at another, chunk by chunk; W is 1 or M.
 
-    `along` (..., chunks, size, W): log-decay summed from the chunk's start. `seen`, bool: the earlier positions of the same
-    document. `into`, `onto` (..., chunks, size, W): of the state entering the chunk at a position, of a position at the
-    chunk's end. `keep` (..., chunks, W): of the state across the chunk.
+    `log_decay` (..., chunks, size, W). `seen`, bool: the earlier positions of the same document; `weights` (..., chunks, size,
+    size): of one position at another, None where channels differ. `into`, `onto` (..., chunks, size, W): of the state entering
+    the chunk at a position, of a position at the chunk's end. `keep` (..., chunks, W): of the state across the chunk.
     """
 
-    along: Tensor
+    log_decay: Tensor
     seen: Tensor
+    weights: Tensor | None
     into: Tensor
     onto: Tensor
     keep: Tensor
 
     @property
     def size(self) -> int:
-        return self.along.shape[-2]
+        return self.log_decay.shape[-2]
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
         """a_i . b_j decayed from j to i where j is seen from i, 0 elsewhere: (..., chunks, size, size)."""
-        if self.along.shape[-1] > 1:
-            return decayed_products(a, b, self.along).masked_fill(~self.seen, 0)
-        return (a @ b.mT) * (self.along - self.along.mT).masked_fill(~self.seen, -torch.inf).exp()
+        if self.weights is None:
+            return decayed_products(a, b, self.log_decay).masked_fill(~self.seen, 0)
+        return (a @ b.mT) * self.weights
 
 
 def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chunk: int, like: Tensor) -> _Factors:
-    size, chunks = _cut(length, chunk, channels=log_decay is not None and log_decay.shape[-1] > 1)
-    flat = like.new_zeros(1, length, 1) if log_decay is None else log_decay
-    along = _folded(flat, size).cumsum(-2)
+    channels = log_decay is not None and log_decay.shape[-1] > 1
+    size, chunks = _cut(length, chunk, channels=channels)
+    g = _folded(like.new_zeros(1, length, 1) if log_decay is None else log_decay, size)
+    before = g.cumsum(-2)
+    after = F.pad(g[..., 1:, :], (0, 0, 0, 1)).flip(-2).cumsum(-2).flip(-2)
+    into, onto, keep = before.exp(), after.exp(), before[..., -1, :].exp()
     seen = torch.ones(size, size, dtype=torch.bool, device=like.device).tril()
-    into, onto, keep = along.exp(), (along[..., -1:, :] - along).exp(), along[..., -1, :].exp()
-    if segments is None:
-        return _Factors(along, seen, into, onto, keep)
-    number = torch.cat([segments, segments[:, -1:].expand(-1, chunks * size - length)], 1).view(
-        len(segments), 1, 1, chunks, size
-    )
-    last = number[..., -1]
-    before = torch.cat([number[..., :1, 0], last[..., :-1]], -1)
-    return _Factors(
-        along,
-        seen & (number[..., :, None] == number[..., None, :]),
-        into * (number == before[..., None])[..., None],
-        onto * (number == last[..., None])[..., None],
-        keep * (last == before)[..., None],
-    )
+    if segments is not None:
+        filled = torch.cat([segments, segments[:, -1:].expand(-1, chunks * size - length)], 1)
+        number = filled.view(len(segments), 1, 1, chunks, size)
+        last = number[..., -1]
+        entering = torch.cat([number[..., :1, 0], last[..., :-1]], -1)
+        seen = seen & (number[..., :, None] == number[..., None, :])
+        into = into * (number == entering[..., None])[..., None]
+        onto = onto * (number == last[..., None])[..., None]
+        keep = keep * (last == entering)[..., None]
+    return _Factors(g, seen, None if channels else _weights(g, seen), into, onto, keep)
 
 
-def decayed_products(a: Tensor, b: Tensor, along: Tensor) -> Tensor:
-    """sum over channels of a_i b_j exp(along_i - along_j) for j <= i, 0 above: (..., size, M) -> (..., size, size).
+def _weights(log_decay: Tensor, seen: Tensor) -> Tensor:
+    """exp(the sum of log-decays after j up to i) where j is seen from i, 0 elsewhere: (..., size, 1) -> (..., size, size)."""
+    size = log_decay.shape[-2]
+    later = torch.ones(size, size, dtype=torch.bool, device=log_decay.device).tril(-1)
+    sums = log_decay.expand(*log_decay.shape[:-1], size).masked_fill(~later, 0).cumsum(-2)
+    return sums.masked_fill(~seen, -torch.inf).exp()
 
-    A product of sums cannot hold the difference in its exponent, and exp(-along_j) alone overflows. So blocks grow from the
-    diagonal by doubling: the later half of a block meets its earlier half through the decay up to, and from, the position
-    between them, two factors of at most 1. All are matrix products, half as many as of the full square.
+
+def decayed_products(a: Tensor, b: Tensor, log_decay: Tensor) -> Tensor:
+    """Sum over channels of a_i b_j exp(log-decays after j up to i), j <= i, 0 above: (..., size, M) -> (..., size, size).
+
+    A product over channels has no room for an exponent that differs by pair, and exp(-cumulated log-decay) overflows. So
+    blocks grow from the diagonal by doubling: the later half of a block meets its earlier half through the decay up to the
+    border between them and the decay from there, two factors of at most 1. All are matrix products, half as many as of the
+    full square.
     """
-    a, along = torch.broadcast_tensors(a, along)  # type: ignore[no-untyped-call]
+    a, before = torch.broadcast_tensors(a, log_decay)  # type: ignore[no-untyped-call]
+    after = torch.zeros_like(before)
     blocks = (a * b).sum(-1)[..., None, None]
     while blocks.shape[-1] < a.shape[-2]:
-        halves = [torch.unflatten(x, -2, (-1, 2, blocks.shape[-1])).unbind(-3) for x in (a, b, along)]
-        (_, a_late), (b_early, _), (early, late) = halves
-        between = early[..., -1:, :]
-        low = (a_late * (late - between).exp()) @ (b_early * (between - early).exp()).mT
+        (_, a_late), (b_early, _) = _halves(a, blocks.shape[-1]), _halves(b, blocks.shape[-1])
+        (before_early, before_late), (after_early, after_late) = (_halves(x, blocks.shape[-1]) for x in (before, after))
+        low = (a_late * before_late.exp()) @ (b_early * after_early.exp()).mT
         first, second = torch.unflatten(blocks, -3, (-1, 2)).unbind(-3)
         top = torch.cat([first, torch.zeros_like(first)], -1)
         blocks = torch.cat([top, torch.cat([low, second], -1)], -2)
+        # Sums of numbers of one sign lose nothing, as a difference of two cumulated sums does.
+        before = torch.cat([before_early, before_late + before_early[..., -1:, :]], -2).flatten(-3, -2)
+        after = torch.cat([after_early + before_late[..., -1:, :], after_late], -2).flatten(-3, -2)
     return blocks.squeeze(-3)
+
+
+def _halves(x: Tensor, size: int) -> tuple[Tensor, ...]:
+    """(..., 2 n size, M) -> the earlier and the later half of each block of 2 size: (..., n, size, M) twice."""
+    return torch.unflatten(x, -2, (-1, 2, size)).unbind(-3)
