@@ -65,7 +65,7 @@ MIXERS = {
         scale=0.9,
     ),
     "delta_channels_bound": DeltaAttention(
-        heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm()
+        heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm(eps=1e-2)
     ),
     "gated_convolution": GatedConvolution(),
     "gated_convolution_wide": GatedConvolution(

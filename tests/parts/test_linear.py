@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 from zoo import DECODERS, ZOO
 
 from anyformer.describe import DescriptionError
+from anyformer.generation import Sampling, continuations
 from anyformer.model import build
 from anyformer.parts import (
     ChannelDecay,
@@ -162,6 +165,15 @@ def test_padding_anywhere_in_a_chunk_leaves_the_state_alone(name):
     model(X[:, :1], padding=waiting, state=state)
     rest = model(X[:, 6:], state=state)
     torch.testing.assert_close(torch.cat([first, rest], 1), model(X), rtol=1e-4, atol=1e-5)
+
+
+@few
+def test_prompts_of_different_lengths_go_on_as_alone(name):
+    model, prompts = build(ZOO[name]).eval(), [X[0, :9].tolist(), X[1, :2].tolist()]
+    greedy = partial(continuations, model, sampling=Sampling(temperature=0), max_tokens=6)
+    together = torch.stack(list(greedy(prompts)), 1)
+    for row, prompt in enumerate(prompts):
+        assert torch.equal(torch.stack(list(greedy([prompt])), 1)[0], together[row])
 
 
 @recurrent
