@@ -23,6 +23,7 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "X": "experts",
         "V": "vocabulary: rows of the token embedding",
         "L": "layers of a stack",
+        "M": "features of a key of linear attention, after its feature map",
         "C": "capacity: positions that a decode state has room for",
         "N": "documents packed into one row",
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from anyformer.describe import Value
 
@@ -11,7 +13,7 @@ BYTES: dict[str, int] = {"fp32": 4, "bf16": 2}
 
 
 class Plan(Value):
-    """How to compute: precision, attention kernel, compilation."""
+    """How to compute: precision, attention kernel, chunks of recurrences, compilation."""
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
@@ -19,6 +21,8 @@ class Plan(Value):
     attention: Literal["auto", "plain", "sdpa"] = "auto"
     """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths);
     `sdpa` calls torch's scaled_dot_product_attention; `auto` chooses by device, length and what the part needs."""
+    chunk: Annotated[int, Field(ge=1)] = 64
+    """Positions that a linear recurrence computes side by side: the larger, the more work and the fewer steps one by one."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
 

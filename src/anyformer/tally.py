@@ -15,8 +15,9 @@ Role = Literal["column", "row", "expert", "replicate"]
 """How tensor parallelism may cut a weight: `column` along outputs (dim 0), `row` along inputs (dim 1), `expert` along
 experts (dim 0), `replicate` not at all."""
 
-Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros"] | float
-"""How a weight starts: at a number, or by a rule of the description; `residual` matrices write to the residual stream."""
+Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros", "log_rate", "time_step"] | float
+"""How a weight starts: at a number, or by a rule of the description; `residual` matrices write to the residual stream,
+`log_rate` and `time_step` are those of a learned decay."""
 
 Contract = Literal["causal", "chunked", "packed", "padded", "cached"]
 """What every part keeps unless it declares a limit.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 
+import naive_recurrent
 import torch
 from torch import Tensor
 
@@ -358,12 +359,22 @@ def attention(part, name, weights, x, run):
             share = share / (share.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
             mixed.append(sum(a * b for a, b in zip(share, seen, strict=True)))
         if part.gate is not None:
-            gate = linear(f"{name}.gate.projection", weights, v)
-            gate = torch.log(1 + gate.exp()) if part.gate.activation == "softplus" else 1 / (1 + torch.exp(-gate))
-            gate = gate.view(H, -1)
-            mixed = [m * gate[h] for h, m in enumerate(mixed)]
+            factor = gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+            mixed = [m * factor[h] for h, m in enumerate(mixed)]
         out.append(linear(f"{name}.output", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))))
     return out
+
+
+def gate(part, name, weights, v):
+    y = linear(f"{name}.projection", weights, v if part.rank is None else linear(f"{name}.down", weights, v))
+    match part.activation:
+        case "sigmoid":
+            return 1 / (1 + torch.exp(-y))
+        case "softplus":
+            return torch.log(1 + torch.exp(y))
+        case "silu":
+            return y / (1 + torch.exp(-y))
+    raise AssertionError(part.activation)
 
 
 def softmax(scores):
@@ -419,8 +430,8 @@ def latent_attention(part, name, weights, x, run):
             share = softmax([q @ keys[s][h] * scale for s in seen])
             mixed.append(sum(a * values[s][h] for a, s in zip(share, seen, strict=True)))
         if part.gate is not None:
-            gate = (1 / (1 + torch.exp(-linear(f"{name}.gate.projection", weights, v)))).view(H, -1)
-            mixed = [m * gate[h] for h, m in enumerate(mixed)]
+            factor = gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+            mixed = [m * factor[h] for h, m in enumerate(mixed)]
         out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
     return out
 
@@ -476,7 +487,7 @@ def induced_attention(part, name, weights, x, run):
     return attention(part.attention, f"{name}.scatter", weights, x, scatter)
 
 
-SUBLAYERS = {
+SUBLAYERS = naive_recurrent.SUBLAYERS | {
     "induced_attention": induced_attention,
     "layer_embedding": layer_embedding,
     "attention": attention,

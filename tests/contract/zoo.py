@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
+
 from anyformer.catalogue.gpt import gpt2
 from anyformer.catalogue.llama import llama
 from anyformer.catalogue.original import original
@@ -20,6 +22,7 @@ from anyformer.parts import (
     CrossAttention,
     DifferentialAttention,
     Disentangled,
+    EluPlusOne,
     Embedding,
     FeedForward,
     Fixed,
@@ -37,6 +40,7 @@ from anyformer.parts import (
     LayerNorm,
     LearnedPosition,
     LengthTemperature,
+    LinearAttention,
     LinearScaling,
     Llama3Scaling,
     LogTemperature,
@@ -98,6 +102,14 @@ LOCAL, GLOBAL = (
 LATENT = LatentAttention(
     heads=3, kv_rank=7, nope_width=5, rope_width=4, value_width=6, norm=RMS, rotary=Rotary(pairing="adjacent")
 )
+
+
+def _mixer(sublayer, *, beside: bool) -> Architecture:
+    """Two layers of this mixer, with one of attention between them if `beside`."""
+    block = pre_norm(RMS, sublayer, FEED)
+    return _decoder(block, *([pre_norm(RMS, SELF, FEED)] if beside else []), block)
+
+
 OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
@@ -219,6 +231,8 @@ DECODERS = {
     "latent_window_gate": _decoder(
         *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None), FEED)] * 2
     ),
+    "gate_low_rank": _llama(**_at(gate=Gate(activation="silu", rank=5))),
+    **{name: _mixer(mixer, beside=name in HYBRIDS) for name, mixer in MIXERS.items()},
     "rotary_last": _llama(**_at(rotary=Rotary(fraction=0.67, place="last"))),
     "rotary_linear": _llama(**_at(rotary=Rotary(scaling=LinearScaling(factor=3.0)))),
     "rotary_llama3": _llama(**_at(rotary=Rotary(theta=50.0, scaling=Llama3Scaling(trained=20)))),
@@ -271,6 +285,9 @@ ENCODERS = {
     "encoder_induced": _encoder(
         *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
     ),
+    "encoder_linear": _encoder(
+        *[pre_norm(RMS, LinearAttention(heads=4, kv_heads=2, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)] * 2
+    ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),
@@ -285,6 +302,13 @@ PAIRS = {
         stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)], final_norm=RMS),
         stack([pre_norm(RMS, SELF, CROSS, FEED)] * 2, final_norm=RMS),
         decoder_embedding=Embedding(vocab=29),
+        initialisation=LOUD,
+    ),
+    "pair_recurrent": encoder_decoder(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        stack([pre_norm(RMS, LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)]),
+        stack([pre_norm(RMS, GATED_DELTA, CROSS, FEED)] * 2, final_norm=RMS),
         initialisation=LOUD,
     ),
     "pair_window": encoder_decoder(

@@ -170,6 +170,7 @@ class Transformer(nn.Module):
         """Embed, then run one stack."""
         decodes = stack is self.architecture.decoder
         embedding = self.decoder_embedding if decodes and self.decoder_embedding is not None else self.embedding
+        given = positions is not None
         aligned = padding is None and documents is None and positions is None and state is None
         chunk = None if state is None else state.slots.enter(padding, tokens.shape[1])
         if state is not None and prefix is not None:
@@ -185,6 +186,7 @@ class Transformer(nn.Module):
             stack,
             positions,
             aligned=aligned,
+            padded=padding is not None or given,
             documents=documents,
             prefix=prefix,
             noise=noise,

@@ -4,15 +4,30 @@ from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.block import Block, Branch, Gain, Step
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.decay import ChannelDecay, ScalarDecay
+from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
+from anyformer.parts.feature_map import (
+    EluPlusOne,
+    Exponential,
+    ExponentialNormalised,
+    Identity,
+    PositiveRandom,
+    RandomFourier,
+    Rectified,
+    UnitLength,
+)
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gate import Gate
+from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention, Latents
 from anyformer.parts.layer_embedding import LayerEmbedding
+from anyformer.parts.lightning_attention import LightningAttention
+from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
@@ -20,6 +35,7 @@ from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
 from anyformer.parts.streams import HyperConnections
@@ -37,21 +53,28 @@ __all__ = [
     "BlockWindow",
     "Branch",
     "Causal",
+    "ChannelDecay",
     "Chunk",
     "CrossAttention",
+    "DeltaAttention",
     "DifferentialAttention",
     "Disentangled",
     "DynamicScaling",
+    "EluPlusOne",
     "Embedding",
+    "Exponential",
+    "ExponentialNormalised",
     "FanIn",
     "FeedForward",
     "Fixed",
     "Gain",
     "Gate",
+    "GatedConvolution",
     "GlobalTokens",
     "GroupNorm",
     "Head",
     "HyperConnections",
+    "Identity",
     "InducedAttention",
     "Initialisation",
     "LatentAttention",
@@ -60,24 +83,32 @@ __all__ = [
     "LayerNorm",
     "LearnedPosition",
     "LengthTemperature",
+    "LightningAttention",
+    "LinearAttention",
     "LinearScaling",
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
     "Normal",
+    "PositiveRandom",
     "Prefix",
     "Proportional",
     "RMSNorm",
+    "RandomFourier",
+    "Rectified",
     "RelativeBuckets",
     "RelativeTable",
     "Rotary",
+    "ScalarDecay",
     "SharedBias",
+    "ShortConvolution",
     "SinusoidalPosition",
     "Stack",
     "Step",
     "Strided",
     "TransformerXL",
     "TruncatedNormal",
+    "UnitLength",
     "VerticalStride",
     "Window",
     "Xavier",

@@ -71,3 +71,8 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
 
 The first values of `xielu` make a = 0.8 and b = 0.8, up to rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
 """
+
+FIXED: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
+    {name: activation.function for name, activation in ACTIVATIONS.items() if not activation.learned}
+)
+"""Those that learn nothing."""

@@ -20,11 +20,15 @@ from anyformer.describe import DescriptionError, Named, Problem, Value
 from anyformer.parts.attention import Attention
 from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
+from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention
 from anyformer.parts.layer_embedding import LayerEmbedding
+from anyformer.parts.lightning_attention import LightningAttention
+from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.noise import Dropout, DropPath
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
@@ -33,7 +37,17 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
 
 Sublayer = Annotated[
-    Attention | DifferentialAttention | LatentAttention | CrossAttention | InducedAttention | FeedForward | LayerEmbedding,
+    Attention
+    | DifferentialAttention
+    | LatentAttention
+    | CrossAttention
+    | InducedAttention
+    | LinearAttention
+    | LightningAttention
+    | DeltaAttention
+    | GatedConvolution
+    | FeedForward
+    | LayerEmbedding,
     Field(discriminator="kind"),
 ]
 """Every kind of sublayer a branch can hold."""

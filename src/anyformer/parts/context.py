@@ -76,6 +76,8 @@ class Context:
     plan: Plan
     aligned: bool = True
     """Every row is positions 0 ... T - 1, with no padding and one document: masks need no batch dimension."""
+    padded: bool = True
+    """Some positions may be EMPTY."""
     documents: Tensor | None = None
     prefix: Tensor | None = None
     noise: Noise | None = None
@@ -105,6 +107,19 @@ class Context:
     def keys(self) -> Keys:
         """The keys of self-attention without decode state: the queries' own positions."""
         return Keys(self.positions, "self")
+
+    @property
+    def valid(self) -> Tensor | None:
+        """Where tokens are not padding, bool (B or 1, T); None where all are."""
+        return self.once("valid", lambda: self.positions != EMPTY) if self.padded else None
+
+    @property
+    def segments(self) -> Tensor | None:
+        """Documents numbered 0, 1, ... as they follow each other in a row, (B, T); None without documents."""
+        documents = self.documents
+        if documents is None:
+            return None
+        return self.once("segments", lambda: F.pad((documents[:, 1:] != documents[:, :-1]).cumsum(1), (1, 0)))
 
     def rotary(self, rotary: Labelled[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""

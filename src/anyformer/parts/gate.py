@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch.nn.functional as F
+from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
@@ -14,19 +15,25 @@ from anyformer.tally import Tally, matrix
 class Gate(Value):
     """mixed * act(x W_g), a gate per feature of every head, W_g (D, H * E), or one per head, W_g (D, H).
 
-    Sigmoid gates by element: Qwen3-Next; by head: Step-3; softplus: Laguna. (Qiu et al. 2025, arXiv 2505.06708.)
+    Sigmoid gates by element: Qwen3-Next; by head: Step-3; softplus: Laguna; SiLU: gated delta nets; through `rank` features,
+    W_g = W_down W_projection: Kimi Linear. (Qiu et al. 2025, arXiv 2505.06708.)
     """
 
     per: Literal["feature", "head"] = "feature"
-    activation: Literal["sigmoid", "softplus"] = "sigmoid"
+    activation: Literal["sigmoid", "softplus", "silu"] = "sigmoid"
     bias: bool = False
+    rank: Annotated[int, Field(ge=1)] | None = None
 
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)
 
     def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
         outputs = heads * (head_width if self.per == "feature" else 1)
-        return matrix("projection", width, outputs, rows, role="column", bias=self.bias)
+        projection = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias)
+        return matrix("down", width, self.rank, rows, role="replicate") + projection if self.rank else projection
+
+
+ACTIVATIONS = {"sigmoid": F.sigmoid, "softplus": F.softplus, "silu": F.silu}
 
 
 class GateModule(nn.Module):
@@ -34,10 +41,11 @@ class GateModule(nn.Module):
 
     def __init__(self, gate: Gate, width: int, heads: int, head_width: int) -> None:
         super().__init__()
-        self.activation = F.sigmoid if gate.activation == "sigmoid" else F.softplus
+        self.activation = ACTIVATIONS[gate.activation]
         self.heads = heads
-        self.projection = nn.Linear(width, heads * (head_width if gate.per == "feature" else 1), bias=gate.bias)
+        self.down = nn.Linear(width, gate.rank, bias=False) if gate.rank else nn.Identity()
+        self.projection = nn.Linear(gate.rank or width, heads * (head_width if gate.per == "feature" else 1), bias=gate.bias)
 
     def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
-        gate = self.activation(self.projection(x_BTD))
+        gate = self.activation(self.projection(self.down(x_BTD)))
         return mixed_BTHE * gate.view(*gate.shape[:-1], self.heads, -1).to(mixed_BTHE.dtype)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from typing import Annotated, Literal
 
 import torch
@@ -61,7 +62,11 @@ Rule = Annotated[Normal | TruncatedNormal | FanIn | Xavier, Field(discriminator=
 
 
 class Initialisation(Value):
-    """A rule for each role of weight; gains start at their neutral value, biases at zero."""
+    """A rule for each role of weight; gains start at their neutral value, biases at zero.
+
+    Learned decays start as in Mamba-2 (Dao & Gu 2024, arXiv 2405.21060): log-rates at ln U(1, 16), time steps where their
+    softplus is log-uniform in [0.001, 0.1].
+    """
 
     matrix: Rule = Normal()
     embedding: Rule = Normal()
@@ -74,6 +79,8 @@ class Initialisation(Value):
     def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
         """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""
         value = torch.empty(weight.shape)
+        key = hashlib.sha256(f"{seed}/{name}/{weight.shape}".encode()).digest()
+        generator = torch.Generator().manual_seed(int.from_bytes(key[:8], "big") >> 1)
         match weight.fill:
             case "ones":
                 return value.fill_(1)
@@ -81,6 +88,11 @@ class Initialisation(Value):
                 return value.zero_()
             case float(number):
                 return value.fill_(number)
+            case "log_rate":
+                return value.uniform_(1, 16, generator=generator).log_()
+            case "time_step":
+                step = value.uniform_(math.log(1e-3), math.log(1e-1), generator=generator).exp_()
+                return step + torch.log(-torch.expm1(-step))  # the inverse of softplus
             case "embedding":
                 rule, scale = self.embedding, 1.0
             case "head":
@@ -89,7 +101,5 @@ class Initialisation(Value):
                 rule, scale = self.matrix, self.residual_scale
             case "matrix":
                 rule, scale = self.matrix, 1.0
-        key = hashlib.sha256(f"{seed}/{name}/{weight.shape}".encode()).digest()
-        generator = torch.Generator().manual_seed(int.from_bytes(key[:8], "big") >> 1)
         rule.fill(value, scale, generator)
         return value

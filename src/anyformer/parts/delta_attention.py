@@ -1,0 +1,178 @@
+"""Delta attention: a recurrent state that overwrites what it holds for a key instead of adding to it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.parts.context import Context
+from anyformer.parts.decay import Decay
+from anyformer.parts.gate import Gate
+from anyformer.parts.heads import Count
+from anyformer.parts.norm import Norm
+from anyformer.parts.recurrence import delta_flops, delta_recurrence, exact, exactly
+from anyformer.parts.recurrent_heads import heads_first, split_heads, time_first
+from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.short_convolution import ShortConvolution
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, matrix, total
+
+CONVOLVED = ("query", "key", "value")
+
+
+class DeltaAttention(SublayerValue):
+    """S_t = (I - beta_t k_t k_t^T) diag(decay_t) S_{t-1} + beta_t k_t v_t^T, o_t = scale * q_t S_t, then gate(norm(o)) W_o.
+
+    q, k: (B, T, H, M), short convolutions of x W, divided by their lengths; v: (B, T, K, E) likewise but for the length, K a
+    multiple of H; beta = beta_scale * sigmoid(x W_beta): (B, T, K); S: (M, E) per value head, in fp32. Without decay:
+    DeltaNet (Yang et al. 2024, arXiv 2406.06484). `scalar_decay`: gated delta net (2412.06464; Qwen3-Next: gate silu).
+    `channel_decay`: Kimi Delta Attention (2510.26692; gate low-rank sigmoid). M, E are the papers' d_k, d_v.
+    """
+
+    kind: Literal["delta_attention"] = "delta_attention"
+    heads: Count
+    """H, heads of queries and keys."""
+    value_heads: Count | None = None
+    """K, heads of values, decays, betas and states, a multiple of H; H by default."""
+    key_width: Count
+    """M, features of a query or key head."""
+    value_width: Count | None = None
+    """E, features of a value head; M by default."""
+    convolution: ShortConvolution | None = None
+    """Of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
+    decay: Decay | None = None
+    beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
+    """Above 1 the state can turn round along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
+    length_eps: Annotated[float, Field(gt=0)] = 1e-6
+    """Added to the squared lengths that queries and keys are divided by."""
+    scale: Annotated[float, Field(gt=0)] | None = None
+    """Factor of the queries; M^-0.5 by default."""
+    norm: Norm | None = None
+    """Norm of each head's output, before the gate."""
+    gate: Gate | None = None
+
+    @model_validator(mode="after")
+    def _grouped(self) -> DeltaAttention:
+        if self.states % self.heads:
+            raise ValueError(
+                f"value_heads must be a multiple of heads, got value_heads = {self.states} and heads = {self.heads}"
+            )
+        return self
+
+    @property
+    def states(self) -> int:
+        """K."""
+        return self.heads if self.value_heads is None else self.value_heads
+
+    @property
+    def columns(self) -> int:
+        """E."""
+        return self.key_width if self.value_width is None else self.value_width
+
+    @property
+    def widths(self) -> dict[str, int]:
+        """Features of all heads of each projection that may be convolved."""
+        keys = self.heads * self.key_width
+        return {"query": keys, "key": keys, "value": self.states * self.columns}
+
+    def build(self, width: int, plan: Plan, name: str) -> DeltaAttentionModule:
+        return DeltaAttentionModule(self, width, plan)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        B, rows, K, M, E = shape.batch, shape.batch * shape.length, self.states, self.key_width, self.columns
+        parts, inner, state = Tally(), {}, B * K * M * E * SUM_BYTES
+        for name, features in self.widths.items():
+            parts += matrix(name, width, features, rows, role="column")
+            if self.convolution is not None:
+                inner[f"{name}_convolution"] = self.convolution.cost(features)
+                state += self.convolution.state_elements(features, B) * plan.activation_bytes
+        parts += matrix("beta", width, K, rows, role="column")
+        parts += matrix("output", K * E, width, rows, role="row", fill="residual")
+        if self.decay is not None:
+            inner["decay"] = self.decay.cost(width, K, M, rows)
+        if self.norm is not None:
+            inner["norm"] = self.norm.cost(E)
+        if self.gate is not None:
+            inner["gate"] = self.gate.cost(width, K, E, rows)
+        channels = self.decay is not None and self.decay.kind == "channel_decay"
+        products = delta_flops(B, K, self.heads, M, E, shape.length, plan.chunk, channels=channels)
+        return parts + products + total(inner) + Tally(state_bytes={"": state})
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """B * K * M * E sums and the convolutions' latest inputs, whatever the capacity."""
+        convolution, H = self.convolution, self.heads
+        recent = (
+            {} if convolution is None else {name: convolution.state(w, batch, dtype, device) for name, w in self.widths.items()}
+        )
+        shape = (batch, H, self.states // H, self.key_width, self.columns)
+        return RecurrentState.empty(*shape, device=device, convolutions=recent)
+
+
+class DeltaAttentionModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, delta: DeltaAttention, width: int, plan: Plan) -> None:
+        super().__init__()
+        self.delta, self.chunk = delta, plan.chunk
+        K, E = delta.states, delta.columns
+        for name, features in delta.widths.items():
+            self.add_module(name, nn.Linear(width, features, bias=False))
+            if delta.convolution is not None:
+                self.add_module(f"{name}_convolution", delta.convolution.build(features))
+        self.beta = nn.Linear(width, K, bias=False)
+        self.decay = delta.decay.build(width, K, delta.key_width) if delta.decay else None
+        self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
+        self.gate = delta.gate.build(width, K, E) if delta.gate else None
+        self.output = nn.Linear(K * E, width, bias=False)
+        self.scale = delta.key_width**-0.5 if delta.scale is None else delta.scale
+
+    def extra_repr(self) -> str:
+        d = self.delta
+        return f"heads={d.heads}, value_heads={d.states}, widths={d.key_width}, {d.columns}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        d = self.delta
+        query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
+        beta_BTK = d.beta_scale * exact(self.beta(x_BTD)).sigmoid()
+        log_decay_BTKM = None if self.decay is None else self.decay(x_BTD)
+        if context.valid is not None:
+            # Padding writes nothing and lets everything through.
+            beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
+            if log_decay_BTKM is not None:
+                log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
+        with exactly(x_BTD):
+            q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
+            mixed, sums = delta_recurrence(
+                heads_first(q * self.scale, d.heads),
+                heads_first(k, d.heads),
+                heads_first(split_heads(exact(value), d.states), d.heads),
+                heads_first(beta_BTK[..., None], d.heads),
+                None if log_decay_BTKM is None else heads_first(log_decay_BTKM, d.heads),
+                None if state is None else state.sums.to(q.dtype),
+                chunk=self.chunk,
+                segments=context.segments,
+            )
+            if state is not None:
+                state.sums.copy_(sums)
+        mixed_BTKE = self.norm(time_first(mixed).to(query.dtype))
+        if self.gate is not None:
+            mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
+        return self.output(mixed_BTKE.flatten(2))  # type: ignore[no-any-return]
+
+    def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
+        """Projected, and convolved where the description says so."""
+        y: Tensor = self.get_submodule(name)(x_BTD)
+        if self.delta.convolution is None:
+            return y
+        recent = None if state is None else state.convolutions[name]
+        return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
+
+    def _unit(self, x_BTHM: Tensor) -> Tensor:
+        """Divided by its length."""
+        return x_BTHM * torch.rsqrt(x_BTHM.square().sum(-1, keepdim=True) + self.delta.length_eps)

@@ -1,0 +1,99 @@
+"""Lightning attention: linear attention whose past fades at a fixed rate per head."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Choice
+from anyformer.parts.activation import FIXED
+from anyformer.parts.context import Context
+from anyformer.parts.gate import Gate
+from anyformer.parts.norm import Norm
+from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
+from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
+from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, total
+
+
+class LightningAttention(RecurrentHeads):
+    """o_t = q_t S_t, S_t = exp(-slope_h) S_{t-1} + k_t v_t^T, then gate(norm(heads side by side)) W_o.
+
+    q, k, v = act(x W): (B, T, H, E); S: (E, E) per head; slope_h = decay * 2^(-8 h / H) for h = 1 ... H (Qin et al. 2024, arXiv
+    2401.04658; MiniMax-01, 2501.08313). MiniMax: silu, RMSNorm, sigmoid gate, and in layer l (from 0) of L
+    decay = 1 - l / (L - 1 + 1e-5) + 1e-5: give the number. Sums are in fp32. The papers' d is E, lambda exp(-slope).
+    """
+
+    kind: Literal["lightning_attention"] = "lightning_attention"
+    decay: Annotated[float, Field(ge=0)] = 1.0
+    """Factor of all slopes; 0 never forgets."""
+    activation: Annotated[str, Choice(lambda: FIXED)] | None = None
+    """Of queries, keys and values."""
+    norm: Norm | None = None
+    """Norm of the mixed heads side by side, before the gate."""
+    gate: Gate | None = None
+
+    @property
+    def slopes(self) -> list[float]:
+        """How much each head's log-weight falls per position."""
+        return [self.decay * 2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
+
+    def build(self, width: int, plan: Plan, name: str) -> LightningAttentionModule:
+        return LightningAttentionModule(self, width, plan)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        E, H, rows = self.width_of_head(width), self.heads, shape.batch * shape.length
+        inner = {"norm": self.norm.cost(H * E)} if self.norm else {}
+        if self.gate is not None:
+            inner["gate"] = self.gate.cost(width, H, E, rows)
+        return (
+            self.projections(width, rows)
+            + linear_flops(shape.batch, H, H, E, E, shape.length, plan.chunk)
+            + total(inner)
+            + Tally(state_bytes={"": shape.batch * H * E * E * SUM_BYTES})
+        )
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> RecurrentState:
+        """B * H * E * E elements, whatever the capacity."""
+        E = self.width_of_head(width)
+        return RecurrentState.empty(batch, self.heads, 1, E, E, device=device)
+
+
+class LightningAttentionModule(RecurrentHeadsModule):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, attention: LightningAttention, width: int, plan: Plan) -> None:
+        super().__init__(attention, width)
+        H, E = attention.heads, self.head_width
+        self.heads, self.chunk, self.slopes = H, plan.chunk, attention.slopes
+        self.activation = FIXED[attention.activation] if attention.activation else nn.Identity()
+        self.norm = attention.norm.build(H * E) if attention.norm else nn.Identity()
+        self.gate = attention.gate.build(width, H, E) if attention.gate else None
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, head_width={self.head_width}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        projected = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
+        with exactly(x_BTD):
+            q, k, v = (heads_first(split_heads(exact(self.activation(y)), self.heads), self.heads) for y in projected)
+            log_decay = -torch.tensor(self.slopes, dtype=q.dtype, device=q.device)[:, None, None, None]
+            log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
+            if context.valid is not None:
+                invalid = ~context.valid[:, None, None, :, None]
+                k, log_decay = k.masked_fill(invalid, 0), log_decay.masked_fill(invalid, 0)
+            past = None if state is None else state.sums.to(q.dtype)
+            mixed, sums = linear_recurrence(q, k, v, log_decay, past, chunk=self.chunk, segments=context.segments)
+            if state is not None:
+                state.sums.copy_(sums)
+            mixed_BTHE = time_first(mixed)
+        mixed_BTHE = split_heads(self.norm(mixed_BTHE.flatten(2).to(projected[0].dtype)), self.heads)
+        if self.gate is not None:
+            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
+        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]

@@ -1,0 +1,251 @@
+"""Linear recurrences over time: a state (M, E) that decays, is written by a key and a value, and is read by a query.
+
+    linear:  S_t = diag(exp(g_t)) S_{t-1} + k_t v_t^T
+    delta:   S_t = (I - beta_t k_t k_t^T) diag(exp(g_t)) S_{t-1} + beta_t k_t v_t^T
+    both:    o_t = q_t^T S_t
+
+Shapes: q, k (..., T, M), v (..., T, E), state (..., M, E); the log-decay g is (..., T, 1) for one number per head, (..., T, M)
+for one per channel, or None; beta is (..., T, 1). Leading dimensions broadcast, so that the queries of a group read one state.
+
+One token takes one step. More are cut into chunks: pairs within a chunk are matrix products, and one state per chunk is
+carried on (Yang et al. 2023, arXiv 2312.06635; for the delta rule 2406.06484 and 2412.06464). Every exponent is a
+sum of log-decays from an earlier position to a later one, not a difference of cumulated sums: it is never positive, and keeps
+its digits however strong the decay before. Documents (`segments`, numbered in order) start from an empty state; a row that
+comes with a state is one document.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anyformer.tally import Flops, Tally
+
+
+def exactly(x: Tensor) -> AbstractContextManager[None]:
+    """Inside, matrix products keep the type of their operands: a sum over all time is not taken in bf16."""
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if torch.amp.is_autocast_available(kind) else nullcontext()
+
+
+def exact(x: Tensor) -> Tensor:
+    """In fp32 at least."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def linear_recurrence(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    *,
+    chunk: int,
+    segments: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The outputs (..., T, E) and the state after them."""
+    if q.shape[-2] == 1:
+        return linear_step(q, k, v, log_decay, state)
+    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
+    writes = (k_n * f.onto).mT @ v_n
+    state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
+    before = []
+    for n in range(writes.shape[-3]):
+        before.append(state)
+        state = f.keep[..., n, :, None] * state + writes[..., n, :, :]
+    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.into) @ torch.stack(before, -3)
+    return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
+
+
+def linear_step(q: Tensor, k: Tensor, v: Tensor, log_decay: Tensor | None, state: Tensor | None) -> tuple[Tensor, Tensor]:
+    """One token: T is 1."""
+    written = k.mT * v
+    state = written if state is None else _decayed(state, log_decay) + written
+    return q @ state, state
+
+
+def delta_recurrence(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    beta: Tensor,
+    log_decay: Tensor | None,
+    state: Tensor | None,
+    *,
+    chunk: int,
+    segments: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """The outputs (..., T, E) and the state after them.
+
+    What token t writes beside its key, u_t = beta_t (v_t - what the decayed state already holds for k_t), depends on the u of
+    the earlier tokens of its chunk through a unit triangular matrix: one solve gives all u of a chunk but for the state that
+    enters it, and that part is a product with it (the WY form).
+    """
+    if q.shape[-2] == 1:
+        return delta_step(q, k, v, beta, log_decay, state)
+    f = _factors(q.shape[-2], log_decay, segments, chunk, q)
+    q_n, k_n, v_n, beta_n = (_folded(x, f.size) for x in (q, k, v, beta))
+    overlap = (beta_n * f.products(k_n, k_n)).tril(-1)
+    known = torch.cat([beta_n * v_n, beta_n * f.into * k_n], -1)
+    solved = torch.linalg.solve_triangular(overlap, known, upper=False, unitriangular=True)
+    fresh, reads = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
+    onto = (k_n * f.onto).mT
+    state = fresh.new_zeros(*fresh.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
+    before, written = [], []
+    for n in range(fresh.shape[-3]):
+        before.append(state)
+        written.append(fresh[..., n, :, :] - reads[..., n, :, :] @ state)
+        state = f.keep[..., n, :, None] * state + onto[..., n, :, :] @ written[n]
+    mixed = f.products(q_n, k_n) @ torch.stack(written, -3) + (q_n * f.into) @ torch.stack(before, -3)
+    return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
+
+
+def delta_step(
+    q: Tensor, k: Tensor, v: Tensor, beta: Tensor, log_decay: Tensor | None, state: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """One token: T is 1."""
+    state = v.new_zeros(*v.shape[:-2], k.shape[-1], v.shape[-1]) if state is None else _decayed(state, log_decay)
+    state = state + k.mT * (beta * (v - k @ state))
+    return q @ state, state
+
+
+def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int) -> Tally:
+    """FLOPs of `linear_recurrence` over `heads` queries and `groups` states, with one decay per head or none."""
+    if length == 1:
+        return _even(read=2 * batch * heads * key * value)
+    size, chunks = _cut(length, chunk, channels=False)
+    rows = batch * chunks * size
+    return _even(
+        scores=2 * rows * heads * size * key,
+        mix=2 * rows * heads * size * value,
+        write=2 * rows * groups * key * value,
+        read=2 * rows * heads * key * value,
+    )
+
+
+def delta_flops(
+    batch: int, heads: int, key_heads: int, key: int, value: int, length: int, chunk: int, *, channels: bool
+) -> Tally:
+    """FLOPs of `delta_recurrence` over `heads` states; `channels`: with a decay per channel. A solve is no matrix product."""
+    if length == 1:
+        return _even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
+    size, chunks = _cut(length, chunk, channels=channels)
+    rows = batch * chunks * size
+    products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
+    return _even(
+        scores=2 * rows * products,
+        mix=2 * rows * heads * size * value,
+        write=4 * rows * heads * key * value,
+        read=2 * rows * heads * key * value,
+    )
+
+
+def _even(**work: int) -> Tally:
+    """No mask leaves anything out, so dense and exact work are the same."""
+    return Tally(flops={name: Flops(count, count) for name, count in work.items()})
+
+
+def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
+    """The size of a chunk, a power of two where decay is per channel, and the number of chunks."""
+    size = min(chunk, length)
+    size = 1 << (size - 1).bit_length() if channels else size
+    return size, -(-length // size)
+
+
+def _folded(x: Tensor, size: int) -> Tensor:
+    """(..., T, W) -> (..., chunks, size, W); what fills the last chunk up is zero: it writes nothing and decays nothing."""
+    missing = -x.shape[-2] % size
+    return torch.unflatten(F.pad(x, (0, 0, 0, missing)) if missing else x, -2, (-1, size))
+
+
+def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
+    return state if log_decay is None else log_decay.mT.exp() * state
+
+
+@dataclass(frozen=True)
+class _Factors:
+    """What decay and document boundaries leave of one position at another, chunk by chunk; W is 1 or M.
+
+    `log_decay` (..., chunks, size, W). `seen`, bool: the earlier positions of the same document; `weights` (..., chunks, size,
+    size): of one position at another, None where channels differ. `into`, `onto` (..., chunks, size, W): of the state entering
+    the chunk at a position, of a position at the chunk's end. `keep` (..., chunks, W): of the state across the chunk.
+    """
+
+    log_decay: Tensor
+    seen: Tensor
+    weights: Tensor | None
+    into: Tensor
+    onto: Tensor
+    keep: Tensor
+
+    @property
+    def size(self) -> int:
+        return self.log_decay.shape[-2]
+
+    def products(self, a: Tensor, b: Tensor) -> Tensor:
+        """a_i . b_j decayed from j to i where j is seen from i, 0 elsewhere: (..., chunks, size, size)."""
+        if self.weights is None:
+            return decayed_products(a, b, self.log_decay).masked_fill(~self.seen, 0)
+        return (a @ b.mT) * self.weights
+
+
+def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chunk: int, like: Tensor) -> _Factors:
+    channels = log_decay is not None and log_decay.shape[-1] > 1
+    size, chunks = _cut(length, chunk, channels=channels)
+    g = _folded(like.new_zeros(1, length, 1) if log_decay is None else log_decay, size)
+    before = g.cumsum(-2)
+    after = F.pad(g[..., 1:, :], (0, 0, 0, 1)).flip(-2).cumsum(-2).flip(-2)
+    into, onto, keep = before.exp(), after.exp(), before[..., -1, :].exp()
+    seen = torch.ones(size, size, dtype=torch.bool, device=like.device).tril()
+    if segments is not None:
+        filled = torch.cat([segments, segments[:, -1:].expand(-1, chunks * size - length)], 1)
+        number = filled.view(len(segments), 1, 1, chunks, size)
+        last = number[..., -1]
+        entering = torch.cat([number[..., :1, 0], last[..., :-1]], -1)
+        seen = seen & (number[..., :, None] == number[..., None, :])
+        into = into * (number == entering[..., None])[..., None]
+        onto = onto * (number == last[..., None])[..., None]
+        keep = keep * (last == entering)[..., None]
+    return _Factors(g, seen, None if channels else _weights(g, seen), into, onto, keep)
+
+
+def _weights(log_decay: Tensor, seen: Tensor) -> Tensor:
+    """exp(the sum of log-decays after j up to i) where j is seen from i, 0 elsewhere: (..., size, 1) -> (..., size, size)."""
+    size = log_decay.shape[-2]
+    later = torch.ones(size, size, dtype=torch.bool, device=log_decay.device).tril(-1)
+    sums = log_decay.expand(*log_decay.shape[:-1], size).masked_fill(~later, 0).cumsum(-2)
+    return sums.masked_fill(~seen, -torch.inf).exp()
+
+
+def decayed_products(a: Tensor, b: Tensor, log_decay: Tensor) -> Tensor:
+    """Sum over channels of a_i b_j exp(log-decays after j up to i), j <= i, 0 above: (..., size, M) -> (..., size, size).
+
+    A product over channels has no room for an exponent that differs by pair, and exp(-cumulated log-decay) overflows. So
+    blocks grow from the diagonal by doubling: the later half of a block meets its earlier half through the decay up to the
+    border between them and the decay from there, two factors of at most 1. All are matrix products, half as many as of the
+    full square.
+    """
+    a, before = torch.broadcast_tensors(a, log_decay)  # type: ignore[no-untyped-call]
+    after = torch.zeros_like(before)
+    blocks = (a * b).sum(-1)[..., None, None]
+    while blocks.shape[-1] < a.shape[-2]:
+        (_, a_late), (b_early, _) = _halves(a, blocks.shape[-1]), _halves(b, blocks.shape[-1])
+        (before_early, before_late), (after_early, after_late) = (_halves(x, blocks.shape[-1]) for x in (before, after))
+        low = (a_late * before_late.exp()) @ (b_early * after_early.exp()).mT
+        first, second = torch.unflatten(blocks, -3, (-1, 2)).unbind(-3)
+        top = torch.cat([first, torch.zeros_like(first)], -1)
+        blocks = torch.cat([top, torch.cat([low, second], -1)], -2)
+        # Sums of numbers of one sign lose nothing, as a difference of two cumulated sums does.
+        before = torch.cat([before_early, before_late + before_early[..., -1:, :]], -2).flatten(-3, -2)
+        after = torch.cat([after_early + before_late[..., -1:, :], after_late], -2).flatten(-3, -2)
+    return blocks.squeeze(-3)
+
+
+def _halves(x: Tensor, size: int) -> tuple[Tensor, ...]:
+    """(..., 2 n size, M) -> the earlier and the later half of each block of 2 size: (..., n, size, M) twice."""
+    return torch.unflatten(x, -2, (-1, 2, size)).unbind(-3)

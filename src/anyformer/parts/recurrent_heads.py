@@ -1,0 +1,86 @@
+"""What linear attentions over heads share: projections, and heads laid out for a recurrence."""
+
+from __future__ import annotations
+
+import torch
+from pydantic import field_validator
+from torch import Tensor, nn
+
+from anyformer.parts.heads import PROJECTIONS, Count, Projection
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.tally import Tally, matrix
+
+
+class RecurrentHeads(SublayerValue):
+    """How many heads, how wide, with which biases."""
+
+    kind: str
+    heads: Count
+    """H, query heads."""
+    head_width: Count | None = None
+    """E, features of a head; D / H by default."""
+    bias: tuple[Projection, ...] = ()
+    """Projections that add a bias."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"names a projection twice: {list(names)}")
+        return tuple(name for name in PROJECTIONS if name in names)
+
+    @property
+    def groups(self) -> int:
+        """K, heads of keys and values."""
+        return self.heads
+
+    def width_of_head(self, width: int) -> int:
+        """E."""
+        if self.head_width is not None:
+            return self.head_width
+        if width % self.heads:
+            raise ValueError(
+                f"heads must divide the width or head_width be given, got heads = {self.heads} and width = {width}"
+            )
+        return width // self.heads
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+        self.width_of_head(width)
+
+    def projections(self, width: int, rows: int) -> Tally:
+        """Weights and FLOPs of the four projections."""
+        E = self.width_of_head(width)
+        H, K = self.heads * E, self.groups * E
+        parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
+        parts += matrix("key", width, K, rows, role="column", bias="key" in self.bias)
+        parts += matrix("value", width, K, rows, role="column", bias="value" in self.bias)
+        return parts + matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
+
+
+class RecurrentHeadsModule(nn.Module):
+    """The four projections, separate in storage."""
+
+    def __init__(self, heads: RecurrentHeads, width: int) -> None:
+        super().__init__()
+        self.head_width = E = heads.width_of_head(width)
+        H, K = heads.heads * E, heads.groups * E
+        self.query = nn.Linear(width, H, bias="query" in heads.bias)
+        self.key = nn.Linear(width, K, bias="key" in heads.bias)
+        self.value = nn.Linear(width, K, bias="value" in heads.bias)
+        self.output = nn.Linear(H, width, bias="output" in heads.bias)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(..., heads * E) -> (..., heads, E)."""
+    return x.view(*x.shape[:-1], heads, -1)
+
+
+def heads_first(x_BTHE: Tensor, groups: int) -> Tensor:
+    """(B, T, H, E) -> (B, K, H / K, T, E): head h belongs to group h // (H / K)."""
+    return torch.unflatten(x_BTHE, 2, (groups, -1)).permute(0, 2, 3, 1, 4)
+
+
+def time_first(x_BKGTE: Tensor) -> Tensor:
+    """(B, K, G, T, E) -> (B, T, H, E)."""
+    return x_BKGTE.permute(0, 3, 1, 2, 4).flatten(2, 3)

@@ -1,0 +1,78 @@
+"""Mixers with a recurrent state for the zoo: every kind and every field."""
+
+from __future__ import annotations
+
+from anyformer.parts import (
+    ChannelDecay,
+    DeltaAttention,
+    EluPlusOne,
+    Exponential,
+    ExponentialNormalised,
+    Gate,
+    GatedConvolution,
+    Identity,
+    LightningAttention,
+    LinearAttention,
+    PositiveRandom,
+    RandomFourier,
+    Rectified,
+    RMSNorm,
+    Rotary,
+    ScalarDecay,
+    ShortConvolution,
+    UnitLength,
+)
+
+CONVOLUTION = ShortConvolution(activation="silu")
+GATED_DELTA = DeltaAttention(
+    heads=2,
+    value_heads=4,
+    key_width=6,
+    value_width=4,
+    convolution=CONVOLUTION,
+    decay=ScalarDecay(),
+    norm=RMSNorm(eps=1e-6),
+    gate=Gate(activation="silu"),
+)
+
+MIXERS = {
+    "linear_elu": LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6),
+    "linear_identity_rotary": LinearAttention(heads=4, kv_heads=2, feature_map=Identity(), rotary=Rotary()),
+    "linear_unit_length": LinearAttention(heads=4, feature_map=UnitLength()),
+    "linear_rectified": LinearAttention(
+        heads=3, kv_heads=1, feature_map=Rectified(), eps=1.0, bias=("query", "key", "value", "output")
+    ),
+    "linear_squared": LinearAttention(heads=4, head_width=5, feature_map=Rectified(power=2), eps=1.0),
+    "linear_exponential": LinearAttention(heads=4, kv_heads=2, feature_map=Exponential(), eps=1e-6),
+    "linear_exponential_scale": LinearAttention(heads=4, feature_map=Exponential(scale=0.5), eps=1e-6),
+    "linear_exponential_normalised": LinearAttention(heads=4, feature_map=ExponentialNormalised(), eps=1e-6),
+    "linear_fourier": LinearAttention(heads=4, feature_map=RandomFourier(count=8, orthogonal=True, scale=0.1)),
+    "linear_gaussian": LinearAttention(heads=4, feature_map=RandomFourier(count=4, kernel="gaussian")),
+    "linear_positive": LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3), eps=1e-6),
+    "linear_orthogonal": LinearAttention(heads=4, feature_map=PositiveRandom(count=8, orthogonal=True), eps=1e-6),
+    "lightning": LightningAttention(heads=4, decay=0.9, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()),
+    "lightning_plain": LightningAttention(heads=3, head_width=5, bias=("output",), decay=4.0),
+    "delta": DeltaAttention(heads=4, key_width=5),
+    "delta_gated": GATED_DELTA,
+    "delta_negative": DeltaAttention(heads=2, key_width=6, value_width=3, decay=ScalarDecay(), beta_scale=2.0),
+    "delta_channels": DeltaAttention(
+        heads=3,
+        key_width=6,
+        convolution=CONVOLUTION,
+        decay=ChannelDecay(rank=4),
+        norm=RMSNorm(),
+        gate=Gate(rank=4, bias=True),
+        scale=0.9,
+    ),
+    "delta_channels_bound": DeltaAttention(
+        heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm(eps=1e-2)
+    ),
+    "gated_convolution": GatedConvolution(),
+    "gated_convolution_wide": GatedConvolution(
+        convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
+        bias=("gate_before", "gate_after", "value", "output"),
+    ),
+}
+
+HYBRIDS = ["lightning", "delta_gated", "delta_channels", "gated_convolution"]
+"""Those that stand beside attention."""
