@@ -9,8 +9,9 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
-from anyformer.parts.noise import Dropout, Noise
+from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack, StackModule, StackState
 from anyformer.parts.state import EMPTY
 from anyformer.plan import Plan
@@ -31,6 +32,7 @@ class Facts(TypedDict, total=False):
     positions: Tensor | None
     state: StackState | None
     noise: Noise | None
+    auxiliary: Auxiliary | None
 
 
 class Transformer(nn.Module):
@@ -51,7 +53,7 @@ class Transformer(nn.Module):
         head, vocab = architecture.head, architecture.output_embedding.vocab
         self.head = head.build(vocab, width) if head else None
         self._limits = architecture.cost(Shape()).limits
-        self._drops = any(isinstance(module, Dropout) and module.rate for module in self.modules())
+        self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or features (B, T, D) of an architecture without a head. See `features` for the arguments."""
@@ -69,6 +71,7 @@ class Transformer(nn.Module):
         positions: Tensor | None = None,
         state: StackState | None = None,
         noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """What the head reads, (B, T, D).
 
@@ -78,28 +81,38 @@ class Transformer(nn.Module):
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
         prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it.
         positions (B, T) int: instead of counting; `state`: decode state, extended by this call; `noise`: for dropout.
+        auxiliary: where expert layers leave their penalties and statistics.
         """
         self._check(tokens, decoder_tokens, padding, decoder_padding, documents, positions, state)
         reads = decoder_tokens if decoder_tokens is not None else tokens
         assert reads is not None
-        if self.training and self._drops and noise is None:
+        if self.training and self._draws and noise is None:
             noise = Noise.fresh(len(reads), reads.device)
         if state is not None:
             state.slots.reserve(reads.shape[1])
         if decoder_tokens is None and tokens is not None:
             return self._stack(
                 tokens, self.architecture.output_stack, padding, documents=documents, prefix=prefix, positions=positions,
-                state=state, noise=noise,
+                state=state, noise=noise, auxiliary=auxiliary,
             )  # fmt: skip
-        source = None if tokens is None else self.encode(tokens, padding=padding, noise=noise)
+        of_source = None if auxiliary is None else auxiliary.of_source()
+        source = None if tokens is None else self.encode(tokens, padding=padding, noise=noise, auxiliary=of_source)
         return self.decode(
-            reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state, noise=noise
-        )
+            reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state,
+            noise=noise, auxiliary=auxiliary,
+        )  # fmt: skip
 
-    def encode(self, tokens: Tensor, *, padding: Tensor | None = None, noise: Noise | None = None) -> Tensor:
+    def encode(
+        self,
+        tokens: Tensor,
+        *,
+        padding: Tensor | None = None,
+        noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
+    ) -> Tensor:
         """The encoder's output (B, S, D)."""
         assert self.architecture.encoder is not None
-        return self._stack(tokens, self.architecture.encoder, padding, noise=noise)
+        return self._stack(tokens, self.architecture.encoder, padding, noise=noise, auxiliary=auxiliary)
 
     def decode(
         self,
@@ -111,6 +124,7 @@ class Transformer(nn.Module):
         positions: Tensor | None = None,
         state: StackState | None = None,
         noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """The decoder's features (B, T, D), reading `source` or what `state` stored of it; room there is already reserved."""
         assert self.architecture.decoder is not None
@@ -120,7 +134,7 @@ class Transformer(nn.Module):
             source_padding = state.source_padding
         return self._stack(
             tokens, self.architecture.decoder, padding, positions=positions, state=state, noise=noise,
-            source=source, source_padding=source_padding,
+            source=source, source_padding=source_padding, auxiliary=auxiliary,
         )  # fmt: skip
 
     def advance(
@@ -151,6 +165,7 @@ class Transformer(nn.Module):
         noise: Noise | None = None,
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """Embed, then run one stack."""
         decodes = stack is self.architecture.decoder
@@ -172,6 +187,8 @@ class Transformer(nn.Module):
             documents=documents,
             prefix=prefix,
             noise=noise,
+            tokens=tokens,
+            auxiliary=auxiliary,
             chunk=chunk,
             source=source,
             source_padding=source_padding,

@@ -20,6 +20,7 @@ from anyformer.parts.attention import Attention
 from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.experts import Experts
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.noise import Dropout
@@ -29,7 +30,7 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 
 Sublayer = Annotated[
-    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward, Field(discriminator="kind")
+    Attention | DifferentialAttention | LatentAttention | CrossAttention | FeedForward | Experts, Field(discriminator="kind")
 ]
 """Every kind of sublayer a branch can hold."""
 

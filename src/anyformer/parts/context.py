@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.mask import Causal
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.noise import Noise
@@ -74,6 +75,10 @@ class Context:
     documents: Tensor | None = None
     prefix: Tensor | None = None
     noise: Noise | None = None
+    tokens: Tensor | None = None
+    """(B, T): what was embedded."""
+    auxiliary: Auxiliary | None = None
+    """Where expert layers leave penalties and statistics, if the caller wants them."""
     chunk: Chunk | None = None
     source: Tensor | None = None
     source_padding: Tensor | None = None

@@ -141,9 +141,11 @@ def _finish(directory: Path, work: Work) -> Trained:
 
 
 def _note(directory: Path, run: Run, step: int, looked: Evaluated, *, whole: bool) -> None:
+    experts = {"experts": looked.experts} if looked.experts else {}
     journal.append(
         directory, kind="validation", step=step, tokens=step * run.batch * run.length, loss=looked.loss,
         perplexity=looked.perplexity, bits_per_byte=looked.bits_per_byte, validation_tokens=looked.tokens, whole_split=whole,
+        **experts,
     )  # fmt: skip
 
 

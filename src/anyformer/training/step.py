@@ -8,14 +8,18 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.noise import Noise
+from anyformer.parts.router import rebalance
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 
-LossFunction = Callable[[Examples, Noise | None], Tensor]
+LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Tensor]]]
+"""A micro-batch -> its summed loss, and by layer with experts how many choices fell on each, (X,)."""
 
 
 class NonFiniteError(UserError):
@@ -36,14 +40,18 @@ def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) ->
     """The summed loss of a micro-batch, compiled if the plan says so."""
     device = model.embedding.weight.device
 
-    def loss(tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None) -> Tensor:
+    def loss(
+        tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None
+    ) -> tuple[Tensor, dict[str, Tensor]]:
         noise = None if key is None else Noise(key, rows)
+        auxiliary = Auxiliary(targets != IGNORED)
         with autocast(plan, device):
-            return objective.loss(model, Examples(tokens, targets, documents, rows), noise)
+            summed = objective.loss(model, Examples(tokens, targets, documents, rows), noise, auxiliary)
+        return summed, auxiliary.choices
 
     compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
-    def call(examples: Examples, noise: Noise | None) -> Tensor:
+    def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Tensor]]:
         key = None if noise is None else noise.key
         return compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)
 
@@ -64,10 +72,13 @@ def update(
 ) -> Outcome:
     """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut."""
     total = 0.0
+    choices: dict[str, Tensor] = {}
     for examples in micro_batches:
-        summed = loss(examples, Noise.at(seed, step, examples.rows)) / tokens
-        summed.backward()  # type: ignore[no-untyped-call]
-        total += summed.item()
+        summed, chosen = loss(examples, Noise.at(seed, step, examples.rows))
+        mean = summed / tokens
+        mean.backward()  # type: ignore[no-untyped-call]
+        total += mean.item()
+        choices = {path: count + choices.get(path, 0) for path, count in chosen.items()}
     parameters = [p for p in model.parameters() if p.grad is not None]
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
     if not (total == total and abs(total) != float("inf") and norm == norm and norm != float("inf")):
@@ -81,6 +92,7 @@ def update(
         group["lr"] = rate
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
+    rebalance(model, choices)
     return Outcome(total, norm)
 
 

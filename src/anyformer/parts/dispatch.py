@@ -1,0 +1,115 @@
+"""Dispatch and combine: from tokens to the rows that experts compute, side by side by expert, and back.
+
+Every size is known before the routing is, so nothing waits for the device and a compiler needs no graph break. Rows move
+by reading, forward and backward: nothing is added in an order that could change from run to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which row computes what: M tokens with J = k choices each, and Q rows, those of one expert side by side.
+
+    `chosen` (M, J): experts; `row` (M, J): where each choice is computed; `choice` (Q,): which choice, counted from 0 to
+    M * J - 1, a row computes. `expert` (Q,): the expert of each row. `ends` (X,): where each expert's rows end; None where
+    all have equally many. `taken` (M, J) and `filled` (Q,): false where a choice found no row, and on rows that pad an
+    expert; None where there are none of these.
+    """
+
+    chosen: Tensor
+    row: Tensor
+    choice: Tensor
+    expert: Tensor
+    ends: Tensor | None
+    taken: Tensor | None = None
+    filled: Tensor | None = None
+
+    def dispatch(self, x_MD: Tensor) -> Tensor:
+        """(M, D) -> (Q, D): the tokens that the experts read."""
+        return _move(x_MD, self.choice // self.chosen.shape[1], self.row, self.taken)
+
+    def spread(self, weights_MJ: Tensor) -> Tensor:
+        """(M, J) -> (Q, 1): the weight of each row."""
+        taken = None if self.taken is None else self.taken.view(-1, 1)
+        return _move(weights_MJ.reshape(-1, 1), self.choice, self.row.view(-1, 1), taken)
+
+    def combine(self, y_QD: Tensor) -> Tensor:
+        """(Q, D) -> (M, J, D): what the experts made of each choice, 0 where none took it."""
+        filled = None if self.filled is None else self.filled[:, None]
+        y_MJD = _move(y_QD, self.row, self.choice[:, None], filled)
+        return y_MJD if self.taken is None else y_MJD * self.taken[..., None]
+
+
+def sorted_by_expert(chosen_MJ: Tensor, experts: int) -> Placement:
+    """Exactly one row for each choice: Q = M * J."""
+    expert_Q, choice_Q = torch.sort(chosen_MJ.flatten(), stable=True)
+    count = torch.arange(len(choice_Q), device=choice_Q.device)
+    row_MJ = torch.zeros_like(choice_Q).scatter(0, choice_Q, count).view(chosen_MJ.shape)
+    ends_X = torch.searchsorted(expert_Q, torch.arange(experts, device=expert_Q.device), right=True)
+    return Placement(chosen_MJ, row_MJ, choice_Q, expert_Q, ends_X)
+
+
+def in_places(chosen_MJ: Tensor, taken_MJ: Tensor, place_MJ: Tensor, experts: int, places: int) -> Placement:
+    """`places` rows for each expert: Q = X * places; rows that nobody took read any token and are read by nobody."""
+    rows = experts * places
+    row_MJ = torch.where(taken_MJ, chosen_MJ * places + place_MJ, rows)
+    # One row more, into which falls what found no place.
+    choice = torch.zeros(rows + 1, dtype=torch.int64, device=row_MJ.device)
+    choice = choice.scatter(0, row_MJ.flatten(), torch.arange(row_MJ.numel(), device=row_MJ.device))
+    filled = torch.zeros_like(choice, dtype=torch.bool).scatter(0, row_MJ.flatten(), True)
+    expert_Q = torch.arange(experts, device=row_MJ.device).repeat_interleave(places)
+    return Placement(chosen_MJ, row_MJ.clamp(max=rows - 1), choice[:-1], expert_Q, None, taken=taken_MJ, filled=filled[:-1])
+
+
+def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None) -> Tensor:
+    """(Q, I) -> (Q, O): each row times its expert's matrix. 2 * Q * I * O FLOPs whatever the routing."""
+    weight_XOI = weight_XOI.to(rows_QI.dtype)
+    if ends_X is None:
+        rows_XPI = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
+        return torch.bmm(rows_XPI, weight_XOI.transpose(1, 2)).flatten(0, 1)
+    if rows_QI.device.type == "meta":
+        # No routing is known there, and all experts are alike: the same products of the first one's matrix.
+        return rows_QI @ weight_XOI[0].T
+    if rows_QI.dtype == torch.float64:
+        # torch's grouped product has no float64: one product per expert, for tests.
+        sizes = ends_X.diff(prepend=ends_X.new_zeros(1)).tolist()
+        return torch.cat([rows @ weight.T for rows, weight in zip(torch.split(rows_QI, sizes), weight_XOI, strict=True)])
+    outputs, inputs = weight_XOI.shape[1:]
+    more_i, more_o = (-n % (16 // rows_QI.element_size()) for n in (inputs, outputs))
+    if more_i or more_o:
+        # torch's grouped product wants rows of a multiple of 16 bytes.
+        rows_QI, weight_XOI = F.pad(rows_QI, (0, more_i)), F.pad(weight_XOI, (0, more_i, 0, more_o))
+    y_QO = F.grouped_mm(rows_QI, weight_XOI.transpose(1, 2), offs=ends_X.to(torch.int32))
+    return y_QO[:, :outputs] if more_o else y_QO
+
+
+def _move(x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
+    moved: Tensor = _Move.apply(x, index, inverse, real)  # type: ignore[no-untyped-call]
+    return moved
+
+
+class _Move(torch.autograd.Function):
+    """x[index]; the gradient of x[i] is the sum of the gradients at inverse[i], as far as `real` says they are its own.
+
+    The plain gradient of x[index] adds into rows in any order; here the inverse of the index is known.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
+        ctx.save_for_backward(inverse, real)
+        return x.index_select(0, index.flatten()).view(*index.shape, x.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        inverse, real = ctx.saved_tensors
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        back = rows.index_select(0, inverse.flatten()).view(*inverse.shape, rows.shape[1])
+        return (back if real is None else back * real[..., None]).sum(1), None, None, None
