@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
@@ -43,11 +43,21 @@ class Load:
     def __add__(self, other: Load) -> Load:
         return Load(self.chosen + other.chosen, self.dropped + other.dropped)
 
-    def summary(self) -> dict[str, list[float] | float]:
-        """Each expert's share of the choices, 1 / X at perfect balance, and the share dropped."""
+    @property
+    def shares(self) -> list[float]:
+        """Each expert's share of the choices: 1 / X at perfect balance."""
         everything = max(int(self.chosen.sum()), 1)
-        shares = [round(count / everything, 4) for count in self.chosen.tolist()]
-        return {"share": shares, "dropped": round(int(self.dropped) / everything, 4)}
+        return [round(count / everything, 4) for count in self.chosen.tolist()]
+
+    @property
+    def dropped_share(self) -> float:
+        """The share of the choices that found no place."""
+        return round(int(self.dropped) / max(int(self.chosen.sum()), 1), 4)
+
+
+def add_loads(loads: Mapping[str, Load], more: Mapping[str, Load]) -> dict[str, Load]:
+    """The loads of two calls together."""
+    return {**loads, **{path: loads[path] + load if path in loads else load for path, load in more.items()}}
 
 
 @dataclass(frozen=True)
@@ -84,9 +94,9 @@ class Auxiliary:
         return _sum("router_z_loss", (report.router_z for report in self.reports.values()))
 
     @property
-    def choices(self) -> dict[str, Tensor]:
-        """How many choices fell on each expert, (X,), by layer."""
-        return {path: report.load.chosen for path, report in self.reports.items()}
+    def loads(self) -> dict[str, Load]:
+        """How the load fell, by layer."""
+        return {path: report.load for path, report in self.reports.items()}
 
 
 def _sum(name: str, losses: Iterable[Tensor | None]) -> Tensor:

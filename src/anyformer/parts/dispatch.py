@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 
@@ -67,28 +66,6 @@ def in_places(chosen_MJ: Tensor, taken_MJ: Tensor, place_MJ: Tensor, experts: in
     filled = torch.zeros_like(choice, dtype=torch.bool).scatter(0, row_MJ.flatten(), True)
     expert_Q = torch.arange(experts, device=row_MJ.device).repeat_interleave(places)
     return Placement(chosen_MJ, row_MJ.clamp(max=rows - 1), choice[:-1], expert_Q, None, taken=taken_MJ, filled=filled[:-1])
-
-
-def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None) -> Tensor:
-    """(Q, I) -> (Q, O): each row times its expert's matrix. 2 * Q * I * O FLOPs whatever the routing."""
-    weight_XOI = weight_XOI.to(rows_QI.dtype)
-    if ends_X is None:
-        rows_XPI = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
-        return torch.bmm(rows_XPI, weight_XOI.transpose(1, 2)).flatten(0, 1)
-    if rows_QI.device.type == "meta":
-        # No routing is known there, and all experts are alike: the same products of the first one's matrix.
-        return rows_QI @ weight_XOI[0].T
-    if rows_QI.dtype == torch.float64:
-        # torch's grouped product has no float64: one product per expert, for tests.
-        sizes = ends_X.diff(prepend=ends_X.new_zeros(1)).tolist()
-        return torch.cat([rows @ weight.T for rows, weight in zip(torch.split(rows_QI, sizes), weight_XOI, strict=True)])
-    outputs, inputs = weight_XOI.shape[1:]
-    more_i, more_o = (-n % (16 // rows_QI.element_size()) for n in (inputs, outputs))
-    if more_i or more_o:
-        # torch's grouped product wants rows of a multiple of 16 bytes.
-        rows_QI, weight_XOI = F.pad(rows_QI, (0, more_i)), F.pad(weight_XOI, (0, more_i, 0, more_o))
-    y_QO = F.grouped_mm(rows_QI, weight_XOI.transpose(1, 2), offs=ends_X.to(torch.int32))
-    return y_QO[:, :outputs] if more_o else y_QO
 
 
 def _move(x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:

@@ -13,8 +13,9 @@ from anyformer.describe import Choice, Value
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss
 from anyformer.parts.capacity import Capacity, assign
 from anyformer.parts.context import Context
-from anyformer.parts.dispatch import Placement, grouped_product, in_places, sorted_by_expert
+from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.feedforward import ACTIVATIONS, PROJECTIONS, FeedForward, Projection
+from anyformer.parts.grouped import grouped_product
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import SublayerValue
@@ -186,11 +187,11 @@ class ExpertsModule(nn.Module):
         return self._project("down", h_QF, placement)
 
     def _project(self, name: Projection, rows_QI: Tensor, placement: Placement) -> Tensor:
-        y_QO = grouped_product(rows_QI, self.get_parameter(name), placement.ends)
+        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends)
         if name not in self.description.bias:
             return y_QO
         # A look-up whose gradient is added up in a fixed order.
-        return y_QO + F.embedding(placement.expert, self.get_parameter(f"{name}_bias")).to(y_QO.dtype)
+        return y_QO + F.embedding(placement.expert, getattr(self, f"{name}_bias")).to(y_QO.dtype)
 
     def _report(self, routing: Routing, wanted_MJ: Tensor, placement: Placement, counted_M: Tensor) -> Report:
         """Penalties and load; the load is what the router asked for, before a capacity."""

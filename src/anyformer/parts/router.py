@@ -103,7 +103,7 @@ class RouterModule(Draws):
 
     def __init__(self, router: Router, experts: int, chosen: int, width: int, name: str) -> None:
         super().__init__()
-        self.router, self.experts, self.chosen, self.name = router, experts, chosen, name
+        self.router, self.experts, self.chosen = router, experts, chosen
         scored = router.score != "equal"
         self.weight = nn.Parameter(torch.empty(experts, width)) if scored else None
         self.bias = nn.Parameter(torch.empty(experts)) if router.bias else None
@@ -181,9 +181,11 @@ def corrected(correction_X: Tensor, counts_X: Tensor, rate: float) -> Tensor:
 
 @torch.no_grad()
 def rebalance(model: nn.Module, counts: Mapping[str, Tensor]) -> None:
-    """Move every correction of `model` after a step; `counts`: tokens by expert (X,) of the whole step, by layer's path."""
-    for module in model.modules():
-        if isinstance(module, RouterModule) and module.correction is not None:
-            rule = module.router.choice.correction_rule
-            assert rule is not None
-            module.correction.copy_(corrected(module.correction, counts[module.name], rule.rate))
+    """Move every correction of `model` after a step. `counts`: by path of the layer, how many choices of the whole step fell
+    on each expert, (X,)."""
+    for path, counts_X in counts.items():
+        module = model.get_submodule(f"{path}.router")
+        assert isinstance(module, RouterModule)
+        rule = module.router.choice.correction_rule
+        if rule is not None and module.correction is not None:
+            module.correction.copy_(corrected(module.correction, counts_X, rule.rate))

@@ -12,7 +12,7 @@ import torch
 from anyformer.data import IGNORED, Batch, Split, windows
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
-from anyformer.parts.balance import Auxiliary, Load
+from anyformer.parts.balance import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 
@@ -21,13 +21,13 @@ from anyformer.training.precision import autocast
 class Evaluated:
     """`loss` in nats per token over `tokens` tokens; `bits_per_byte` of the split's text, None where its size is unknown.
 
-    `experts`: how the load fell, by layer with experts (see `Load.summary`).
+    `loads`: how the load of experts fell, by layer.
     """
 
     loss: float
     tokens: int
     bits_per_byte: float | None
-    experts: Mapping[str, Mapping[str, list[float] | float]] = field(default_factory=dict)
+    loads: Mapping[str, Load] = field(default_factory=dict)
 
     @property
     def perplexity(self) -> float:
@@ -59,18 +59,12 @@ def evaluate(
             auxiliary = Auxiliary(examples.targets != IGNORED)
             total += plain.loss(model, examples, None, auxiliary).item()
             tokens += part.valid
-            for path, report in auxiliary.reports.items():
-                loads[path] = loads[path] + report.load if path in loads else report.load
+            loads = add_loads(loads, auxiliary.loads)
             progress(done)
     model.train(was_training)
     loss = total / tokens
     bytes_per_token = split.bytes / len(split)
-    return Evaluated(
-        loss,
-        tokens,
-        loss / math.log(2) / bytes_per_token if split.bytes else None,
-        {path: load.summary() for path, load in loads.items()},
-    )
+    return Evaluated(loss, tokens, loss / math.log(2) / bytes_per_token if split.bytes else None, loads)
 
 
 def to_device(batch: Batch, device: torch.device) -> Examples:
