@@ -7,6 +7,7 @@ import math
 import naive_twin
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 from zoo import RMS, VOCAB, ZOO
 
 from anyformer.describe import DescriptionError
@@ -152,7 +153,7 @@ def capped_by_hand(model, x_MD, capacity):
 @pytest.mark.parametrize("overflow", ["drop", "reroute"])
 @pytest.mark.parametrize("factor", [0.4, 1.0, 2.0])
 def test_a_layer_with_capacity_equals_the_slow_loop(overflow, factor):
-    capacity = Capacity(factor=factor, overflow=overflow)
+    capacity = Capacity(factor=factor, overflow=overflow, when="always")
     model = randomised(of(capacity=capacity, router=Router(renormalise=Renormalise())))
     layer, seen = experts_of(model), []
     layer.register_forward_hook(lambda module, given, output: seen.append((given[0], output)))
@@ -166,18 +167,23 @@ def test_a_layer_with_capacity_equals_the_slow_loop(overflow, factor):
 
 
 @pytest.mark.parametrize("overflow", ["drop", "reroute"])
-def test_flops_with_capacity_count_the_padding(overflow):
-    from torch.utils.flop_counter import FlopCounterMode
-
-    architecture = of(capacity=Capacity(factor=1.5, overflow=overflow, when="training"))
-    model = build(architecture, device="meta").train()
-    with FlopCounterMode(display=False) as counter:
-        model(tokens().to("meta"))
+@pytest.mark.parametrize("when", ["training", "always"])
+def test_flops_of_a_capacity_that_always_holds_count_the_padding(overflow, when):
+    architecture = of(capacity=Capacity(factor=1.5, overflow=overflow, when=when))
+    counted = []
+    for training in (True, False):
+        with FlopCounterMode(display=False) as counter:
+            build(architecture, device="meta").train(training)(tokens().to("meta"))
+        counted.append(counter.get_total_flops())
     flops = architecture.cost(Shape(batch=B, length=T)).total_flops
-    assert flops.dense == counter.get_total_flops() > flops.exact
+    in_training, in_evaluation = counted
+    assert flops.dense == in_evaluation
+    assert (in_training > in_evaluation) == (when == "training")
+    routed = of().cost(Shape(batch=B, length=T)).total_flops
+    assert (flops.dense == routed.dense) == (when == "training")
 
 
-CAPPED = of(capacity=Capacity(factor=0.5))
+CAPPED = of(capacity=Capacity(factor=0.5, when="always"))
 
 
 def test_a_capacity_breaks_what_it_declares():
@@ -207,15 +213,27 @@ def test_a_capacity_breaks_what_it_declares():
 
 
 def test_a_capacity_in_training_only_leaves_evaluation_whole():
-    free, capped = of(), of(capacity=Capacity(factor=0.5, when="training"))
+    free, capped = of(), of(capacity=Capacity(factor=0.5))
     assert not capped.cost(Shape()).limits
     x = tokens()
     assert torch.equal(build(capped).eval()(x), build(free).eval()(x))
     assert not torch.allclose(build(capped).train()(x), build(free).train()(x))
 
 
+def test_rerouting_stays_in_the_groups_of_a_token():
+    router = Router(choice=TopK(groups=Groups(count=3, keep=1)))
+    model = build(of(router=router, capacity=Capacity(factor=0.6, overflow="reroute", when="always"))).eval()
+    layer, placed = experts_of(model), []
+    place = layer._place
+    layer._place = lambda routing, wanted, real: placed.append((wanted, place(routing, wanted, real))) or placed[0][1]
+    model(tokens())
+    wanted, placement = placed[0]
+    assert not placement.taken.all()
+    assert torch.equal(placement.chosen // 2, wanted // 2)
+
+
 def test_padding_takes_no_place():
-    model, x = build(of(capacity=Capacity(factor=1.0))).eval(), tokens()
+    model, x = build(of(capacity=Capacity(factor=1.0, when="always"))).eval(), tokens()
     padding = torch.zeros(B, T, dtype=torch.bool)
     padding[:, :5] = True
     other = torch.where(padding, (x + 1) % VOCAB, x)
@@ -225,7 +243,7 @@ def test_padding_takes_no_place():
 def test_two_calls_give_the_same_bits():
     x, found = tokens(), []
     for _ in range(2):
-        model = build(of(layers=2, bias=["gate", "up", "down"], capacity=Capacity(when="training"))).train()
+        model = build(of(layers=2, bias=["gate", "up", "down"], capacity=Capacity())).train()
         model(x).square().sum().backward()
         found.append([p.grad for p in model.parameters()])
     assert all(torch.equal(a, b) for a, b in zip(*found, strict=True))

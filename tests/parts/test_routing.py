@@ -171,7 +171,7 @@ def test_rebalancing_moves_only_corrections():
 def test_a_load_sums_up():
     load = Load(torch.tensor([3, 1]), torch.tensor(1)) + Load(torch.tensor([1, 3]), torch.tensor(1))
     assert (load.shares, load.dropped_share) == ([0.5, 0.5], 0.25)
-    model = build(of(capacity=Capacity(factor=0.4))).eval()
+    model = build(of(capacity=Capacity(factor=0.4, when="always"))).eval()
     found = Auxiliary()
     model(tokens(), auxiliary=found)
     (report,) = found.reports.values()

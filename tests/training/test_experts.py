@@ -118,8 +118,8 @@ def test_accumulation_counts_the_whole_step(mixed, tmp_path):
     [
         {},
         {"bias": ("gate", "up", "down"), "width": 21, "router": Router(choice=Sampled(), jitter=0.1)},
-        {"capacity": Capacity(when="training")},
-        {"capacity": Capacity(overflow="reroute")},
+        {"capacity": Capacity()},
+        {"capacity": Capacity(overflow="reroute", when="always")},
     ],
     ids=["dropless", "sampled", "drop", "reroute"],
 )

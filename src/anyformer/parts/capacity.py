@@ -21,14 +21,14 @@ class Capacity(Value):
 
     First choices are served before second ones, tokens in the order of the batch (GShard, arXiv 2006.16668; Switch
     Transformer, arXiv 2101.03961, whose formula is that of k = 1). `drop`: what finds no place adds nothing, and the other
-    weights stay as they are. `reroute`: it asks the next of all experts in the token's order, and the weights are those of
-    the experts that took the token.
+    weights stay as they are. `reroute`: it asks the next expert in the token's order (within its groups), and the weights
+    are those of the experts that took the token.
     """
 
     factor: Annotated[float, Field(gt=0)] = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
-    when: Literal["always", "training"] = "always"
-    """`training`: evaluation and generation give every token the experts that it chose."""
+    when: Literal["training", "always"] = "training"
+    """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
 
     def places(self, tokens: int, experts: int, chosen: int) -> int:
         """How many tokens an expert takes; no more than there are."""

@@ -43,7 +43,8 @@ class Experts(SublayerValue):
 
     G, U: (X, F, D), W: (X, D, F), stacked; weights (M, k) from the `Router`, M = B * T (Shazeer et al. 2017, arXiv
     1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
-    Every token costs k experts, whatever the routing; with a capacity all of its rows are computed, padding included.
+    Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
+    (One that holds in training only is priced without: what pads an expert is then not counted.)
     """
 
     kind: Literal["experts"] = "experts"
@@ -95,7 +96,7 @@ class Experts(SublayerValue):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         tokens = shape.batch * shape.length
         routed = computed = tokens * self.chosen
-        if self.capacity is not None:
+        if self.capacity is not None and self.capacity.when == "always":
             computed = self.experts * self.capacity.places(tokens, self.experts, self.chosen)
         work = 2 * width * self.width
         flops = Flops(work * computed, work * min(routed, computed))
@@ -163,7 +164,8 @@ class ExpertsModule(nn.Module):
             return sorted_by_expert(wanted_MJ, experts)
         places = capacity.places(len(real_M), experts, chosen)
         reroute = capacity.overflow == "reroute"
-        order_MR = routing.preference.topk(experts, -1).indices if reroute else wanted_MJ
+        candidates = self.description.router.choice.candidates(experts)
+        order_MR = routing.preference.topk(candidates, -1).indices if reroute else wanted_MJ
         taken = assign(order_MR, real_M, experts, chosen, places, reroute=reroute)
         return in_places(*taken, experts, places)
 

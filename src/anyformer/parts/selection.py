@@ -73,6 +73,10 @@ class Preference(Value):
     def check(self, experts: int, chosen: int) -> None:
         """Refuse what does not fit the experts."""
 
+    def candidates(self, experts: int) -> int:
+        """How many of a token's first experts it may be sent to."""
+        return experts
+
     def preference(
         self,
         scores_MX: Tensor | None,
@@ -99,6 +103,9 @@ class TopK(Preference):
     def check(self, experts: int, chosen: int) -> None:
         if self.groups is not None:
             self.groups.check(experts, chosen)
+
+    def candidates(self, experts: int) -> int:
+        return experts if self.groups is None else experts // self.groups.count * self.groups.keep
 
     def preference(
         self,
