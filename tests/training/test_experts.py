@@ -32,10 +32,10 @@ QUIET = Console(quiet=True)
 PATH = "decoder.layers.{}.experts.sublayer"
 
 
-def model_with(**fields):
+def model_with(layers=2, **fields):
     experts = Experts(**{"experts": 4, "chosen": 2, "width": 24, "router": ROUTER} | fields)
     block = pre_norm(RMSNorm(), Attention(heads=4, rotary=Rotary()), experts)
-    return decoder_only(Embedding(vocab=257), 32, [block] * 2, final_norm=RMSNorm())
+    return decoder_only(Embedding(vocab=257), 32, [block] * layers, final_norm=RMSNorm())
 
 
 ROUTER = Router(score="sigmoid", choice=TopK(correction=Correction(rate=0.01)), renormalise=Renormalise())
@@ -116,15 +116,13 @@ def test_accumulation_counts_the_whole_step(mixed, tmp_path):
 @pytest.mark.parametrize(
     "fields",
     [
-        {},
         {"bias": ("gate", "up", "down"), "width": 21, "router": Router(choice=Sampled(), jitter=0.1)},
-        {"capacity": Capacity()},
         {"capacity": Capacity(overflow="reroute", when="always")},
     ],
-    ids=["dropless", "sampled", "drop", "reroute"],
+    ids=["dropless", "capacity"],
 )
 def test_compiled_training_equals_eager(tiny, tmp_path, fields):
-    run = tiny.but(architecture=model_with(**fields), objective=PENALISED, steps=3)
+    run = tiny.but(architecture=model_with(layers=1, **fields), objective=PENALISED, steps=3)
     eager = train(run, tmp_path / "eager", console=QUIET)
     compiled = train(run.but(plan=run.plan.but(compile="on")), tmp_path / "compiled", console=QUIET)
     losses = [[row["loss"] for row in train_rows(tmp_path / name)] for name in ("eager", "compiled")]
