@@ -65,15 +65,22 @@ class Weight:
     shape: tuple[int, ...]
     role: Role
     fill: Fill
+    chosen: int | None = None
+    """Of experts stacked along dim 0: how many one token uses."""
 
     @property
     def count(self) -> int:
         return prod(self.shape)
 
     @property
+    def active(self) -> int:
+        """How many of its numbers one token uses."""
+        return self.count if self.chosen is None else self.count // self.shape[0] * self.chosen
+
+    @property
     def decays(self) -> bool:
-        """Weight decay is for matrices only, never for gains and biases."""
-        return len(self.shape) >= 2
+        """Weight decay is for matrices only, never for gains and biases; stacked experts have one dimension more."""
+        return len(self.shape) >= (3 if self.role == "expert" else 2)
 
 
 @dataclass(frozen=True)
@@ -134,6 +141,11 @@ class Tally:
     @property
     def parameters(self) -> int:
         return sum(weight.count for weight in self.weights.values())
+
+    @property
+    def active_parameters(self) -> int:
+        """Those that one token uses."""
+        return sum(weight.active for weight in self.weights.values())
 
     @property
     def total_flops(self) -> Flops:

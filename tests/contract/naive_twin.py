@@ -475,6 +475,89 @@ def feedforward(part, name, weights, x, run):
     return out
 
 
+def scramble(n):
+    """The 32-bit mixer, in Python's own integers."""
+    n ^= n >> 16
+    n = n * 0x21F0AAAD % 2**32
+    n ^= n >> 15
+    n = n * 0x735A2D97 % 2**32
+    return n ^ (n >> 15)
+
+
+SCORES = {
+    "softmax": lambda logits: list(softmax(logits)),
+    "sigmoid": lambda logits: [1 / (1 + torch.exp(-z)) for z in logits],
+    "sqrt_softplus": lambda logits: [torch.sqrt(torch.log(1 + torch.exp(z))) for z in logits],
+    "equal": lambda logits: None,
+}
+
+
+def preferences(part, name, weights, scores, token):
+    """How much one token wants each expert, before a capacity."""
+    choice, experts = part.router.choice, range(part.experts)
+    if choice.kind == "hashed":
+        key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
+        return [scramble(key ^ scramble(e)) for e in experts]
+    wanted = [score.item() for score in scores]
+    if choice.kind == "top_k" and choice.correction is not None:
+        wanted = [w + weights[f"{name}.router.correction"][e].item() for e, w in enumerate(wanted)]
+    if choice.kind == "top_k" and choice.groups is not None:
+        groups, size = choice.groups, part.experts // choice.groups.count
+        best = lambda g: sorted(wanted[g * size : (g + 1) * size])[-1 if groups.score == "max" else -2 :]  # noqa: E731
+        kept = sorted(range(groups.count), key=lambda g: -sum(best(g)))[: groups.keep]
+        wanted = [w if e // size in kept else -math.inf for e, w in enumerate(wanted)]
+    return wanted
+
+
+def routed(part, name, weights, v, token):
+    """(expert, weight) of the experts that one token passes."""
+    router = part.router
+    logits = [] if router.score == "equal" else list(linear(f"{name}.router", weights, v))
+    scores = SCORES[router.score](logits)
+    wanted = preferences(part, name, weights, scores, token)
+    chosen = sorted(range(part.experts), key=lambda e: -wanted[e])[: part.chosen]
+    if scores is None:
+        shares = [1 / part.chosen] * part.chosen
+    elif router.over == "chosen":
+        shares = softmax([logits[e] for e in chosen])
+    else:
+        shares = [scores[e] for e in chosen]
+        if router.renormalise is not None:
+            shares = [share / (sum(shares) + router.renormalise.eps) for share in shares]
+    return [(e, router.scale * share) for e, share in zip(chosen, shares, strict=True)]
+
+
+def expert(part, name, weights, e, v):
+    """One expert's network on one token."""
+    act = ACTIVATIONS[part.activation]
+
+    def project(kind, z):
+        y = weights[f"{name}.{kind}"][e] @ z
+        return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
+
+    up = project("up", v)
+    return project("down", act(project("gate", v)) * up if part.gated else act(up))
+
+
+def experts(part, name, weights, x, run):
+    """Token by token and expert by expert; without a capacity."""
+    out = []
+    for t, v in enumerate(x):
+        y = torch.zeros_like(v)
+        for e, share in routed(part, name, weights, v, run.tokens[t]):
+            if part.weigh == "input":
+                y = y + expert(part, name, weights, e, share * v)
+            else:
+                y = y + share * expert(part, name, weights, e, v)
+        if part.shared is not None:
+            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [v], run)[0]
+            if part.shared.gate is not None:
+                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, v)))
+            y = y + shared
+        out.append(y)
+    return out
+
+
 def layer_embedding(part, name, weights, x, run):
     rows = [weights[f"{name}.table.weight"][token] * part.scale for token in run.tokens]
     gates = [activate(part, name, weights, linear(f"{name}.input", weights, v)) for v in x]
@@ -495,4 +578,5 @@ SUBLAYERS = naive_recurrent.SUBLAYERS | {
     "latent_attention": latent_attention,
     "cross_attention": attention,
     "feedforward": feedforward,
+    "experts": experts,
 }

@@ -19,17 +19,21 @@ from anyformer.parts import (
     Branch,
     Causal,
     Chunk,
+    Correction,
     CrossAttention,
     DifferentialAttention,
     Disentangled,
     EluPlusOne,
     Embedding,
+    Experts,
     FeedForward,
     Fixed,
     Gain,
     Gate,
     GlobalTokens,
     GroupNorm,
+    Groups,
+    Hashed,
     Head,
     HyperConnections,
     InducedAttention,
@@ -49,13 +53,18 @@ from anyformer.parts import (
     Proportional,
     RelativeBuckets,
     RelativeTable,
+    Renormalise,
     RMSNorm,
     Rotary,
+    Router,
+    Sampled,
     SharedBias,
+    SharedExpert,
     SinusoidalPosition,
     Stack,
     Step,
     Strided,
+    TopK,
     TransformerXL,
     TruncatedNormal,
     VerticalStride,
@@ -114,6 +123,19 @@ OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rot
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
 )
+
+DEEPSEEK = Router(
+    score="sigmoid",
+    choice=TopK(groups=Groups(count=3, keep=2, score="top_2"), correction=Correction()),
+    renormalise=Renormalise(),
+    scale=2.5,
+)
+SMALL = SharedExpert(feedforward=FeedForward(width=10))
+
+
+def _experts(**fields) -> Architecture:
+    return _decoder(pre_norm(RMS, SELF, Experts(**{"experts": 6, "chosen": 2, "width": 12} | fields)))
+
 
 DECODERS = {
     "llama": _llama(),
@@ -241,6 +263,19 @@ DECODERS = {
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
     ),
+    "experts": _decoder(
+        *[pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, router=Router(renormalise=Renormalise())))] * 2
+    ),
+    "experts_sigmoid_groups": _experts(router=DEEPSEEK, shared=SMALL),
+    "experts_groups_max": _experts(chosen=3, router=Router(choice=TopK(groups=Groups(count=2, keep=1)), scale=2.0)),
+    "experts_after_top_k": _experts(router=Router(over="chosen", bias=True), bias=["gate", "up", "down"]),
+    "experts_top_1": _experts(chosen=1, gated=False, activation="relu", bias=["up"]),
+    "experts_hashed": _experts(router=Router(score="equal", choice=Hashed())),
+    "experts_hashed_scores": _experts(router=Router(score="sqrt_softplus", choice=Hashed(seed=3), renormalise=Renormalise())),
+    "experts_sampled": _experts(router=Router(choice=Sampled(), jitter=0.1)),
+    "experts_gated_shared": _experts(chosen=3, shared=SMALL.but(gate="sigmoid")),
+    "experts_input_weighed": _experts(chosen=1, weigh="input", router=Router(score="sigmoid"), shared=SMALL),
+    "experts_all": _experts(experts=3, chosen=3, width=7),
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
     "clamped": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"activation": "quick_gelu", "clamp": 0.6, "up_offset": 1.0}.items()}

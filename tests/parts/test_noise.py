@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.parts.noise import Dropout, Noise, bits, mix
+from anyformer.parts.noise import Dropout, Noise, bits, mix, uniform
 
 
 def noise(rows: int = 4, step: int = 0) -> Noise:
@@ -59,3 +59,11 @@ def test_compiled_bits_are_the_eager_ones():
     for step in range(3):
         n = noise(step=step)
         assert torch.equal(compiled(x, n.key, n.rows), drop(x, n))
+
+
+def test_uniform_numbers_are_even_and_never_0_or_1():
+    drawn = uniform(noise(64), 7, torch.Size((64, 4096)))
+    assert drawn.dtype == torch.float32
+    assert 0 < drawn.min() < 1e-4
+    assert 1 - 1e-4 < drawn.max() < 1
+    assert abs(drawn.double().mean().item() - 0.5) < 5 / (12 * drawn.numel()) ** 0.5

@@ -78,10 +78,10 @@ def fill(
 ) -> None:
     """Give every parameter of a model on the meta device its tensor."""
     check(model, tensors, source)
-    for name in dict(model.named_parameters()):
+    for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
         value = tensors[name].to(device=device, dtype=dtype or tensors[name].dtype)
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(value))
+        setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
 
 
 def restore(model: Transformer, directory: Path) -> None:

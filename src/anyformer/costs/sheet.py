@@ -68,6 +68,8 @@ class CostSheet:
         """(what, how much) for a table, in words."""
         tokens = self.shape.batch * self.shape.length
         rows = [("parameters", f"{self.params.total:,}")]
+        if self.params.active != self.params.total:
+            rows.append(("  used by one token", f"{self.params.active:,}"))
         rows += [(f"  {name}", f"{count:,}") for name, count in self.params.by_component.items()]
         rows += [
             (f"FLOPs of {self.mode}, every pair", scaled(self.flops.total.dense)),
@@ -108,7 +110,9 @@ def cost(
     return CostSheet(
         mode=mode,
         shape=shape,
-        params=Parameters(tally.parameters, tally.parameters, _by_component({k: w.count for k, w in tally.weights.items()})),
+        params=Parameters(
+            tally.parameters, tally.active_parameters, _by_component({k: w.count for k, w in tally.weights.items()})
+        ),
         flops=FlopSheet(forward, _count(tally, 2 if mode == "train" else 0)),
         state_bytes=_state(architecture, batch, shape.keys, source, plan),
         state_bytes_per_token=_state(architecture, 1, shape.keys, source, plan)

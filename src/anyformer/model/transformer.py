@@ -9,9 +9,10 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
 from anyformer.parts.latents import LatentsModule
-from anyformer.parts.noise import Dropout, Noise
+from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack, StackState
 from anyformer.parts.state import EMPTY, State
 from anyformer.plan import Plan
@@ -32,6 +33,7 @@ class Facts(TypedDict, total=False):
     positions: Tensor | None
     state: StackState | None
     noise: Noise | None
+    auxiliary: Auxiliary | None
 
 
 class Transformer(nn.Module):
@@ -53,7 +55,7 @@ class Transformer(nn.Module):
         head, vocab = architecture.head, architecture.output_embedding.vocab
         self.head = head.build(vocab, width) if head else None
         self._tally = architecture.cost(Shape())
-        self._drops = any(isinstance(module, Dropout) and module.rate for module in self.modules())
+        self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or features (B, T, D) of an architecture without a head. See `features` for the arguments."""
@@ -71,6 +73,7 @@ class Transformer(nn.Module):
         positions: Tensor | None = None,
         state: StackState | None = None,
         noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """What the head reads, (B, T, D).
 
@@ -80,41 +83,58 @@ class Transformer(nn.Module):
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
         prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it.
         positions (B, T) int: instead of counting; `state`: decode state, extended by this call; `noise`: for dropout.
+        auxiliary: where expert layers leave their penalties and statistics.
         """
         self._check(tokens, decoder_tokens, padding, decoder_padding, documents, positions, state)
         reads = decoder_tokens if decoder_tokens is not None else tokens
         assert reads is not None
-        if self.training and self._drops and noise is None:
+        if self.training and self._draws and noise is None:
             noise = Noise.fresh(len(reads), reads.device)
         if state is not None:
             state.slots.reserve(reads.shape[1])
         if self.latents is not None and tokens is not None:
-            return self._latent(self.latents, tokens, padding, noise)
+            return self._latent(self.latents, tokens, padding, noise, auxiliary)
         if decoder_tokens is None and tokens is not None:
             return self._stack(
                 tokens, self.architecture.output_stack, padding, documents=documents, prefix=prefix, positions=positions,
-                state=state, noise=noise,
+                state=state, noise=noise, auxiliary=auxiliary,
             )  # fmt: skip
-        source = None if tokens is None else self.encode(tokens, padding=padding, noise=noise)
+        of_source = None if auxiliary is None else auxiliary.of_source()
+        source = None if tokens is None else self.encode(tokens, padding=padding, noise=noise, auxiliary=of_source)
         return self.decode(
-            reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state, noise=noise
-        )
+            reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state,
+            noise=noise, auxiliary=auxiliary,
+        )  # fmt: skip
 
-    def _latent(self, latents: LatentsModule, tokens: Tensor, padding: Tensor | None, noise: Noise | None) -> Tensor:
+    def _latent(
+        self,
+        latents: LatentsModule,
+        tokens: Tensor,
+        padding: Tensor | None,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None,
+    ) -> Tensor:
         """The latent array (B, M, D) after it has read the input."""
         assert self.architecture.decoder is not None
         encodes = self.architecture.encoder is not None
-        source = self.encode(tokens, padding=padding, noise=noise) if encodes else self.embedding(tokens)
+        source = self.encode(tokens, padding=padding, noise=noise, auxiliary=auxiliary) if encodes else self.embedding(tokens)
         x, source = latents(source, count_positions(tokens, padding, None))
         return self._run(
             x, self.architecture.decoder, torch.arange(x.shape[1], device=x.device)[None], source=source,
-            source_padding=padding, noise=noise,
+            source_padding=padding, noise=noise, auxiliary=auxiliary,
         )  # fmt: skip
 
-    def encode(self, tokens: Tensor, *, padding: Tensor | None = None, noise: Noise | None = None) -> Tensor:
+    def encode(
+        self,
+        tokens: Tensor,
+        *,
+        padding: Tensor | None = None,
+        noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
+    ) -> Tensor:
         """The encoder's output (B, S, D)."""
         assert self.architecture.encoder is not None
-        return self._stack(tokens, self.architecture.encoder, padding, noise=noise)
+        return self._stack(tokens, self.architecture.encoder, padding, noise=noise, auxiliary=auxiliary)
 
     def decode(
         self,
@@ -126,6 +146,7 @@ class Transformer(nn.Module):
         positions: Tensor | None = None,
         state: StackState | None = None,
         noise: Noise | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """The decoder's features (B, T, D), reading `source` or what `state` stored of it; room there is already reserved."""
         assert self.architecture.decoder is not None
@@ -135,7 +156,7 @@ class Transformer(nn.Module):
             source_padding = state.source_padding
         return self._stack(
             tokens, self.architecture.decoder, padding, positions=positions, state=state, noise=noise,
-            source=source, source_padding=source_padding,
+            source=source, source_padding=source_padding, auxiliary=auxiliary,
         )  # fmt: skip
 
     def advance(
@@ -166,6 +187,7 @@ class Transformer(nn.Module):
         noise: Noise | None = None,
         source: Tensor | None = None,
         source_padding: Tensor | None = None,
+        auxiliary: Auxiliary | None = None,
     ) -> Tensor:
         """Embed, then run one stack."""
         decodes = stack is self.architecture.decoder
@@ -190,10 +212,11 @@ class Transformer(nn.Module):
             documents=documents,
             prefix=prefix,
             noise=noise,
+            tokens=tokens,
+            auxiliary=auxiliary,
             chunk=chunk,
             source=source,
             source_padding=source_padding,
-            tokens=tokens,
             states=state.layers if state else None,
         )
 

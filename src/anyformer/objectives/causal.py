@@ -12,7 +12,10 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.describe import Value
 from anyformer.model import Transformer
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.noise import Noise
+
+Penalty = Annotated[float, Field(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -33,16 +36,33 @@ class CausalObjective(Value):
     """
 
     kind: Literal["causal"] = "causal"
-    z_loss: Annotated[float, Field(ge=0)] = 0.0
+    z_loss: Penalty = 0.0
+    balance_loss: Penalty = 0.0
+    """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
+    router_z_loss: Penalty = 0.0
+    """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
 
-    def loss(self, model: Transformer, examples: Examples, noise: Noise | None) -> Tensor:
-        """The sum over valid tokens, z-loss included: a 0-d tensor in fp32."""
-        logits_BTV = model(examples.tokens, documents=examples.documents, noise=noise)
+    @property
+    def without_penalties(self) -> CausalObjective:
+        """The cross-entropy alone."""
+        return self.but(z_loss=0.0, balance_loss=0.0, router_z_loss=0.0)
+
+    def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
+        """The sum over valid tokens, penalties included: a 0-d tensor in fp32. `auxiliary` receives the experts' reports.
+
+        The experts' penalties are means over the micro-batch's valid tokens, and weigh as many tokens here.
+        """
+        valid_BT = examples.targets != IGNORED
+        auxiliary = auxiliary or Auxiliary(valid_BT)
+        logits_BTV = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)
         nll_BT, log_z_BT = token_losses(logits_BTV, examples.targets)
         total = nll_BT.sum()
         if self.z_loss:
-            valid = examples.targets != IGNORED
-            total = total + self.z_loss * (log_z_BT.square() * valid).sum()
+            total = total + self.z_loss * (log_z_BT.square() * valid_BT).sum()
+        if self.balance_loss:
+            total = total + self.balance_loss * auxiliary.balance * valid_BT.sum()
+        if self.router_z_loss:
+            total = total + self.router_z_loss * auxiliary.router_z * valid_BT.sum()
         return total
 
 

@@ -3,11 +3,13 @@
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.block import Block, Branch, Gain, Step
+from anyformer.parts.capacity import Capacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.embedding import Embedding
+from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
     EluPlusOne,
     Exponential,
@@ -34,7 +36,9 @@ from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
+from anyformer.parts.router import Renormalise, Router
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, TopK
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import Stack, stack
@@ -52,9 +56,11 @@ __all__ = [
     "Block",
     "BlockWindow",
     "Branch",
+    "Capacity",
     "Causal",
     "ChannelDecay",
     "Chunk",
+    "Correction",
     "CrossAttention",
     "DeltaAttention",
     "DifferentialAttention",
@@ -62,6 +68,7 @@ __all__ = [
     "DynamicScaling",
     "EluPlusOne",
     "Embedding",
+    "Experts",
     "Exponential",
     "ExponentialNormalised",
     "FanIn",
@@ -72,6 +79,8 @@ __all__ = [
     "GatedConvolution",
     "GlobalTokens",
     "GroupNorm",
+    "Groups",
+    "Hashed",
     "Head",
     "HyperConnections",
     "Identity",
@@ -98,14 +107,19 @@ __all__ = [
     "Rectified",
     "RelativeBuckets",
     "RelativeTable",
+    "Renormalise",
     "Rotary",
+    "Router",
+    "Sampled",
     "ScalarDecay",
     "SharedBias",
+    "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
     "Stack",
     "Step",
     "Strided",
+    "TopK",
     "TransformerXL",
     "TruncatedNormal",
     "UnitLength",

@@ -22,6 +22,7 @@ from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.experts import Experts
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.latent_attention import LatentAttention
@@ -47,6 +48,7 @@ Sublayer = Annotated[
     | DeltaAttention
     | GatedConvolution
     | FeedForward
+    | Experts
     | LayerEmbedding,
     Field(discriminator="kind"),
 ]

@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.parts.balance import Auxiliary
 from anyformer.parts.mask import Causal
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.noise import Noise
@@ -81,11 +82,13 @@ class Context:
     documents: Tensor | None = None
     prefix: Tensor | None = None
     noise: Noise | None = None
+    tokens: Tensor | None = None
+    """(B, T): what was embedded."""
+    auxiliary: Auxiliary | None = None
+    """Where expert layers leave penalties and statistics, if the caller wants them."""
     chunk: Chunk | None = None
     source: Tensor | None = None
     source_padding: Tensor | None = None
-    tokens: Tensor | None = None
-    """What was embedded, (B, T), where it was tokens."""
     relative: Tensor | None = None
     """The stack's table of relative positions (DeBERTa), (2 * span, D)."""
     bias: Callable[[Tensor, Memory, Context, None], Tensor] | None = None

@@ -55,7 +55,10 @@ class Xavier(Value):
     gain: Std = 1.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
-        nn.init.xavier_uniform_(weight, self.gain * scale, generator=generator)
+        # Of stacked matrices the last two dimensions count; torch's own rule takes the others for a convolution's.
+        outputs, inputs = weight.shape[-2:]
+        bound = math.sqrt(3.0) * self.gain * scale * math.sqrt(2.0 / (inputs + outputs))
+        weight.uniform_(-bound, bound, generator=generator)
 
 
 Rule = Annotated[Normal | TruncatedNormal | FanIn | Xavier, Field(discriminator="kind")]

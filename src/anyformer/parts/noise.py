@@ -1,4 +1,4 @@
-"""Dropout by a counter hash: each mask bit is a pure function of (seed, step, site, global row, element).
+"""Noise by a counter hash, and dropout: each mask bit is a pure function of (seed, step, site, global row, element).
 
 Plain integer tensor operations give the same bits eager, compiled, recomputed under checkpointing, and split over
 micro-batches or ranks, and resuming needs no generator state.
@@ -58,7 +58,18 @@ def bits(noise: Noise, site: int, shape: torch.Size) -> Tensor:
     return mix(element[None] ^ row_key[:, None]).view(shape)
 
 
-class Dropout(nn.Module):
+def uniform(noise: Noise, site: int, shape: torch.Size) -> Tensor:
+    """Numbers in (0, 1) in fp32; of 23 bits, so that none is rounded to 0 or 1."""
+    return ((bits(noise, site, shape) >> 9).float() + 0.5) * 2.0**-23
+
+
+class Draws(nn.Module):
+    """A module that may draw noise in training; `draws` says whether this one does."""
+
+    draws: bool = False
+
+
+class Dropout(Draws):
     """Zero each element with probability `rate` and scale the rest by 1 / (1 - rate), while training (Srivastava et al. 2014).
 
     `name` is the site: the module's path in the model, so that no two sites share bits.
@@ -67,6 +78,7 @@ class Dropout(nn.Module):
     def __init__(self, rate: float, name: str) -> None:
         super().__init__()
         self.rate, self.site = rate, zlib.crc32(name.encode())
+        self.draws = rate > 0
 
     def extra_repr(self) -> str:
         return f"rate={self.rate}"

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import islice
 
 import torch
 
-from anyformer.data import Batch, Split, windows
+from anyformer.data import IGNORED, Batch, Split, windows
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
+from anyformer.parts.balance import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """`loss` in nats per token over `tokens` tokens; `bits_per_byte` of the split's text, None where its size is unknown."""
+    """`loss` in nats per token over `tokens` tokens; `bits_per_byte` of the split's text, None where its size is unknown.
+
+    `loads`: how the load of experts fell, by layer.
+    """
 
     loss: float
     tokens: int
     bits_per_byte: float | None
+    loads: Mapping[str, Load] = field(default_factory=dict)
 
     @property
     def perplexity(self) -> float:
@@ -43,19 +48,23 @@ def evaluate(
 ) -> Evaluated:
     """The loss over a split, or over its first `batches` batches. The objective's penalties are left out."""
     device = model.embedding.weight.device
-    plain = objective.but(z_loss=0.0)
+    plain = objective.without_penalties
     total, tokens = 0.0, 0
+    loads: dict[str, Load] = {}
     was_training = model.training
     model.eval()
     with torch.no_grad(), autocast(plan, device):
         for done, part in enumerate(islice(windows(split, length, batch, isolate), batches)):
-            total += plain.loss(model, to_device(part, device), None).item()
+            examples = to_device(part, device)
+            auxiliary = Auxiliary(examples.targets != IGNORED)
+            total += plain.loss(model, examples, None, auxiliary).item()
             tokens += part.valid
+            loads = add_loads(loads, auxiliary.loads)
             progress(done)
     model.train(was_training)
     loss = total / tokens
     bytes_per_token = split.bytes / len(split)
-    return Evaluated(loss, tokens, loss / math.log(2) / bytes_per_token if split.bytes else None)
+    return Evaluated(loss, tokens, loss / math.log(2) / bytes_per_token if split.bytes else None, loads)
 
 
 def to_device(batch: Batch, device: torch.device) -> Examples:

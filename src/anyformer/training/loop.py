@@ -98,9 +98,14 @@ def _go(directory: Path, work: Work, machine: Machine, console: Console, *, firs
             outcome, tokens = work.update(step - 1)
             seconds = time.monotonic() - start
             display.step(step, outcome.loss, tokens, seconds)
+            # Of each layer the largest share, and with a capacity what was dropped; all shares stand in evaluations.
+            experts = {
+                path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
+            }
             journal.append(
                 directory, kind="train", step=step, loss=outcome.loss, gradient_norm=outcome.gradient_norm,
                 tokens=step * run.batch * run.length, learning_rate=run.learning_rate(step - 1), seconds=round(seconds, 4),
+                **({"experts": experts} if experts else {}),
             )  # fmt: skip
             validation: float | None = None
             last = step == run.steps
@@ -141,9 +146,11 @@ def _finish(directory: Path, work: Work) -> Trained:
 
 
 def _note(directory: Path, run: Run, step: int, looked: Evaluated, *, whole: bool) -> None:
+    experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in looked.loads.items()}
     journal.append(
         directory, kind="validation", step=step, tokens=step * run.batch * run.length, loss=looked.loss,
         perplexity=looked.perplexity, bits_per_byte=looked.bits_per_byte, validation_tokens=looked.tokens, whole_split=whole,
+        **({"experts": experts} if experts else {}),
     )  # fmt: skip
 
 

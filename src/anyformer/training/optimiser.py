@@ -27,11 +27,12 @@ class AdamW(Value):
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
 
     def build(self, model: Transformer) -> torch.optim.AdamW:
-        """An optimiser over all parameters of `model`, in two groups."""
+        """An optimiser over all parameters of `model` that take a gradient, in two groups."""
         declared = model.architecture.cost(Shape()).weights
         groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
         for name, parameter in model.named_parameters():
-            groups[declared[name].decays].append(parameter)
+            if parameter.requires_grad:
+                groups[declared[name].decays].append(parameter)
         return torch.optim.AdamW(
             [
                 {"params": group, "weight_decay": self.weight_decay if decays else 0.0}

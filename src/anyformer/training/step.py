@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
 
+from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
+from anyformer.parts.balance import Auxiliary, Load, add_loads
 from anyformer.parts.noise import Noise
+from anyformer.parts.router import rebalance
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 
-LossFunction = Callable[[Examples, Noise | None], Tensor]
+LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
+"""A micro-batch -> its summed loss, and how the load of experts fell, by layer."""
 
 
 class NonFiniteError(UserError):
@@ -26,26 +30,33 @@ class NonFiniteError(UserError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update reports: mean loss per valid token, and the gradient's norm before clipping."""
+    """What an update reports: mean loss per valid token, the gradient's norm before clipping, the load of experts by layer."""
 
     loss: float
     gradient_norm: float
+    loads: Mapping[str, Load] = field(default_factory=dict)
 
 
 def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) -> LossFunction:
     """The summed loss of a micro-batch, compiled if the plan says so."""
     device = model.embedding.weight.device
 
-    def loss(tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None) -> Tensor:
+    def loss(
+        tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None
+    ) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
         noise = None if key is None else Noise(key, rows)
+        auxiliary = Auxiliary(targets != IGNORED)
         with autocast(plan, device):
-            return objective.loss(model, Examples(tokens, targets, documents, rows), noise)
+            summed = objective.loss(model, Examples(tokens, targets, documents, rows), noise, auxiliary)
+        # As plain tuples, which a compiler can return.
+        return summed, {path: (load.chosen, load.dropped) for path, load in auxiliary.loads.items()}
 
     compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
-    def call(examples: Examples, noise: Noise | None) -> Tensor:
+    def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
         key = None if noise is None else noise.key
-        return compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)
+        summed, loads = compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)
+        return summed, {path: Load(*load) for path, load in loads.items()}
 
     return call
 
@@ -64,10 +75,13 @@ def update(
 ) -> Outcome:
     """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut."""
     total = 0.0
+    loads: dict[str, Load] = {}
     for examples in micro_batches:
-        summed = loss(examples, Noise.at(seed, step, examples.rows)) / tokens
-        summed.backward()  # type: ignore[no-untyped-call]
-        total += summed.item()
+        summed, more = loss(examples, Noise.at(seed, step, examples.rows))
+        mean = summed / tokens
+        mean.backward()  # type: ignore[no-untyped-call]
+        total += mean.item()
+        loads = add_loads(loads, more)
     parameters = [p for p in model.parameters() if p.grad is not None]
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
     if not (total == total and abs(total) != float("inf") and norm == norm and norm != float("inf")):
@@ -81,7 +95,8 @@ def update(
         group["lr"] = rate
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    return Outcome(total, norm)
+    rebalance(model, {path: load.chosen for path, load in loads.items()})
+    return Outcome(total, norm, loads)
 
 
 @torch.no_grad()

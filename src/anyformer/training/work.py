@@ -62,7 +62,8 @@ class Work:
         def gradients() -> float:
             start = time.monotonic()
             for examples in pieces:
-                (self.loss(examples, Noise.at(self.run.seed, 0, examples.rows)) / tokens).backward()  # type: ignore[no-untyped-call]
+                summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
+                (summed / tokens).backward()  # type: ignore[no-untyped-call]
             self.optimiser.zero_grad(set_to_none=True)
             return time.monotonic() - start
 

@@ -1,0 +1,106 @@
+"""What expert layers report of a call besides their output: penalties on the routing, and how the load falls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from anyformer.describe import UserError
+
+
+def picked(chosen_ZJ: Tensor, experts: int) -> Tensor:
+    """(Z, k) experts -> (Z, X): whether a token chose an expert."""
+    return (chosen_ZJ[..., None] == torch.arange(experts, device=chosen_ZJ.device)).any(1)
+
+
+def balance_loss(probabilities_ZX: Tensor, picked_ZX: Tensor, counted_Z: Tensor) -> Tensor:
+    """X * sum over experts of f_e * P_e: f_e the share of tokens that chose e, P_e their mean probability of e.
+
+    Means over the tokens that count. k at perfect balance, X where all goes to k = 1 expert with certainty (GShard, arXiv
+    2006.16668; Switch Transformer, arXiv 2101.03961, equation 4, for k = 1). Only P has a gradient.
+    """
+    tokens = counted_Z.sum().clamp(min=1)
+    f_X = (picked_ZX & counted_Z[:, None]).sum(0) / tokens
+    p_X = (probabilities_ZX * counted_Z[:, None]).sum(0) / tokens
+    return len(f_X) * (f_X * p_X).sum()
+
+
+def router_z_loss(logits_ZX: Tensor, counted_Z: Tensor) -> Tensor:
+    """Mean over the tokens that count of log(sum of exp(logits))^2: keeps logits small (ST-MoE, arXiv 2202.08906, eq. 5)."""
+    return (torch.logsumexp(logits_ZX, -1).square() * counted_Z).sum() / counted_Z.sum().clamp(min=1)
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many choices fell on each expert, (X,), and how many of all found no place, 0-d; of tokens that count."""
+
+    chosen: Tensor
+    dropped: Tensor
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.chosen + other.chosen, self.dropped + other.dropped)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each expert's share of the choices: 1 / X at perfect balance."""
+        everything = max(int(self.chosen.sum()), 1)
+        return [round(count / everything, 4) for count in self.chosen.tolist()]
+
+    @property
+    def dropped_share(self) -> float:
+        """The share of the choices that found no place."""
+        return round(int(self.dropped) / max(int(self.chosen.sum()), 1), 4)
+
+
+def add_loads(loads: Mapping[str, Load], more: Mapping[str, Load]) -> dict[str, Load]:
+    """The loads of two calls together."""
+    return {**loads, **{path: loads[path] + load if path in loads else load for path, load in more.items()}}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One layer's report of one call; the losses are None where the router has no scores."""
+
+    load: Load
+    balance: Tensor | None = None
+    router_z: Tensor | None = None
+
+
+@dataclass
+class Auxiliary:
+    """Collects the reports of one call by the path of the layer, so that a recomputed layer overwrites and never adds.
+
+    `counted` (B, T) bool: the tokens that count, of the stack that the head reads; padding never does.
+    """
+
+    counted: Tensor | None = None
+    reports: dict[str, Report] = field(default_factory=dict)
+
+    def of_source(self) -> Auxiliary:
+        """The same collector for another sequence, whose tokens all count but padding."""
+        return Auxiliary(None, self.reports)
+
+    @property
+    def balance(self) -> Tensor:
+        """The balance loss, summed over layers."""
+        return _sum("balance_loss", (report.balance for report in self.reports.values()))
+
+    @property
+    def router_z(self) -> Tensor:
+        """The router z-loss, summed over layers."""
+        return _sum("router_z_loss", (report.router_z for report in self.reports.values()))
+
+    @property
+    def loads(self) -> dict[str, Load]:
+        """How the load fell, by layer."""
+        return {path: report.load for path, report in self.reports.items()}
+
+
+def _sum(name: str, losses: Iterable[Tensor | None]) -> Tensor:
+    there = [loss for loss in losses if loss is not None]
+    if not there:
+        raise UserError(f"objective.{name} penalises routers, and no layer of this architecture has one; set it to 0")
+    return torch.stack(there).sum()

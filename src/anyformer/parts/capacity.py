@@ -1,0 +1,68 @@
+"""Capacity: at most so many tokens for each expert, and what becomes of the others."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.tally import Contract, Limit
+
+_REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
+_CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
+
+
+class Capacity(Value):
+    """Every expert takes at most ceil(factor * k * Z / X) of the Z = B * T tokens of a call, and is padded to that many.
+
+    First choices are served before second ones, tokens in the order of the batch (GShard, arXiv 2006.16668; Switch
+    Transformer, arXiv 2101.03961, whose formula is that of k = 1). `drop`: what finds no place adds nothing, and the other
+    weights stay as they are. `reroute`: it asks the next expert in the token's order (within its groups), and the weights
+    are those of the experts that took the token.
+    """
+
+    factor: Annotated[float, Field(gt=0)] = 1.25
+    overflow: Literal["drop", "reroute"] = "drop"
+    when: Literal["training", "always"] = "training"
+    """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
+
+    def places(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many tokens an expert takes; no more than there are."""
+        return min(tokens, math.ceil(self.factor * chosen * tokens / experts))
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts broken in evaluation."""
+        return tuple(Limit(contract, _REASON) for contract in _CONTRACTS) if self.when == "always" else ()
+
+
+def assign(
+    order_ZR: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fill the places: in round r every token that still wants an expert asks for the r-th of its order.
+
+    Returns the experts chosen, whether each took the token, and at which place: (Z, k) each. Dropping has k rounds.
+    """
+    number_X = torch.arange(experts, device=order_ZR.device)
+    slot_J = torch.arange(chosen, device=order_ZR.device)
+    chosen_ZJ = order_ZR[:, :chosen]
+    taken_ZJ = torch.zeros_like(chosen_ZJ, dtype=torch.bool)
+    place_ZJ = torch.zeros_like(chosen_ZJ)
+    used_X = torch.zeros_like(number_X)
+    for r in range(order_ZR.shape[1]):
+        expert_Z, has_Z = order_ZR[:, r], taken_ZJ.sum(1)
+        asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
+        # In the order of the batch, behind those that earlier rounds placed.
+        place_ZX = asks_ZX.cumsum(0) - 1 + used_X
+        taken_ZX = asks_ZX & (place_ZX < places)
+        used_X = used_X + taken_ZX.sum(0)
+        slot_ZJ = slot_J == (has_Z[:, None] if reroute else r)
+        here_ZJ = slot_ZJ & taken_ZX.any(1, keepdim=True)
+        chosen_ZJ = torch.where(here_ZJ, expert_Z[:, None], chosen_ZJ)
+        place_ZJ = torch.where(here_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
+        taken_ZJ = taken_ZJ | here_ZJ
+    return chosen_ZJ, taken_ZJ, place_ZJ

@@ -1,0 +1,92 @@
+"""Dispatch and combine: from tokens to the rows that experts compute, side by side by expert, and back.
+
+Every size is known before the routing is, so nothing waits for the device and a compiler needs no graph break. Rows move
+by reading, forward and backward: nothing is added in an order that could change from run to run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Which row computes what: Z tokens with J = k choices each, and Q rows, those of one expert side by side.
+
+    `chosen` (Z, J): experts; `row` (Z, J): where each choice is computed; `choice` (Q,): which choice, counted from 0 to
+    Z * J - 1, a row computes. `expert` (Q,): the expert of each row. `ends` (X,): where each expert's rows end; None where
+    all have equally many. `taken` (Z, J) and `filled` (Q,): false where a choice found no row, and on rows that pad an
+    expert; None where there are none of these.
+    """
+
+    chosen: Tensor
+    row: Tensor
+    choice: Tensor
+    expert: Tensor
+    ends: Tensor | None
+    taken: Tensor | None = None
+    filled: Tensor | None = None
+
+    def dispatch(self, x_ZD: Tensor) -> Tensor:
+        """(Z, D) -> (Q, D): the tokens that the experts read."""
+        return _move(x_ZD, self.choice // self.chosen.shape[1], self.row, self.taken)
+
+    def spread(self, weights_ZJ: Tensor) -> Tensor:
+        """(Z, J) -> (Q, 1): the weight of each row."""
+        taken = None if self.taken is None else self.taken.view(-1, 1)
+        return _move(weights_ZJ.reshape(-1, 1), self.choice, self.row.view(-1, 1), taken)
+
+    def combine(self, y_QD: Tensor) -> Tensor:
+        """(Q, D) -> (Z, J, D): what the experts made of each choice, 0 where none took it."""
+        filled = None if self.filled is None else self.filled[:, None]
+        y_ZJD = _move(y_QD, self.row, self.choice[:, None], filled)
+        return y_ZJD if self.taken is None else y_ZJD * self.taken[..., None]
+
+
+def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:
+    """Exactly one row for each choice: Q = Z * J."""
+    expert_Q, choice_Q = torch.sort(chosen_ZJ.flatten(), stable=True)
+    count = torch.arange(len(choice_Q), device=choice_Q.device)
+    row_ZJ = torch.zeros_like(choice_Q).scatter(0, choice_Q, count).view(chosen_ZJ.shape)
+    ends_X = torch.searchsorted(expert_Q, torch.arange(experts, device=expert_Q.device), right=True)
+    return Placement(chosen_ZJ, row_ZJ, choice_Q, expert_Q, ends_X)
+
+
+def in_places(chosen_ZJ: Tensor, taken_ZJ: Tensor, place_ZJ: Tensor, experts: int, places: int) -> Placement:
+    """`places` rows for each expert: Q = X * places; rows that nobody took read any token and are read by nobody."""
+    rows = experts * places
+    row_ZJ = torch.where(taken_ZJ, chosen_ZJ * places + place_ZJ, rows)
+    # One row more, into which falls what found no place.
+    choice = torch.zeros(rows + 1, dtype=torch.int64, device=row_ZJ.device)
+    choice = choice.scatter(0, row_ZJ.flatten(), torch.arange(row_ZJ.numel(), device=row_ZJ.device))
+    filled = torch.zeros_like(choice, dtype=torch.bool).scatter(0, row_ZJ.flatten(), True)
+    expert_Q = torch.arange(experts, device=row_ZJ.device).repeat_interleave(places)
+    return Placement(chosen_ZJ, row_ZJ.clamp(max=rows - 1), choice[:-1], expert_Q, None, taken=taken_ZJ, filled=filled[:-1])
+
+
+def _move(x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
+    moved: Tensor = _Move.apply(x, index, inverse, real)  # type: ignore[no-untyped-call]
+    return moved
+
+
+class _Move(torch.autograd.Function):
+    """x[index]; the gradient of x[i] is the sum of the gradients at inverse[i], as far as `real` says they are its own.
+
+    The plain gradient of x[index] adds into rows in any order; here the inverse of the index is known.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
+        ctx.save_for_backward(inverse, real)
+        return x.index_select(0, index.flatten()).view(*index.shape, x.shape[1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        inverse, real = ctx.saved_tensors
+        rows = gradient.reshape(-1, gradient.shape[-1])
+        back = rows.index_select(0, inverse.flatten()).view(*inverse.shape, rows.shape[1])
+        return (back if real is None else back * real[..., None]).sum(1), None, None, None

@@ -1,0 +1,209 @@
+"""Mixture of experts: many feed-forward networks, of which each token passes a few."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Choice, Value
+from anyformer.parts.activation import FIXED
+from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss
+from anyformer.parts.capacity import Capacity, assign
+from anyformer.parts.context import Context
+from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
+from anyformer.parts.feedforward import PROJECTIONS, FeedForward, Projection
+from anyformer.parts.grouped import grouped_product
+from anyformer.parts.router import Router, Routing
+from anyformer.parts.state import EMPTY
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Tally, Weight, matrix
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class SharedExpert(Value):
+    """A feed-forward network that every token passes beside the experts it chose (DeepSeekMoE, arXiv 2401.06066).
+
+    With `gate = "sigmoid"` its output is multiplied by sigmoid(x W_g), W_g: (1, D) (Qwen 2 MoE, arXiv 2407.10671). Several
+    shared experts are one of their summed width.
+    """
+
+    feedforward: FeedForward
+    gate: Literal["sigmoid"] | None = None
+
+
+class Experts(SublayerValue):
+    """Sparsely gated mixture of experts: each token passes the k of X feed-forward networks that its router chose.
+
+        y = sum over the chosen e of weight_e * FFN_e(x), plus the shared expert; FFN_e(x) = (act(x G_e) * (x U_e)) W_e
+
+    G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, k) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
+    1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
+    Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
+    (One that holds in training only is priced without: what pads an expert is then not counted.)
+    """
+
+    kind: Literal["experts"] = "experts"
+    experts: Count
+    """X."""
+    chosen: Count
+    """k, experts that a token passes."""
+    width: Count
+    """F, of one expert."""
+    activation: Annotated[str, Choice(lambda: FIXED)] = "silu"
+    gated: bool = True
+    bias: tuple[Projection, ...] = ()
+    """Projections that add a bias, (X, F) or (X, D)."""
+    router: Router = Router()
+    weigh: Literal["output", "input"] = "output"
+    """What the weights multiply."""
+    shared: SharedExpert | None = None
+    capacity: Capacity | None = None
+    """At most so many tokens for each expert; without it, every expert takes all that chose it."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"names a projection twice: {list(names)}")
+        return tuple(name for name in PROJECTIONS if name in names)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Experts:
+        if self.chosen > self.experts:
+            raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.experts}")
+        if "gate" in self.bias and not self.gated:
+            raise ValueError("a bias on 'gate' needs gated = true")
+        self.router.choice.check(self.experts, self.chosen)
+        return self
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """Those there are, in order."""
+        return PROJECTIONS if self.gated else ("up", "down")
+
+    def sides(self, projection: Projection, width: int) -> tuple[int, int]:
+        """(outputs, inputs) of a projection."""
+        return (width, self.width) if projection == "down" else (self.width, width)
+
+    def build(self, width: int, plan: Plan, name: str) -> ExpertsModule:
+        return ExpertsModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        tokens = shape.batch * shape.length
+        routed = computed = tokens * self.chosen
+        if self.capacity is not None and self.capacity.when == "always":
+            computed = self.experts * self.capacity.places(tokens, self.experts, self.chosen)
+        work = 2 * width * self.width
+        flops = Flops(work * computed, work * min(routed, computed))
+        weights: dict[str, Weight] = {}
+        for name in self.projections:
+            sides = self.sides(name, width)
+            fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
+            weights[name] = Weight((self.experts, *sides), "expert", fill, self.chosen)
+            if name in self.bias:
+                weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", self.chosen)
+        limits = self.capacity.limits if self.capacity is not None else ()
+        parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
+        parts += self.router.cost(self.experts, width, tokens)
+        if self.shared is not None:
+            parts += self.shared.feedforward.cost(width, shape, plan).within("shared")
+            if self.shared.gate is not None:
+                parts += matrix("shared_gate", width, 1, tokens, role="replicate")
+        return parts
+
+
+class ExpertsModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, description: Experts, width: int, plan: Plan, name: str) -> None:
+        super().__init__()
+        self.description, self.name = description, name
+        experts = description.experts
+        self.activation = FIXED[description.activation]
+        self.router = description.router.build(experts, description.chosen, width, name)
+        for projection in description.projections:
+            outputs, inputs = description.sides(projection, width)
+            self.register_parameter(projection, nn.Parameter(torch.empty(experts, outputs, inputs)))
+            if projection in description.bias:
+                self.register_parameter(f"{projection}_bias", nn.Parameter(torch.empty(experts, outputs)))
+        shared = description.shared
+        self.shared = shared.feedforward.build(width, plan, f"{name}.shared") if shared else None
+        self.shared_gate = nn.Linear(width, 1, bias=False) if shared and shared.gate else None
+
+    def extra_repr(self) -> str:
+        of = self.description
+        return f"experts={of.experts}, chosen={of.chosen}, width={of.width}, activation={of.activation}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        x_ZD = x_BTD.flatten(0, 1)
+        real_Z = (context.positions != EMPTY).expand(x_BTD.shape[:2]).flatten()
+        routing = self.router(x_BTD, context)
+        wanted_ZJ = routing.preference.topk(self.description.chosen, -1).indices
+        placement = self._place(routing, wanted_ZJ, real_Z)
+        if context.auxiliary is not None:
+            counted = context.auxiliary.counted
+            counted_Z = real_Z if counted is None else real_Z & counted.flatten()
+            context.auxiliary.reports[self.name] = self._report(routing, wanted_ZJ, placement, counted_Z)
+        y_BTD = self._mixed(x_ZD, routing, placement).view(x_BTD.shape)
+        if self.shared is None:
+            return y_BTD
+        shared_BTD: Tensor = self.shared(x_BTD, context)
+        if self.shared_gate is not None:
+            shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
+        return y_BTD + shared_BTD
+
+    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_Z: Tensor) -> Placement:
+        """Which row computes which token, with a capacity where it holds."""
+        experts, chosen, capacity = self.description.experts, self.description.chosen, self.description.capacity
+        if capacity is None or (capacity.when == "training" and not self.training):
+            return sorted_by_expert(wanted_ZJ, experts)
+        places = capacity.places(len(real_Z), experts, chosen)
+        reroute = capacity.overflow == "reroute"
+        candidates = self.description.router.choice.candidates(experts)
+        order_ZR = routing.preference.topk(candidates, -1).indices if reroute else wanted_ZJ
+        taken = assign(order_ZR, real_Z, experts, chosen, places, reroute=reroute)
+        return in_places(*taken, experts, places)
+
+    def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
+        """The chosen experts' outputs, weighed and added: (Z, D)."""
+        capacity = self.description.capacity
+        among = placement.taken if capacity is not None and capacity.overflow == "reroute" else None
+        weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
+        rows_QD = placement.dispatch(x_ZD)
+        if self.description.weigh == "input":
+            return placement.combine(self._experts(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
+        return (placement.combine(self._experts(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
+
+    def _experts(self, rows_QD: Tensor, placement: Placement) -> Tensor:
+        """Each row through its expert's network: (Q, D) -> (Q, D)."""
+        up_QF = self._project("up", rows_QD, placement)
+        if self.description.gated:
+            h_QF = self.activation(self._project("gate", rows_QD, placement)) * up_QF
+        else:
+            h_QF = self.activation(up_QF)
+        return self._project("down", h_QF, placement)
+
+    def _project(self, name: Projection, rows_QI: Tensor, placement: Placement) -> Tensor:
+        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends)
+        if name not in self.description.bias:
+            return y_QO
+        # A look-up whose gradient is added up in a fixed order.
+        return y_QO + F.embedding(placement.expert, getattr(self, f"{name}_bias")).to(y_QO.dtype)
+
+    def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_Z: Tensor) -> Report:
+        """Penalties and load; the load is what the router asked for, before a capacity."""
+        picked_ZX = picked(wanted_ZJ, self.description.experts)
+        dropped = torch.zeros((), dtype=torch.int64, device=wanted_ZJ.device)
+        if placement.taken is not None:
+            dropped = (~placement.taken & counted_Z[:, None]).sum()
+        load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
+        if routing.probabilities is None or routing.logits is None:
+            return Report(load)
+        balance = balance_loss(routing.probabilities, picked_ZX, counted_Z)
+        return Report(load, balance, router_z_loss(routing.logits, counted_Z))

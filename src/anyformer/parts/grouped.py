@@ -1,0 +1,100 @@
+"""Grouped product: rows that lie side by side by group, each group times a matrix of its own.
+
+An operator of ours, because torch's (`grouped_mm`) compiles for bf16 only; where that one fits, it is what computes. To a
+compiler it is one call of known size; its gradients are grouped products too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None) -> Tensor:
+    """(Q, I) -> (Q, O): each row times its group's matrix; group x ends before row ends[x], or all are equally long (None).
+
+    2 * Q * I * O FLOPs whatever the groups.
+    """
+    weight_XOI = weight_XOI.to(rows_QI.dtype)
+    if ends_X is None:
+        rows_XPI = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
+        return torch.bmm(rows_XPI, weight_XOI.transpose(1, 2)).flatten(0, 1)
+    if rows_QI.device.type == "meta":
+        # No groups are known there, and all matrices are alike: the same products with the first one, which torch counts.
+        return rows_QI @ weight_XOI[0].T
+    product: Tensor = _product(rows_QI, weight_XOI, ends_X)
+    return product
+
+
+@torch.library.custom_op("anyformer::grouped_product", mutates_args=())
+def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor) -> Tensor:
+    """(Q, I), (X, O, I) -> (Q, O)."""
+    outputs = weight_XOI.shape[1]
+    if _fits_torch(rows_QI):
+        weight_XIO, more = weight_XOI.transpose(1, 2), (0, _missing(weight_XOI[0].T), 0, _missing(rows_QI))
+        if any(more):
+            weight_XIO = F.pad(weight_XIO, more)
+        return F.grouped_mm(_aligned(rows_QI), weight_XIO, offs=ends_X.int())[:, :outputs].contiguous()
+    y_QO = rows_QI.new_empty(len(rows_QI), outputs)
+    for x, (start, stop) in enumerate(_bounds(ends_X)):
+        torch.mm(rows_QI[start:stop], weight_XOI[x].T, out=y_QO[start:stop])
+    return y_QO
+
+
+@torch.library.custom_op("anyformer::grouped_outer_product", mutates_args=())
+def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
+    """(Q, O), (Q, I) -> (X, O, I): the sum over each group's rows of y row^T."""
+    outputs, inputs = y_QO.shape[1], rows_QI.shape[1]
+    if _fits_torch(rows_QI):
+        return F.grouped_mm(_aligned(y_QO).T, _aligned(rows_QI), offs=ends_X.int())[:, :outputs, :inputs].contiguous()
+    weight_XOI = rows_QI.new_empty(len(ends_X), outputs, inputs)
+    for x, (start, stop) in enumerate(_bounds(ends_X)):
+        torch.mm(y_QO[start:stop].T, rows_QI[start:stop], out=weight_XOI[x])
+    return weight_XOI
+
+
+@_product.register_fake
+def _(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor) -> Tensor:
+    return rows_QI.new_empty(rows_QI.shape[0], weight_XOI.shape[1])
+
+
+@_outer.register_fake
+def _(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
+    return rows_QI.new_empty(ends_X.shape[0], y_QO.shape[1], rows_QI.shape[1])
+
+
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _backward(ctx: Any, gradient_QO: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+    rows_QI, weight_XOI, ends_X = ctx.saved_tensors
+    needs_rows, needs_weight, _ = ctx.needs_input_grad
+    rows = _product(gradient_QO, weight_XOI.transpose(1, 2), ends_X) if needs_rows else None
+    return rows, _outer(gradient_QO, rows_QI, ends_X) if needs_weight else None, None
+
+
+_product.register_autograd(_backward, setup_context=_keep)
+
+
+def _fits_torch(rows: Tensor) -> bool:
+    """Whether torch's grouped product runs on the device without asking it for the sizes."""
+    return rows.is_cuda and rows.dtype == torch.bfloat16
+
+
+def _missing(x: Tensor) -> int:
+    """How many more columns make a row a multiple of 16 bytes, as torch's grouped product wants it."""
+    return -x.shape[-1] % (16 // x.element_size())
+
+
+def _aligned(x: Tensor) -> Tensor:
+    missing = _missing(x)
+    return F.pad(x, (0, missing)) if missing else x.contiguous()
+
+
+def _bounds(ends_X: Tensor) -> list[tuple[int, int]]:
+    ends = ends_X.tolist()
+    return list(zip([0, *ends[:-1]], ends, strict=True))
