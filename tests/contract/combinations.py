@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from zoo_recurrent import MIXERS
+
 from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
     ALiBi,
@@ -16,6 +18,7 @@ from anyformer.parts import (
     CrossAttention,
     DifferentialAttention,
     Embedding,
+    Experts,
     FeedForward,
     Fixed,
     Gate,
@@ -37,6 +40,7 @@ from anyformer.parts import (
     RelativeBuckets,
     RMSNorm,
     Rotary,
+    SharedExpert,
     SinusoidalPosition,
     Strided,
     TransformerXL,
@@ -136,9 +140,15 @@ class Draw:
         )  # fmt: skip
 
     def mixer(self, causal: bool):
-        return self.latent(causal) if self.random.random() < 0.2 else self.attention(causal)
+        roll = self.random.random()
+        if causal and roll < 0.2:
+            return self.one(*MIXERS.values())
+        return self.latent(causal) if roll < 0.35 else self.attention(causal)
 
     def feed(self):
+        if self.random.random() < 0.15:
+            shared = SharedExpert(feedforward=FeedForward(width=8))
+            return Experts(experts=5, chosen=2, width=8, shared=self.maybe(shared), gated=self.one(True, False))
         gated = self.one(True, False)
         return FeedForward(
             width=self.one(8, 20), activation=self.one(*ACTIVATIONS), gated=gated, clamp=self.maybe(2.0, 0.2),

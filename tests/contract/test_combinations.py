@@ -33,6 +33,11 @@ B, T, S = 2, 9, 6
 FAST, SLOW = 300, 3000
 
 
+def close(a: torch.Tensor, b: torch.Tensor) -> None:
+    """Equal up to fp32's rounding: some combinations let numbers grow, so the scale is the largest one."""
+    torch.testing.assert_close(a, b, rtol=1e-3, atol=2e-4 * max(1.0, float(b.detach().abs().max())))
+
+
 def check(architecture: Architecture) -> None:
     """Everything that a combination owes, at once."""
     assert from_toml(Architecture, to_toml(architecture)) == architecture
@@ -54,17 +59,17 @@ def check(architecture: Architecture) -> None:
     assert all(p.grad.isfinite().all() for p in model.parameters() if p.grad is not None)
     with torch.no_grad():
         plain = build(architecture, Plan(attention="plain")).eval()(*given)
-        torch.testing.assert_close(plain, whole, rtol=1e-3, atol=1e-4)
+        close(plain, whole)
         if not two:
             wide, padding = torch.cat([torch.full((B, 3), 5), tokens], 1), torch.zeros(B, T + 3, dtype=torch.bool)
             padding[:, :3] = True
-            torch.testing.assert_close(model(wide, padding=padding)[:, 3:], whole, rtol=1e-3, atol=1e-4)
+            close(model(wide, padding=padding)[:, 3:], whole)
         if architecture.decoder is None:
             return
         changed = tokens.clone()
         changed[:, -1] = (changed[:, -1] + 1) % VOCAB
         again = model(source, changed) if two else model(changed)
-        torch.testing.assert_close(again[:, :-1], whole[:, :-1], rtol=1e-3, atol=3e-4)
+        close(again[:, :-1], whole[:, :-1])
         for cut in ([1] * T, [4, 3, 2]):
             state = model.state(B, T, source=S if two else 0)
             sized = architecture.cost(Shape(batch=B, capacity=T, source=S if two else 0)).total_state_bytes
@@ -74,7 +79,7 @@ def check(architecture: Architecture) -> None:
                 pieces = [model(source, first, state=state), *(model(None, piece, state=state) for piece in rest)]
             else:
                 pieces = [model(piece, state=state) for piece in (first, *rest)]
-            torch.testing.assert_close(torch.cat(pieces, 1), whole, rtol=1e-3, atol=1e-4)
+            close(torch.cat(pieces, 1), whole)
 
 
 @pytest.mark.parametrize("block", range(FAST // 10))

@@ -30,7 +30,7 @@ from anyformer.parts import (
 from anyformer.parts.capacity import assign
 from anyformer.parts.dispatch import in_places, sorted_by_expert
 from anyformer.parts.grouped import grouped_product
-from anyformer.tally import Shape
+from anyformer.tally import Shape, Tally
 from parts.mixture import B, D, K, T, X, experts_of, of, randomised, tokens
 
 
@@ -207,7 +207,7 @@ def test_a_capacity_breaks_what_it_declares():
     assert differs(model(wide, padding=padding)[:, 4:], whole), "padded"
     with pytest.raises(InputError, match="capacity"):
         model(x, documents=torch.zeros_like(x))
-    model._limits = ()
+    model._tally = Tally()
     packed = model(x, documents=(torch.arange(T) >= 5).long().expand(B, T))
     assert differs(packed[:, :5], model(x[:, :5])), "packed"
 
