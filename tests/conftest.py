@@ -5,7 +5,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-from hypothesis import settings  # noqa: E402
+from hypothesis import settings
 
 # Time is no property of a value: on a busy machine a deadline fails what is right.
 settings.register_profile("steady", deadline=None)
