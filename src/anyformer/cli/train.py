@@ -85,9 +85,9 @@ def finish(trained: Trained) -> None:
     seen, directory = trained.validation, trained.directory
     if seen is not None:
         bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
-        console.print(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
+        console.out(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
-        console.print(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
+        console.out(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
     prompt = read_run(directory).sample
     console.print("\n[bold]sample[/bold]")
     print(prompt, end="", flush=True)
@@ -95,7 +95,7 @@ def finish(trained: Trained) -> None:
         trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=Sampling(temperature=0.7, top_k=50)
     ):
         print(piece, end="", flush=True)
-    console.print(f"\n\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}")
-    console.print("try next:")
-    console.print(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
-    console.print(f"  anyformer show {directory}")
+    console.print(f"\n\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
+    console.out("try next:")
+    console.out(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
+    console.out(f"  anyformer show {directory}")

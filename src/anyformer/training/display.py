@@ -64,7 +64,7 @@ class Display:
         elif time.monotonic() - self._last > self.plain_every or step == self.steps:
             self._last = time.monotonic()
             left = (self.steps - step) * tokens / self._rate
-            self.console.print(f"step {step}/{self.steps}  {facts}  {left:.0f} s left", highlight=False)
+            self.console.out(f"step {step}/{self.steps}  {facts}  {left:.0f} s left", highlight=False)
 
     def look(self, step: int, loss: float) -> None:
         """An evaluation gave this validation loss."""

@@ -55,7 +55,7 @@ def train(run: Run | str | Path, out: str | Path | None = None, *, console: Cons
     run = run.but(plan=plan)
     corpus = corpus_of(run)
     for line in [*notes, *corpus.summary().splitlines()]:
-        console.print(line, highlight=False)
+        console.out(line, highlight=False)
     work = Work.start(run, corpus, machine)
     if run.steps is None:
         work = work.fitted(started)
@@ -73,11 +73,11 @@ def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
     work = Work.start(run, corpus, machine)
     found, damaged = checkpoint.latest(directory)
     for problem in damaged:
-        console.print(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
+        console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
     first = 0
     if found is not None:
         first = work.restore(found)
-    console.print(f"continuing {directory} after step {first} of {run.steps}", highlight=False)
+    console.out(f"continuing {directory} after step {first} of {run.steps}", highlight=False)
     journal.rewind(directory, first)
     return _go(directory, work, machine, console, first=first)
 
@@ -124,7 +124,7 @@ def _go(directory: Path, work: Work, machine: Machine, console: Console, *, firs
                 break
     assert saved == step or step == first, "a run never ends on an unsaved step"
     if step < run.steps:
-        console.print(f"stopped after step {step}; continue with: anyformer train --resume {directory}", highlight=False)
+        console.out(f"stopped after step {step}; continue with: anyformer train --resume {directory}", highlight=False)
         return Trained(directory, work.model, work.corpus.tokenizer, step, finished=False)
     return _finish(directory, work)
 

@@ -43,16 +43,17 @@ def measure(device: torch.device, seconds: float = 0.25) -> Machine:
 
 def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
     """FLOP/s of a large square product; of a small one where the type is emulated and a large one takes too long."""
-    small, large = 256, 8192 if device.type == "cuda" else 1024
-    rate = _rate(small, device, dtype, seconds / 10)
-    return rate if 2 * large**3 / rate > seconds else _rate(large, device, dtype, seconds)
+    small, large = 512, 8192 if device.type == "cuda" else 1024
+    rate = _rate(small, device, dtype, 0.0)
+    # Twice the time, because a product that has to share the machine is slow but not emulated.
+    return rate if 2 * large**3 / rate > 2 * seconds else _rate(large, device, dtype, seconds)
 
 
 def _rate(n: int, device: torch.device, dtype: torch.dtype, seconds: float) -> float:
     """The best FLOP/s of (n, n) products within `seconds`, the first one not counted."""
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
     times, end = [_timed(a, b)], time.perf_counter() + seconds
-    while len(times) < 3 or time.perf_counter() < end:
+    while len(times) < 4 or time.perf_counter() < end:
         times.append(_timed(a, b))
     return 2 * n**3 / min(times[1:])
 
