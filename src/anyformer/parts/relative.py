@@ -35,12 +35,11 @@ class TransformerXL(Value):
         return TransformerXLModule(heads, width)
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        H, E, K = heads.heads, heads.width_of_head(width), heads.groups
+        H, E = heads.heads, heads.width_of_head(width)
         distances = 2 * shape.keys - 1
         content = 2 * shape.batch * H * E * shape.keys
         place = 2 * shape.batch * shape.length * H * E * distances
         vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
-        assert H % K == 0
         return (
             Tally(vectors)
             + matrix("relative", width, H * E, distances, role="column")
