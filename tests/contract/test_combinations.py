@@ -82,23 +82,24 @@ def check(architecture: Architecture) -> None:
             close(torch.cat(pieces, 1), whole)
 
 
-@pytest.mark.parametrize("block", range(FAST // 10))
-def test_random_combinations_keep_their_contracts(block):
-    for seed in range(10 * block, 10 * block + 10):
+def check_all(seeds: range) -> None:
+    """A failure tells which combination it was, and writes it out."""
+    for seed in seeds:
         try:
             check(draw(seed))
         except Exception as error:
             raise AssertionError(f"combination {seed}: {error}\n{to_toml(draw(seed))}") from error
+
+
+@pytest.mark.parametrize("block", range(FAST // 10))
+def test_random_combinations_keep_their_contracts(block):
+    check_all(range(10 * block, 10 * block + 10))
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_thousands_of_random_combinations():
-    for seed in range(FAST, FAST + SLOW):
-        try:
-            check(draw(seed))
-        except Exception as error:
-            raise AssertionError(f"combination {seed}: {error}\n{to_toml(draw(seed))}") from error
+    check_all(range(FAST, FAST + SLOW))
 
 
 FEED = FeedForward(width=8)

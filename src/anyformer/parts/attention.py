@@ -68,7 +68,7 @@ class SelfAttention(Heads):
         E, K = self.width_of_head(width), self.groups
         virtual = {name: Weight((K, P, E), "column", "matrix") for name in VIRTUAL} if P else {}
         pairs = shape.length * P
-        state = 2 * shape.batch * self.groups * self._room(shape.room) * self.width_of_head(width) * plan.activation_bytes
+        state = 2 * shape.batch * self.groups * self.mask.room(shape.room) * self.width_of_head(width) * plan.activation_bytes
         bias = Tally() if self.score_bias is None else total({"score_bias": self.score_bias.cost(self, width, shape)})
         return (
             self.projections(width, rows, rows, reads=own)
@@ -105,14 +105,11 @@ class SelfAttention(Heads):
         """A ring where the mask forgets, else everything: 2 * B * K * min(window, C) * E elements; None if shared."""
         if self.keys_from is not None:
             return None
-        room = self._room(capacity)
+        room = self.mask.room(capacity)
         key, value = (
             torch.zeros(batch, self.groups, room, self.width_of_head(width), dtype=dtype, device=device) for _ in range(2)
         )
         return FullState(key, value) if room == capacity else RingState(key, value)
-
-    def _room(self, capacity: int) -> int:
-        return capacity if self.mask.reach is None else min(self.mask.reach, capacity)
 
 
 class Attention(SelfAttention):

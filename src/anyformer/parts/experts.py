@@ -19,7 +19,7 @@ from anyformer.parts.feedforward import PROJECTIONS, FeedForward, Projection
 from anyformer.parts.grouped import grouped_product
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.state import EMPTY
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix
 
@@ -69,9 +69,7 @@ class Experts(SublayerValue):
     @field_validator("bias")
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"names a projection twice: {list(names)}")
-        return tuple(name for name in PROJECTIONS if name in names)
+        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:

@@ -12,7 +12,7 @@ from anyformer.parts.activation import ACTIVATIONS
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
 
@@ -47,9 +47,7 @@ class FeedForward(SublayerValue):
     @field_validator("bias")
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"names a projection twice: {list(names)}")
-        return tuple(name for name in PROJECTIONS if name in names)
+        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _has_its_gate(self) -> FeedForward:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anyformer.parts.context import Context
 from anyformer.parts.recurrent_state import ConvolutionState
 from anyformer.parts.short_convolution import ShortConvolution
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
 
@@ -33,9 +33,7 @@ class GatedConvolution(SublayerValue):
     @field_validator("bias")
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"names a projection twice: {list(names)}")
-        return tuple(name for name in PROJECTIONS if name in names)
+        return each_once(names, PROJECTIONS)
 
     def build(self, width: int, plan: Plan, name: str) -> GatedConvolutionModule:
         return GatedConvolutionModule(self, width)

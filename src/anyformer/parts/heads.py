@@ -13,7 +13,7 @@ from anyformer.parts.context import Context, Visible
 from anyformer.parts.gate import Gate
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.sublayer import SublayerValue, each_once, head_width
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 
@@ -61,9 +61,7 @@ class Heads(SublayerValue):
     @field_validator("bias")
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"names a projection twice: {list(names)}")
-        return tuple(name for name in PROJECTIONS if name in names)
+        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _grouped(self) -> Heads:
@@ -82,13 +80,7 @@ class Heads(SublayerValue):
 
     def width_of_head(self, width: int) -> int:
         """E."""
-        if self.head_width is not None:
-            return self.head_width
-        if width % self.heads:
-            raise ValueError(
-                f"heads must divide the width or head_width be given, got heads = {self.heads} and width = {width}"
-            )
-        return width // self.heads
+        return head_width(width, self.heads, self.head_width)
 
     def mixed(self, width: int) -> tuple[int, int]:
         """How many heads come out of mixing, and how wide."""

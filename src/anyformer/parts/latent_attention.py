@@ -102,7 +102,7 @@ class LatentAttention(SublayerValue):
             parts += total(norms)
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
-        state = B * self._room(shape.room) * (self.kv_rank + self.rope_width) * plan.activation_bytes
+        state = B * self.mask.room(shape.room) * (self.kv_rank + self.rope_width) * plan.activation_bytes
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
 
     @property
@@ -118,14 +118,11 @@ class LatentAttention(SublayerValue):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * min(window, C) * (R + P) elements, however many heads there are."""
-        room = self._room(capacity)
+        room = self.mask.room(capacity)
         latent, rope = (
             torch.zeros(batch, 1, room, features, dtype=dtype, device=device) for features in (self.kv_rank, self.rope_width)
         )
         return FullState(latent, rope) if room == capacity else RingState(latent, rope)
-
-    def _room(self, capacity: int) -> int:
-        return capacity if self.mask.reach is None else min(self.mask.reach, capacity)
 
 
 class LatentAttentionModule(nn.Module):

@@ -36,6 +36,10 @@ class MaskValue(Value):
         """How many of the latest positions, itself included, a query can see; None without limit."""
         return None
 
+    def room(self, capacity: int) -> int:
+        """How many positions a memory for `capacity` must hold: no more than a query can reach."""
+        return capacity if self.reach is None else min(self.reach, capacity)
+
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""

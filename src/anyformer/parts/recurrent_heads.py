@@ -7,7 +7,7 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.parts.heads import PROJECTIONS, Count, Projection
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.sublayer import SublayerValue, each_once, head_width
 from anyformer.tally import Tally, matrix
 
 
@@ -25,9 +25,7 @@ class RecurrentHeads(SublayerValue):
     @field_validator("bias")
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        if len(set(names)) < len(names):
-            raise ValueError(f"names a projection twice: {list(names)}")
-        return tuple(name for name in PROJECTIONS if name in names)
+        return each_once(names, PROJECTIONS)
 
     @property
     def groups(self) -> int:
@@ -36,13 +34,7 @@ class RecurrentHeads(SublayerValue):
 
     def width_of_head(self, width: int) -> int:
         """E."""
-        if self.head_width is not None:
-            return self.head_width
-        if width % self.heads:
-            raise ValueError(
-                f"heads must divide the width or head_width be given, got heads = {self.heads} and width = {width}"
-            )
-        return width // self.heads
+        return head_width(width, self.heads, self.head_width)
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import nn
@@ -12,6 +12,24 @@ from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
+
+N = TypeVar("N", bound=str)
+
+
+def each_once(names: tuple[N, ...], known: tuple[N, ...]) -> tuple[N, ...]:
+    """The named projections in the order of `known`; refuses one that is named twice."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"names a projection twice: {list(names)}")
+    return tuple(name for name in known if name in names)
+
+
+def head_width(width: int, heads: int, given: int | None) -> int:
+    """E: the given width of a head, or D / H, which must be whole."""
+    if given is not None:
+        return given
+    if width % heads:
+        raise ValueError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
+    return width // heads
 
 
 class SublayerValue(Value):
