@@ -15,16 +15,13 @@ from anyformer.model import Architecture
 
 
 def forward(
-    architecture: Architecture, weights: dict[str, Tensor], tokens: list[int], target: list[int] | None = None, prefix: int = 0
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
 ):
-    """Logits (T, V), or features, of one row: `tokens`, and in an encoder-decoder `target`."""
-    tables = {
-        "tokens": weights["embedding.weight"],
-        "target": weights.get("decoder_embedding.weight", weights["embedding.weight"]),
-    }
-    embed = lambda name, part, ids: [part.scale * tables[name][i] for i in ids]  # noqa: E731
-    second = architecture.decoder_embedding or architecture.embedding
-    x = embed("tokens", architecture.embedding, tokens)
+    """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
+    second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
+    entrance = architecture.decoder_embedding or architecture.embedding
+    x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
+    own = [] if target is None else ENTRANCES[entrance.kind](entrance, second, weights, target)
     if architecture.encoder is not None:
         x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
     if architecture.latents is not None:
@@ -32,19 +29,74 @@ def forward(
             table = weights.get("latents.position.weight")
             x = [v + position(architecture.latents.position, t, table, len(v)) for t, v in enumerate(x)]
         x = run_stack(architecture.decoder, "decoder", weights, list(weights["latents.weight"]), x, prefix, None)
+    elif architecture.source == "prefix":
+        x = run_stack(architecture.decoder, "decoder", weights, x + own, None, len(x), None)[len(x) :]
+    elif target is not None:
+        x = run_stack(architecture.decoder, "decoder", weights, own, x, prefix, target)
     elif architecture.encoder is None:
         x = run_stack(architecture.decoder, "decoder", weights, x, None, prefix, tokens)
-    elif architecture.decoder is not None:
-        x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix, target)
     if architecture.head is None:
         return torch.stack(x)
-    head, rows = architecture.head, []
-    table = tables["target"] if head.tied else weights["head.weight"]
+    return logits(architecture.head, weights, x, f"{second}.weight")
+
+
+def logits(head, weights, x, table):
+    if head.pool is not None:
+        x = [x[0] if head.pool == "first" else sum(x) / len(x)]
+    rows = []
     for features in x:
-        z = table @ features + (weights["head.bias"] if head.bias else 0)
+        if head.transform is not None:
+            features = linear("head.transform.dense", weights, features)
+            if head.transform.activation is not None:
+                features = activate(head.transform, "head.transform", weights, features)
+            features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
-    return torch.stack(rows)
+    return rows[0] if head.pool is not None else torch.stack(rows)
+
+
+def tokens_enter(part, name, weights, tokens):
+    rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
+
+
+def features_enter(part, name, weights, vectors):
+    return [norm(part.norm, f"{name}.norm", weights, linear(f"{name}.projection", weights, numbers(v))) for v in vectors]
+
+
+def patches_enter(part, name, weights, image):
+    p, rows = part.size, len(image[0]) // part.size
+    patches = []
+    for row in range(rows):
+        for column in range(len(image[0][0]) // p):
+            pixels = [image[c][row * p + i][column * p + j] for c in range(part.channels) for i in range(p) for j in range(p)]
+            patches.append(linear(f"{name}.projection", weights, numbers(pixels)))
+    return [weights[f"{name}.class_tokens"][i] for i in range(part.class_tokens)] + patches
+
+
+def frames_enter(part, name, weights, frames):
+    first = convolve(weights, f"{name}.first", [numbers(v) for v in frames])
+    return convolve(weights, f"{name}.second", first)[::2]
+
+
+def convolve(weights, name, rows):
+    """A kernel of three over time, and GELU."""
+    outputs = []
+    for t in range(len(rows)):
+        y = weights[f"{name}.bias"]
+        for offset in (-1, 0, 1):
+            if 0 <= t + offset < len(rows):
+                y = y + weights[f"{name}.weight"][:, :, offset + 1] @ rows[t + offset]
+        outputs.append(torch.nn.functional.gelu(y))
+    return outputs
+
+
+def numbers(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+ENTRANCES = {"tokens": tokens_enter, "features": features_enter, "patches": patches_enter, "audio_frames": frames_enter}
 
 
 class Running:
@@ -57,9 +109,13 @@ class Running:
 
 def run_stack(stack, name, weights, x, source, prefix, tokens):
     run = Running(stack, name, source, prefix, tokens)
+    if stack.input_projection is not None and stack.input_projection.place == "first":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
     x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.input_projection is not None and stack.input_projection.place == "last":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -447,6 +503,7 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "quick_gelu": lambda x: x / (1 + torch.exp(-1.702 * x)),
     "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
+    "tanh": lambda x: (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
 }
 

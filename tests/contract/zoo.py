@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zoo_inputs import ALONE, NARROW_DECODERS, NARROW_ENCODERS, SOURCES, TEXT_PAIRS
 from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
 
 from anyformer.catalogue.gpt import gpt2
@@ -287,6 +288,7 @@ DECODERS = {
     "not_gated": _llama(**{"decoder.layer.feedforward.gated": False}),
     "truncated_init": _llama(initialisation=Initialisation(matrix=TruncatedNormal(std=0.3), embedding=Normal(std=1.0))),
     "xavier_init": _llama(initialisation=Initialisation(matrix=Xavier(), embedding=Normal(std=1.0), residual_scale=0.5)),
+    **NARROW_DECODERS,
 }
 
 
@@ -326,6 +328,7 @@ ENCODERS = {
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),
+    **NARROW_ENCODERS,
 }
 
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
@@ -353,6 +356,7 @@ PAIRS = {
         stack([pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2),
         initialisation=LOUD,
     ),
+    **TEXT_PAIRS,
 }
 
 LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4), BOTH, FEED)
@@ -375,4 +379,4 @@ LATENTS = {
     ),
 }
 
-ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS}
+ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}

@@ -20,10 +20,11 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
+from anyformer.parts.features import AudioFrames, Features
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
-from anyformer.parts.head import Head
+from anyformer.parts.head import Head, Transform
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention, Latents
@@ -32,6 +33,7 @@ from anyformer.parts.lightning_attention import LightningAttention
 from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
+from anyformer.parts.patches import Patches
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
@@ -41,7 +43,7 @@ from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, TopK
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
-from anyformer.parts.stack import Stack, stack
+from anyformer.parts.stack import InputProjection, Stack, stack
 from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
 from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
@@ -51,6 +53,7 @@ __all__ = [
     "AllOf",
     "AnyOf",
     "Attention",
+    "AudioFrames",
     "BatchNorm",
     "Bidirectional",
     "Block",
@@ -72,6 +75,7 @@ __all__ = [
     "Exponential",
     "ExponentialNormalised",
     "FanIn",
+    "Features",
     "FeedForward",
     "Fixed",
     "Gain",
@@ -86,6 +90,7 @@ __all__ = [
     "Identity",
     "InducedAttention",
     "Initialisation",
+    "InputProjection",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
@@ -99,6 +104,7 @@ __all__ = [
     "LogTemperature",
     "LongRoPE",
     "Normal",
+    "Patches",
     "PositiveRandom",
     "Prefix",
     "Proportional",
@@ -120,6 +126,7 @@ __all__ = [
     "Step",
     "Strided",
     "TopK",
+    "Transform",
     "TransformerXL",
     "TruncatedNormal",
     "UnitLength",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import UserError
@@ -82,6 +83,15 @@ class Auxiliary:
     def of_source(self) -> Auxiliary:
         """The same collector for another sequence, whose tokens all count but padding."""
         return Auxiliary(None, self.reports)
+
+    def after(self, length: int) -> Auxiliary:
+        """The same collector for a sequence with a source of `length` positions in front, none of which counts."""
+        counted = None if self.counted is None else F.pad(self.counted, (length, 0))
+        return Auxiliary(counted, self.reports)
+
+    def ordered(self, order_BT: Tensor) -> Auxiliary:
+        """The same collector for positions in another order."""
+        return Auxiliary(None if self.counted is None else self.counted.gather(1, order_BT), self.reports)
 
     @property
     def balance(self) -> Tensor:

@@ -81,6 +81,10 @@ class Experts(SublayerValue):
         return self
 
     @property
+    def reads_tokens(self) -> bool:
+        return self.router.choice.reads_tokens
+
+    @property
     def projections(self) -> tuple[Projection, ...]:
         """Those there are, in order."""
         return PROJECTIONS if self.gated else ("up", "down")

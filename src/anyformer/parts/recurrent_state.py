@@ -16,6 +16,8 @@ SUM_BYTES = 4
 class ConvolutionState:
     """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""
 
+    gaps = False
+
     def __init__(self, recent: Tensor) -> None:
         self.recent = recent
 
@@ -47,6 +49,10 @@ class RecurrentState:
     @property
     def nbytes(self) -> int:
         return self.sums.nbytes + sum(state.nbytes for state in self.convolutions.values())
+
+    @property
+    def gaps(self) -> bool:
+        return all(state.gaps for state in self.convolutions.values())
 
     def check_trim(self, written: int, count: int) -> None:
         if count:

@@ -64,6 +64,8 @@ class Preference(Value):
     draws: ClassVar[bool] = False
     """Whether it draws noise in training."""
     reads_scores: ClassVar[bool] = True
+    reads_tokens: ClassVar[bool] = False
+    """Whether it looks at which token stands somewhere."""
 
     @property
     def correction_rule(self) -> Correction | None:
@@ -149,6 +151,7 @@ class Hashed(Preference):
 
     kind: Literal["hashed"] = "hashed"
     reads_scores: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
     def preference(
