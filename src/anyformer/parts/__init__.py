@@ -8,6 +8,7 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
@@ -44,7 +45,7 @@ from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens,
 from anyformer.parts.stack import Stack, stack
 from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
-from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
+from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
 
 __all__ = [
     "ALiBi",
@@ -58,6 +59,7 @@ __all__ = [
     "Branch",
     "Capacity",
     "Causal",
+    "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
     "Correction",
@@ -116,6 +118,7 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "SpatialCrossAttention",
     "Stack",
     "Step",
     "Strided",
@@ -132,6 +135,7 @@ __all__ = [
     "parallel",
     "post_norm",
     "pre_norm",
+    "residual",
     "sandwich",
     "stack",
 ]
