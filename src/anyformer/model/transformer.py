@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
+from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
+from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack, StackState
 from anyformer.parts.state import EMPTY, State
 from anyformer.plan import Plan
-from anyformer.tally import Shape
+from anyformer.tally import Shape, Weight
 
 
 class InputError(UserError):
@@ -36,7 +39,7 @@ class Facts(TypedDict, total=False):
     auxiliary: Auxiliary | None
 
 
-class Transformer(nn.Module):
+class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
@@ -56,6 +59,14 @@ class Transformer(nn.Module):
         self.head = head.build(vocab, width) if head else None
         self._tally = architecture.cost(Shape())
         self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
+
+    @property
+    def declared(self) -> Mapping[str, Weight]:
+        return self._tally.weights
+
+    @property
+    def initialisation(self) -> Initialisation:
+        return self.architecture.initialisation
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or features (B, T, D) of an architecture without a head. See `features` for the arguments."""
@@ -300,17 +311,4 @@ def build(
     seed: int = 0,
 ) -> Transformer:
     """The module of `architecture`, initialised by its own rules from `seed`; on `device="meta"` without values."""
-    with torch.device("meta"):
-        model = Transformer(architecture, plan)
-    model.to(dtype)
-    return model if torch.device(device).type == "meta" else materialise(model, device, seed)
-
-
-def materialise(model: Transformer, device: torch.device | str, seed: int) -> Transformer:
-    """Give a model on the meta device its values, the same on every device and in any order."""
-    model.to_empty(device=device)
-    declared = model.architecture.cost(Shape()).weights
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(model.architecture.initialisation.fill(declared[name], name, seed))
-    return model
+    return assemble(lambda: Transformer(architecture, plan), device, dtype, seed)
