@@ -19,6 +19,7 @@ from anyformer.parts import (
     BlockWindow,
     Branch,
     Causal,
+    ChannelCrossAttention,
     Chunk,
     Correction,
     CrossAttention,
@@ -62,6 +63,7 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SinusoidalPosition,
+    SpatialCrossAttention,
     Stack,
     Step,
     Strided,
@@ -76,6 +78,7 @@ from anyformer.parts import (
     parallel,
     post_norm,
     pre_norm,
+    residual,
     sandwich,
     stack,
 )
@@ -321,6 +324,15 @@ ENCODERS = {
     ),
     "encoder_induced": _encoder(
         *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
+    ),
+    "encoder_dual": _encoder(
+        *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
+    ),
+    "encoder_channel_heads": _encoder(
+        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupNorm(groups=2)), FEED)] * 2, head=Head()
+    ),
+    "encoder_spatial": _encoder(
+        *[residual(SpatialCrossAttention(scales=(10, 4, 10), heads=2, norm=RMS))] * 2, position=LearnedPosition(length=32)
     ),
     "encoder_linear": _encoder(
         *[pre_norm(RMS, LinearAttention(heads=4, kv_heads=2, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)] * 2

@@ -25,7 +25,7 @@ def fit(model: Transformer, loss, steps: int) -> float:
         optimiser.step()
         optimiser.zero_grad()
     model.eval()
-    return float(value)
+    return float(value.detach())
 
 
 def cross_entropy(logits, targets):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_inputs
+from anyformer.model.entered import Entered, count_positions, rearranged
+from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
+from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack, StackState
-from anyformer.parts.state import EMPTY
 from anyformer.plan import Plan
-from anyformer.tally import Shape
+from anyformer.tally import Shape, Weight
 
 
 class Facts(TypedDict, total=False):
@@ -34,37 +36,7 @@ class Facts(TypedDict, total=False):
     auxiliary: Auxiliary | None
 
 
-@dataclass(frozen=True)
-class Entered:
-    """What enters a stack: x (B, T, D), padding (B, T) if there is any, and the tokens it was, if it was tokens."""
-
-    x: Tensor
-    padding: Tensor | None = None
-    tokens: Tensor | None = None
-
-    @property
-    def length(self) -> int:
-        return self.x.shape[1]
-
-    def after(self, first: Entered) -> Entered:
-        """Both in one sequence, `first` before this."""
-        padding = None
-        if first.padding is not None or self.padding is not None:
-            padding = torch.cat([~first.valid, ~self.valid], 1)
-        return Entered(torch.cat([first.x, self.x], 1), padding)
-
-    def ordered(self, order_BT: Tensor) -> Entered:
-        """The same positions in another order."""
-        tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
-        return Entered(rearranged(self.x, order_BT), None if self.padding is None else self.padding.gather(1, order_BT), tokens)
-
-    @property
-    def valid(self) -> Tensor:
-        """(B, T), true where there is no padding."""
-        return self.x.new_ones(self.x.shape[:2], dtype=torch.bool) if self.padding is None else ~self.padding
-
-
-class Transformer(nn.Module):
+class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
@@ -88,6 +60,14 @@ class Transformer(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
+
+    @property
+    def declared(self) -> Mapping[str, Weight]:
+        return self._tally.weights
+
+    @property
+    def initialisation(self) -> Initialisation:
+        return self.architecture.initialisation
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
@@ -291,23 +271,6 @@ class Transformer(nn.Module):
         return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
 
 
-def rearranged(x_BTD: Tensor, order_BT: Tensor) -> Tensor:
-    """Each row's positions in the order given."""
-    return x_BTD.gather(1, order_BT[:, :, None].expand(-1, -1, x_BTD.shape[2]))
-
-
-def count_positions(x: Tensor, padding: Tensor | None, documents: Tensor | None) -> Tensor:
-    """Positions of each row of x (B, T, ...), from 0 in each document, EMPTY on padding: (B or 1, T)."""
-    index = torch.arange(x.shape[1], device=x.device)[None]
-    if documents is not None:
-        starts = torch.ones_like(documents, dtype=torch.bool)
-        starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
-        index = index - torch.where(starts, index, 0).cummax(1).values
-    elif padding is not None:
-        index = (~padding).cumsum(1) - 1
-    return index if padding is None else torch.where(padding, EMPTY, index)
-
-
 def build(
     architecture: Architecture,
     plan: Plan | None = None,
@@ -316,17 +279,4 @@ def build(
     seed: int = 0,
 ) -> Transformer:
     """The module of `architecture`, initialised by its own rules from `seed`; on `device="meta"` without values."""
-    with torch.device("meta"):
-        model = Transformer(architecture, plan)
-    model.to(dtype)
-    return model if torch.device(device).type == "meta" else materialise(model, device, seed)
-
-
-def materialise(model: Transformer, device: torch.device | str, seed: int) -> Transformer:
-    """Give a model on the meta device its values, the same on every device and in any order."""
-    model.to_empty(device=device)
-    declared = model.architecture.cost(Shape()).weights
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(model.architecture.initialisation.fill(declared[name], name, seed))
-    return model
+    return assemble(lambda: Transformer(architecture, plan), device, dtype, seed)

@@ -8,6 +8,7 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
@@ -46,7 +47,7 @@ from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens,
 from anyformer.parts.stack import InputProjection, Stack, stack
 from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
-from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
+from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
 
 __all__ = [
     "ALiBi",
@@ -61,6 +62,7 @@ __all__ = [
     "Branch",
     "Capacity",
     "Causal",
+    "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
     "Correction",
@@ -122,6 +124,7 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "SpatialCrossAttention",
     "Stack",
     "Step",
     "Strided",
@@ -139,6 +142,7 @@ __all__ = [
     "parallel",
     "post_norm",
     "pre_norm",
+    "residual",
     "sandwich",
     "stack",
 ]
