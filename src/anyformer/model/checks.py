@@ -54,8 +54,8 @@ def check_inputs(
     late = decoder_padding if two else padding
     if late is not None and state is not None and not state.gaps and _has_gap(late, state):
         raise InputError(
-            "padding in a later chunk of a row that has begun: a window or a convolution remembers so many slots, and padding "
-            "would push positions out; pad the first chunk instead"
+            "padding in a later chunk of a row that has begun: a window remembers so many slots, and padding would push "
+            "positions out; pad the first chunk instead"
         )
     if positions is not None and positions.dim() != 2:
         raise InputError(f"positions should have shape (B, T), got {tuple(positions.shape)}")

@@ -236,7 +236,7 @@ class Transformer(Described):
         """Count positions and run one stack; `facts` are those of `Context`."""
         order = None
         if entered.padding is not None and (state is not None or self.architecture.source == "prefix"):
-            # Windows and convolutions remember so many slots: padding must not come between the positions that follow.
+            # A window remembers so many slots: padding must not come between the positions that follow.
             order = (~entered.padding).byte().argsort(dim=1, stable=True)
             entered = entered.ordered(order)
             auxiliary = auxiliary and auxiliary.ordered(order)

@@ -16,7 +16,7 @@ SUM_BYTES = 4
 class ConvolutionState:
     """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""
 
-    gaps = False
+    gaps = True
 
     def __init__(self, recent: Tensor) -> None:
         self.recent = recent
@@ -39,6 +39,8 @@ class ConvolutionState:
 class RecurrentState:
     """Running sums (B, K, G, M, E) in fp32, and the states of the convolutions before them by name."""
 
+    gaps = True
+
     def __init__(self, sums: Tensor, convolutions: Mapping[str, ConvolutionState] | None = None) -> None:
         self.sums, self.convolutions = sums, dict(convolutions or {})
 
@@ -49,10 +51,6 @@ class RecurrentState:
     @property
     def nbytes(self) -> int:
         return self.sums.nbytes + sum(state.nbytes for state in self.convolutions.values())
-
-    @property
-    def gaps(self) -> bool:
-        return all(state.gaps for state in self.convolutions.values())
 
     def check_trim(self, written: int, count: int) -> None:
         if count:
