@@ -145,7 +145,7 @@ def logit_gap(pair: Pair) -> float:
 
 
 def padded_gap(pair: Pair) -> float:
-    """Of a batch whose first row has three positions of padding: on the left of a text, on the right of a source or an encoder."""
+    """Of a batch whose first row is padded: on the left of a text, on the right of a source or in an encoder."""
     x = inputs(pair)
     decodes = pair.ours.architecture.decoder is not None and len(x) == 1
     padding = torch.zeros_like(x[0], dtype=torch.bool)

@@ -41,7 +41,7 @@ from anyformer.parts.rotary import Rotary
 from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.router import Renormalise, Router
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
-from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, TopK
+from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.stack import InputProjection, Stack, stack
@@ -124,6 +124,7 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "SparseMixer",
     "SpatialCrossAttention",
     "Stack",
     "Step",
