@@ -41,6 +41,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "phimoe": ("phimoe",),
     "gpt_oss": ("gpt_oss",),
     "granitemoe": ("granitemoe", "granitemoeshared"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
+    "exaone_moe": ("exaone_moe",),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -57,7 +57,7 @@ def read(config: Config) -> Architecture:
 
 
 def _theta(config: Config, inner: Config) -> float:
-    """Published files hold it in `attn_config`; transformers reads the table beside that, and takes 10000 where it is absent."""
+    """Published files hold it in `attn_config`; transformers reads the table beside that, 10000 where it is absent."""
     here = float(inner("rope_theta", 10_000.0))
     if "rope_parameters" in config or "rope_theta" in config:
         there = rope_parameters(config)["rope_theta"]
