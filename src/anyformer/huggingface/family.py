@@ -45,6 +45,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "exaone_moe": ("exaone_moe",),
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
+    "minimax_m2": ("minimax_m2",),
+    "ernie_moe": ("ernie4_5_moe",),
+    "hunyuan_moe": ("hunyuan_v1_moe",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
