@@ -48,6 +48,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "minimax_m2": ("minimax_m2",),
     "ernie_moe": ("ernie4_5_moe",),
     "hunyuan_moe": ("hunyuan_v1_moe",),
+    "llama4": ("llama4_text",),
+    "cohere2_moe": ("cohere2_moe",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
