@@ -9,6 +9,7 @@ import torch
 
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
+from anyformer.model import Transformer
 from anyformer.parts import Initialisation
 from anyformer.tally import Shape
 from huggingface.cases import CASES
@@ -33,6 +34,19 @@ def test_the_configuration_there_and_back(case):
     architecture, family = huggingface.read_architecture(config)
     again = family.read(huggingface.Config({**family.write(architecture), "model_type": case.model_type}))
     assert again.but(initialisation=PLAIN) == architecture.but(initialisation=PLAIN)
+
+
+@every
+def test_keys_that_are_absent_mean_what_transformers_takes_them_for(case):
+    """transformers saves every key; the case as it is written leaves most out."""
+    both = pair(case)
+    architecture, _ = huggingface.read_architecture(huggingface.Config(case.config | {"model_type": case.model_type}))
+    with torch.device("meta"):
+        again = Transformer(architecture).eval()
+    again.load_state_dict(both.ours.state_dict(), assign=True)
+    x = inputs(both)
+    with torch.no_grad():
+        assert torch.equal(again(*x), both.ours(*x))
 
 
 @every

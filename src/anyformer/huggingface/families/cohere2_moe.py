@@ -53,6 +53,7 @@ _JOINS = {"average": "mean", "sum": "sum"}
 
 
 def read(config: Config) -> Architecture:
+    config.expect("rope_scaling", None, why="transformers looks at rope_parameters alone")
     dense, size = config("first_k_dense_replace", 0), config("sliding_window", 4096)
     step, early = config("sliding_window_pattern", 4), config("prefix_dense_sliding_window_pattern", 1)
     seen = layer_words(config, lambda i: SLIDING if ((i + 1) % early if i < dense else (i - dense + 1) % step) else FULL)
