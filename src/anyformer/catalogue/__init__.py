@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyformer.catalogue.row import Listed
 from anyformer.describe import DescriptionError, did_you_mean, read_data
 
 if TYPE_CHECKING:
@@ -17,23 +17,10 @@ if TYPE_CHECKING:
 INDEX = Path(__file__).with_name("index.json")
 
 
-@dataclass(frozen=True)
-class Listed:
-    """One line of the index: `lineage` is the module that makes it, `parameters` its exact count."""
-
-    name: str
-    lineage: str
-    year: int
-    shape: str
-    parameters: int
-    summary: str
-    source: str
-
-
 @cache
 def listing() -> tuple[Listed, ...]:
     """Every architecture of the catalogue, from the index."""
-    return tuple(Listed(**entry) for entry in json.loads(INDEX.read_text(encoding="utf-8")))
+    return tuple(Listed.parse(line) for line in json.loads(INDEX.read_text(encoding="utf-8")))
 
 
 def architecture(what: str | Path) -> Architecture:

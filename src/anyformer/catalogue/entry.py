@@ -17,3 +17,7 @@ class Entry:
     summary: str
     source: str
     make: Callable[[], Architecture]
+    stand_in: str | None = None
+    """What is not public, and what was put in its place."""
+    organisation: str | None = None
+    """Who published it, where that is not who published the others of its lineage."""

@@ -78,6 +78,20 @@ class SelfAttention(Heads):
         )
 
     @property
+    def mixing(self) -> str | None:
+        return "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
+
+    @property
+    def position_name(self) -> str | None:
+        names = ["RoPE"] if self.rotary is not None else []
+        names += [self.score_bias.position_name] if self.score_bias is not None else []
+        return "+".join(names) or "NoPE"
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return (*super().tricks, "query temperature") if self.temperature is not None else super().tricks
+
+    @property
     def keys_of(self) -> str | None:
         return self.keys_from
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
-from anyformer.parts.activation import FIXED
+from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss
 from anyformer.parts.capacity import Capacity, assign
 from anyformer.parts.context import Context
@@ -79,6 +79,14 @@ class Experts(SublayerValue):
             raise ValueError("a bias on 'gate' needs gated = true")
         self.router.choice.check(self.experts, self.chosen)
         return self
+
+    @property
+    def nonlinearity(self) -> str | None:
+        return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def routing(self) -> tuple[int, int] | None:
+        return self.experts, self.chosen
 
     @property
     def projections(self) -> tuple[Projection, ...]:

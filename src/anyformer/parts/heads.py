@@ -81,6 +81,19 @@ class Heads(SublayerValue):
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {
+            "QK-norm": self.qk_norm,
+            "V-norm": self.value_norm,
+            "score soft-cap": self.softcap,
+            "QKV clip": self.clip,
+            "sinks": self.sink,
+            "output gate": self.gate,
+            "sub-norm": self.sub_norm,
+        }
+        return tuple(name for name, part in there.items() if part is not None)
+
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -29,6 +29,7 @@ class TransformerXL(Value):
     The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["transformer_xl"] = "transformer_xl"
 
     def build(self, heads: Heads, width: int) -> TransformerXLModule:
@@ -85,6 +86,7 @@ class Disentangled(Value):
     `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["disentangled"] = "disentangled"
     terms: tuple[Term, ...] = Field(("content_to_position", "position_to_content"), min_length=1)
     shared: bool = True
