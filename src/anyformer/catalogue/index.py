@@ -14,7 +14,14 @@ from anyformer.catalogue.row import Listed
 LINEAGES = {
     "original": "Google",
     "gpt": "OpenAI",
+    "eleuther": "EleutherAI",
+    "opt": "Meta",
+    "bloom": "BigScience",
+    "bigcode": "BigCode",
+    "falcon": "TII",
+    "mosaic": "Databricks",
     "llama": "Meta",
+    "llama4": "Meta",
 }
 """The modules of the catalogue in the order listed, and who published what they make."""
 

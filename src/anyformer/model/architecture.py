@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Unpack
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.describe import Named, Value
 from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
@@ -116,6 +116,7 @@ def decoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
     **around: Unpack[Around],
@@ -124,7 +125,7 @@ def decoder_only(
     return Architecture(
         width=width,
         embedding=embedding,
-        decoder=stack(layers, **around),
+        decoder=stack(layers, names=names, **around),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
@@ -135,6 +136,7 @@ def encoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
     **around: Unpack[Around],
@@ -143,7 +145,7 @@ def encoder_only(
     return Architecture(
         width=width,
         embedding=embedding,
-        encoder=stack(layers, **around),
+        encoder=stack(layers, names=names, **around),
         head=head,
         initialisation=initialisation or Initialisation(),
     )
