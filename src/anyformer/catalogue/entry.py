@@ -10,7 +10,7 @@ from anyformer.model import Architecture
 
 @dataclass(frozen=True)
 class Entry:
-    """A named architecture: when, in one line what, where its numbers were published, and how it is made."""
+    """A named architecture: the year of its source, in one line what it is, where its numbers stand, and how it is made."""
 
     name: str
     year: int

@@ -72,7 +72,7 @@ ENTRIES = (
           partial(_7B, vocab=32_000)),
     Entry("mistral-7b-v0.3", 2024, "as v0.2, larger vocabulary", _RELEASE.format("Mistral-7B-v0.3"),
           partial(_7B, vocab=32_768)),
-    Entry("mixtral-8x7b", 2023, "2 of 8 experts", _MIXTRAL,
+    Entry("mixtral-8x7b", 2024, "2 of 8 experts", _MIXTRAL,
           partial(mixtral, width=4096, depth=32, heads=32, expert=14_336, vocab=32_000)),
     Entry("mixtral-8x22b", 2024, "2 of 8 experts", _RELEASE.format("Mixtral-8x22B-v0.1"),
           partial(mixtral, width=6144, depth=56, heads=48, expert=16_384, vocab=32_768)),
