@@ -23,8 +23,15 @@ def listing() -> tuple[Listed, ...]:
     return tuple(Listed.parse(line) for line in json.loads(INDEX.read_text(encoding="utf-8")))
 
 
-def architecture(what: str | Path) -> Architecture:
-    """The architecture of a catalogue name, or of a TOML or JSON file (of an architecture, or of a run that has one)."""
+def architecture(what: str | Path, *, tiny: bool = False) -> Architecture:
+    """The architecture of a catalogue name, or of a TOML or JSON file (of an architecture, or of a run that has one).
+
+    `tiny`: with small sizes and one layer of each kind, but with every mechanism, to try it out.
+    """
+    if tiny:
+        from anyformer.catalogue.tiny import tiny as shrink
+
+        return shrink(architecture(what))
     from anyformer.model import Architecture
 
     path = Path(what)
