@@ -15,7 +15,7 @@ FLOORS = [
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data", "pictures"},
-    {"objectives", "checkpoint"},
+    {"objectives", "checkpoint", "huggingface"},
     {"training", "loading"},
     {"generation"},
     {"cli"},

@@ -38,11 +38,14 @@ from anyformer.parts import (
     Normal,
     Proportional,
     RelativeBuckets,
+    Renormalise,
     RMSNorm,
     Rotary,
+    Router,
     SharedExpert,
     SinusoidalPosition,
     Strided,
+    TopK,
     TransformerXL,
     VerticalStride,
     Window,
@@ -77,7 +80,7 @@ class Draw:
             RMSNorm(gain=gain, cast=self.one("before_gain", "after_gain")),
             LayerNorm(gain=gain, bias=self.one(True, False)),
             GroupNorm(groups=self.one(1, 2), gain=gain),
-            BatchNorm(gain=gain),
+            BatchNorm(gain=gain, momentum=1.0),
         )
 
     def per_head_norm(self):
@@ -148,7 +151,14 @@ class Draw:
     def feed(self):
         if self.random.random() < 0.15:
             shared = SharedExpert(feedforward=FeedForward(width=8))
-            return Experts(experts=5, chosen=2, width=8, shared=self.maybe(shared), gated=self.one(True, False))
+            router = Router(
+                score=self.one("softmax", "sigmoid"), choice=TopK(by=self.one("scores", "logits")), softcap=self.maybe(3.0),
+                norm=self.maybe(RMSNorm()), renormalise=self.maybe(Renormalise()), expert_scale=self.one(True, False),
+            )  # fmt: skip
+            return Experts(
+                experts=5, chosen=2, width=8, shared=self.maybe(shared), gated=self.one(True, False), router=router,
+                identity_experts=self.one(0, 0, 3), norm=self.maybe(RMSNorm()), clamp=self.maybe(2.0),
+            )  # fmt: skip
         gated = self.one(True, False)
         return FeedForward(
             width=self.one(8, 20), activation=self.one(*ACTIVATIONS), gated=gated, clamp=self.maybe(2.0, 0.2),

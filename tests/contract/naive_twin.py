@@ -15,16 +15,13 @@ from anyformer.model import Architecture
 
 
 def forward(
-    architecture: Architecture, weights: dict[str, Tensor], tokens: list[int], target: list[int] | None = None, prefix: int = 0
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
 ):
-    """Logits (T, V), or features, of one row: `tokens`, and in an encoder-decoder `target`."""
-    tables = {
-        "tokens": weights["embedding.weight"],
-        "target": weights.get("decoder_embedding.weight", weights["embedding.weight"]),
-    }
-    embed = lambda name, part, ids: [part.scale * tables[name][i] for i in ids]  # noqa: E731
-    second = architecture.decoder_embedding or architecture.embedding
-    x = embed("tokens", architecture.embedding, tokens)
+    """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
+    second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
+    entrance = architecture.decoder_embedding or architecture.embedding
+    x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
+    own = [] if target is None else ENTRANCES[entrance.kind](entrance, second, weights, target)
     if architecture.encoder is not None:
         x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
     if architecture.latents is not None:
@@ -32,19 +29,74 @@ def forward(
             table = weights.get("latents.position.weight")
             x = [v + position(architecture.latents.position, t, table, len(v)) for t, v in enumerate(x)]
         x = run_stack(architecture.decoder, "decoder", weights, list(weights["latents.weight"]), x, prefix, None)
+    elif architecture.source == "prefix":
+        x = run_stack(architecture.decoder, "decoder", weights, x + own, None, len(x), None)[len(x) :]
+    elif target is not None:
+        x = run_stack(architecture.decoder, "decoder", weights, own, x, prefix, target)
     elif architecture.encoder is None:
         x = run_stack(architecture.decoder, "decoder", weights, x, None, prefix, tokens)
-    elif architecture.decoder is not None:
-        x = run_stack(architecture.decoder, "decoder", weights, embed("target", second, target), x, prefix, target)
     if architecture.head is None:
         return torch.stack(x)
-    head, rows = architecture.head, []
-    table = tables["target"] if head.tied else weights["head.weight"]
+    return logits(architecture.head, weights, x, f"{second}.weight")
+
+
+def logits(head, weights, x, table):
+    if head.pool is not None:
+        x = [x[0] if head.pool == "first" else sum(x) / len(x)]
+    rows = []
     for features in x:
-        z = table @ features + (weights["head.bias"] if head.bias else 0)
+        if head.transform is not None:
+            features = linear("head.transform.dense", weights, features)
+            if head.transform.activation is not None:
+                features = activate(head.transform, "head.transform", weights, features)
+            features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
-    return torch.stack(rows)
+    return rows[0] if head.pool is not None else torch.stack(rows)
+
+
+def tokens_enter(part, name, weights, tokens):
+    rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
+
+
+def features_enter(part, name, weights, vectors):
+    return [norm(part.norm, f"{name}.norm", weights, linear(f"{name}.projection", weights, numbers(v))) for v in vectors]
+
+
+def patches_enter(part, name, weights, image):
+    p, rows = part.size, len(image[0]) // part.size
+    patches = []
+    for row in range(rows):
+        for column in range(len(image[0][0]) // p):
+            pixels = [image[c][row * p + i][column * p + j] for c in range(part.channels) for i in range(p) for j in range(p)]
+            patches.append(linear(f"{name}.projection", weights, numbers(pixels)))
+    return [weights[f"{name}.class_tokens"][i] for i in range(part.class_tokens)] + patches
+
+
+def frames_enter(part, name, weights, frames):
+    first = convolve(weights, f"{name}.first", [numbers(v) for v in frames])
+    return convolve(weights, f"{name}.second", first)[::2]
+
+
+def convolve(weights, name, rows):
+    """A kernel of three over time, and GELU."""
+    outputs = []
+    for t in range(len(rows)):
+        y = weights[f"{name}.bias"]
+        for offset in (-1, 0, 1):
+            if 0 <= t + offset < len(rows):
+                y = y + weights[f"{name}.weight"][:, :, offset + 1] @ rows[t + offset]
+        outputs.append(torch.nn.functional.gelu(y))
+    return outputs
+
+
+def numbers(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+ENTRANCES = {"tokens": tokens_enter, "features": features_enter, "patches": patches_enter, "audio_frames": frames_enter}
 
 
 class Running:
@@ -57,9 +109,13 @@ class Running:
 
 def run_stack(stack, name, weights, x, source, prefix, tokens):
     run = Running(stack, name, source, prefix, tokens)
+    if stack.input_projection is not None and stack.input_projection.place == "first":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
     x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.input_projection is not None and stack.input_projection.place == "last":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
     for layer, variant in enumerate(stack.layers):
         # A shared variant's weights are those of its first layer.
@@ -457,6 +513,7 @@ ACTIVATIONS = {
     "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
     "quick_gelu": lambda x: x / (1 + torch.exp(-1.702 * x)),
     "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
+    "tanh": lambda x: (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
 }
 
@@ -471,16 +528,19 @@ def activate(part, name, weights, x):
     return ACTIVATIONS[part.activation](x)
 
 
-def feedforward(part, name, weights, x, run):
+def between(part, act, gate, up):
+    """What stands between a network's projections."""
     bound = math.inf if part.clamp is None else part.clamp
+    early = part.clamp_at == "before_activation"
+    bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
+    return bounded(up) if gate is None else bounded(gate) * (up.clamp(-bound, bound) + part.up_offset)
+
+
+def feedforward(part, name, weights, x, run):
     out = []
     for v in x:
-        up = linear(f"{name}.up", weights, v)
-        if part.gated:
-            gate = linear(f"{name}.gate", weights, v).clamp(max=bound)
-            h = activate(part, name, weights, gate) * (up.clamp(-bound, bound) + part.up_offset)
-        else:
-            h = activate(part, name, weights, up.clamp(max=bound))
+        gate = linear(f"{name}.gate", weights, v) if part.gated else None
+        h = between(part, lambda z: activate(part, name, weights, z), gate, linear(f"{name}.up", weights, v))
         out.append(linear(f"{name}.down", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, h)))
     return out
 
@@ -502,68 +562,91 @@ SCORES = {
 }
 
 
-def preferences(part, name, weights, scores, token):
+def preferences(part, name, weights, logits, scores, token):
     """How much one token wants each expert, before a capacity."""
-    choice, experts = part.router.choice, range(part.experts)
+    choice, experts = part.router.choice, range(part.experts + part.identity_experts)
     if choice.kind == "hashed":
         key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
         return [scramble(key ^ scramble(e)) for e in experts]
-    wanted = [score.item() for score in scores]
+    by_logits = choice.kind == "sparse_mixer" or (choice.kind == "top_k" and choice.by == "logits")
+    wanted = [z.item() for z in (logits if by_logits else scores)]
     if choice.kind == "top_k" and choice.correction is not None:
         wanted = [w + weights[f"{name}.router.correction"][e].item() for e, w in enumerate(wanted)]
     if choice.kind == "top_k" and choice.groups is not None:
-        groups, size = choice.groups, part.experts // choice.groups.count
+        groups, size = choice.groups, len(experts) // choice.groups.count
         best = lambda g: sorted(wanted[g * size : (g + 1) * size])[-1 if groups.score == "max" else -2 :]  # noqa: E731
         kept = sorted(range(groups.count), key=lambda g: -sum(best(g)))[: groups.keep]
-        wanted = [w if e // size in kept else -math.inf for e, w in enumerate(wanted)]
+        outside = -math.inf if groups.others == "never" else 0.0
+        wanted = [w if e // size in kept else outside for e, w in enumerate(wanted)]
     return wanted
+
+
+def near_shares(choice, logits, chosen):
+    """Each choice's share of a softmax over the experts near the best one left."""
+    shares, left = [], list(range(len(logits)))
+    for e in chosen:
+        most = max(logits[o].item() for o in left)
+        near = [o for o in left if most - logits[o].item() <= choice.margin * max(abs(logits[o].item()), most)]
+        shares.append(logits[e].exp() / sum(logits[o].exp() for o in near))
+        left.remove(e)
+    return shares
 
 
 def routed(part, name, weights, v, token):
     """(expert, weight) of the experts that one token passes."""
-    router = part.router
-    logits = [] if router.score == "equal" else list(linear(f"{name}.router", weights, v))
+    router, logits = part.router, []
+    if router.score != "equal":
+        read = norm(router.norm, f"{name}.router.norm", weights, v) * router.multiplier
+        logits = list(linear(f"{name}.router", weights, read))
+        if router.softcap is not None:
+            logits = [router.softcap * torch.tanh(z / router.softcap) for z in logits]
     scores = SCORES[router.score](logits)
-    wanted = preferences(part, name, weights, scores, token)
-    chosen = sorted(range(part.experts), key=lambda e: -wanted[e])[: part.chosen]
+    wanted = preferences(part, name, weights, logits, scores, token)
+    chosen = sorted(range(len(wanted)), key=lambda e: -wanted[e])[: part.chosen]
     if scores is None:
         shares = [1 / part.chosen] * part.chosen
     elif router.over == "chosen":
         shares = softmax([logits[e] for e in chosen])
+    elif router.choice.kind == "sparse_mixer":
+        shares = near_shares(router.choice, logits, chosen)
     else:
         shares = [scores[e] for e in chosen]
         if router.renormalise is not None:
-            shares = [share / (sum(shares) + router.renormalise.eps) for share in shares]
-    return [(e, router.scale * share) for e, share in zip(chosen, shares, strict=True)]
+            among = (sum(shares) + router.renormalise.eps).clamp(min=router.renormalise.least)
+            shares = [share / among for share in shares]
+    scales = weights[f"{name}.router.expert_scale"] if router.expert_scale else torch.ones(len(wanted))
+    return [(e, router.scale * share * scales[e]) for e, share in zip(chosen, shares, strict=True)]
 
 
 def expert(part, name, weights, e, v):
     """One expert's network on one token."""
-    act = ACTIVATIONS[part.activation]
+    if e >= part.experts:
+        return v
 
     def project(kind, z):
         y = weights[f"{name}.{kind}"][e] @ z
         return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
 
-    up = project("up", v)
-    return project("down", act(project("gate", v)) * up if part.gated else act(up))
+    gate = project("gate", v) if part.gated else None
+    return project("down", between(part, ACTIVATIONS[part.activation], gate, project("up", v)))
 
 
 def experts(part, name, weights, x, run):
     """Token by token and expert by expert; without a capacity."""
     out = []
     for t, v in enumerate(x):
+        read = norm(part.norm, f"{name}.norm", weights, v)
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
             if part.weigh == "input":
-                y = y + expert(part, name, weights, e, share * v)
+                y = y + expert(part, name, weights, e, share * read)
             else:
-                y = y + share * expert(part, name, weights, e, v)
+                y = y + share * expert(part, name, weights, e, read)
         if part.shared is not None:
-            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [v], run)[0]
+            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [read], run)[0]
             if part.shared.gate is not None:
-                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, v)))
-            y = y + shared
+                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, read)))
+            y = y + shared if part.shared.join == "sum" else (y + shared) / 2
         out.append(y)
     return out
 
@@ -580,8 +663,62 @@ def induced_attention(part, name, weights, x, run):
     return attention(part.attention, f"{name}.scatter", weights, x, scatter)
 
 
+def depthwise(name, weights, v):
+    return weights[f"{name}.weight"] * v + weights[f"{name}.bias"]
+
+
+def across_scales(part, name, weights, x, mix):
+    """Every scale normalised at every position, then `mix(scale's name, own, all)` for each, side by side again."""
+    own, start = [], 0
+    for i, width in enumerate(part.scales):
+        own.append([norm(part.norm, f"{name}.scales.{i}.norm", weights, v[start : start + width]) for v in x])
+        start += width
+    everything = [torch.cat(pieces) for pieces in zip(*own, strict=True)]
+    mixed = []
+    for i in range(len(part.scales)):
+        at = f"{name}.scales.{i}"
+        mixed.append([depthwise(f"{at}.output", weights, y) for y in mix(at, own[i], everything)])
+    return [torch.cat(pieces) for pieces in zip(*mixed, strict=True)]
+
+
+def channel_cross_attention(part, name, weights, x, run):
+    H, D = part.heads, sum(part.scales)
+
+    def mix(at, own, everything):
+        q = [depthwise(f"{at}.query", weights, v) for v in own]
+        keys, values = ([depthwise(f"{at}.{kind}", weights, v) for v in everything] for kind in ("key", "value"))
+        columns = []
+        for c in range(len(own[0])):
+            h = c // (len(own[0]) // H)
+            read = range(h * D // H, (h + 1) * D // H)
+            share = softmax([sum(q[t][c] * keys[t][j] for t in range(len(x))) / math.sqrt(D) for j in read])
+            columns.append(torch.stack([sum(a * v[j] for a, j in zip(share, read, strict=True)) for v in values]))
+        return [torch.stack([column[t] for column in columns]) for t in range(len(x))]
+
+    return across_scales(part, name, weights, x, mix)
+
+
+def spatial_cross_attention(part, name, weights, x, run):
+    H, D = part.heads, sum(part.scales)
+
+    def mix(at, own, everything):
+        queries, keys = ([depthwise(f"{at}.{kind}", weights, v).view(H, -1) for v in everything] for kind in ("query", "key"))
+        values, out = [depthwise(f"{at}.value", weights, v).view(H, -1) for v in own], []
+        for q in queries:
+            heads = []
+            for h in range(H):
+                share = softmax([q[h] @ k[h] / math.sqrt(D / H) for k in keys])
+                heads.append(sum(a * v[h] for a, v in zip(share, values, strict=True)))
+            out.append(torch.cat(heads))
+        return out
+
+    return across_scales(part, name, weights, x, mix)
+
+
 SUBLAYERS = naive_recurrent.SUBLAYERS | {
     "induced_attention": induced_attention,
+    "channel_cross_attention": channel_cross_attention,
+    "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "attention": attention,
     "differential_attention": differential_attention,

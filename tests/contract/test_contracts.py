@@ -6,11 +6,10 @@ import naive_twin
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from zoo import DECODERS, ENCODERS, PAIRS, VOCAB, ZOO
+from zoo import DECODERS, ENCODERS, PAIRS, SOURCES, VOCAB, ZOO
 
 from anyformer.describe import from_json, from_toml, to_json, to_toml
-from anyformer.model import Architecture, Transformer, build, materialise
-from anyformer.model.transformer import InputError
+from anyformer.model import Architecture, InputError, Transformer, build, materialise
 from anyformer.pictures import masks_of
 from anyformer.plan import Plan
 from anyformer.tally import Shape
@@ -25,10 +24,10 @@ def tokens(rows: int = B, length: int = T, seed: int = 0, vocab: int = VOCAB) ->
 
 
 def inputs(architecture: Architecture, rows: int = B, length: int = T) -> tuple[torch.Tensor, ...]:
-    """What the model reads: one sequence, or a source of S and a target of `length`."""
-    if architecture.shape_of_model != "encoder-decoder":
-        return (tokens(rows, length),)
-    return tokens(rows, S, seed=1), tokens(rows, length, vocab=architecture.output_embedding.vocab)
+    """What the model reads: one input, or a source of S positions and a target of `length`."""
+    if not architecture.two_inputs:
+        return (architecture.embedding.example(rows, length),)
+    return architecture.embedding.example(rows, S, seed=1), architecture.output_embedding.example(rows, length)
 
 
 def model_of(name: str, **more) -> Transformer:
@@ -49,7 +48,7 @@ def test_declared_flops_are_the_counted_ones(name, kernel):
     model = build(architecture, Plan(attention=kernel), device="meta")
     with FlopCounterMode(display=False) as counter:
         model(*(x.to("meta") for x in inputs(architecture)))
-    shape = Shape(batch=B, length=T, source=S if architecture.encoder and architecture.decoder else 0)
+    shape = Shape(batch=B, length=T, source=S if architecture.two_inputs else 0)
     assert architecture.cost(shape).total_flops.dense == counter.get_total_flops()
 
 
@@ -144,13 +143,15 @@ def test_a_prefix_must_come_in_one_piece(name):
     assert (broken - whole).abs().max() > 1e-3, "the declared limit should be real"
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", PAIRS | SOURCES)
 @pytest.mark.parametrize("cut", CUTS[:3], ids=lambda cut: "+".join(map(str, cut)))
 def test_cached_target_equals_the_whole(name, cut):
     model = model_of(name)
     source, target = inputs(model.architecture)
-    padding = torch.zeros(B, S, dtype=torch.bool)
-    padding[0, -3:] = True
+    padding = None
+    if source.dim() < 4:  # images have none
+        padding = torch.zeros(source.shape[:2], dtype=torch.bool)
+        padding[0, -4:] = True
     whole = model(source, target, padding=padding)
     state = model.state(B, T, source=S)
     first, *rest = target.split(cut, 1)
@@ -167,8 +168,9 @@ def test_decode_state_takes_the_declared_bytes(name):
         assert architecture.cost(Shape(batch=3, capacity=20)).total_state_bytes == 0, "what does not generate keeps no state"
         return
     state = build(architecture).state(3, 20, source=S)
-    shape = Shape(batch=3, length=1, capacity=20, source=S if architecture.encoder else 0)
-    assert state.nbytes == architecture.cost(shape).total_state_bytes + Slots.bytes(3, 20)
+    shape = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)
+    room = 20 + (S if architecture.source == "prefix" else 0)
+    assert state.nbytes == architecture.cost(shape).total_state_bytes + Slots.bytes(3, room)
 
 
 def padded(x: torch.Tensor, left: int, right: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -201,6 +203,34 @@ def test_left_padding_and_decode_state_together(name):
     torch.testing.assert_close(torch.cat(pieces, 1)[:, 4:], model(x), rtol=1e-4, atol=1e-5)
 
 
+@decoders
+def test_right_padding_and_decode_state_together(name):
+    model, x = model_of(name), tokens()
+    wide, padding = padded(x[:, :7], 0, 3)
+    padding[1] = False
+    wide[1] = tokens(length=10, seed=2)[0]
+    state = model.state(B, 16)
+    first = model(wide, padding=padding, state=state)
+    later = torch.cat([model(piece, state=state) for piece in x[:, 7:].split(1, 1)], 1)
+    torch.testing.assert_close(torch.cat([first[:1, :7], later[:1]], 1), model(x[:1]), rtol=1e-4, atol=1e-5)
+    whole = torch.cat([wide[1:], x[1:, 7:]], 1)
+    torch.testing.assert_close(torch.cat([first[1:], later[1:]], 1), model(whole), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", ["window", "lightning"])
+def test_padding_within_a_row_is_refused_where_slots_are_counted(name):
+    model, x = model_of(name), tokens()
+    state = model.state(B, T)
+    model(x[:, :4], state=state)
+    padding = torch.zeros(B, 3, dtype=torch.bool)
+    padding[0, 0] = True
+    if state.gaps:
+        model(x[:, 4:7], padding=padding, state=state)
+    else:
+        with pytest.raises(InputError, match="pad the first chunk"):
+            model(x[:, 4:7], padding=padding, state=state)
+
+
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_padded_source_equals_the_source_alone(name):
     model = model_of(name)
@@ -228,7 +258,7 @@ def test_packed_documents_equal_each_alone(name):
 def test_cross_attention_refuses_packing(name):
     model = model_of(name)
     source, target = inputs(model.architecture)
-    with pytest.raises(InputError, match="cross-attention"):
+    with pytest.raises(InputError, match=r"cross-attention|a source stands before"):
         model(source, target, documents=torch.zeros_like(source))
 
 

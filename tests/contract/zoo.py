@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from zoo_inputs import ALONE, NARROW_DECODERS, NARROW_ENCODERS, SOURCES, TEXT_PAIRS
 from zoo_recurrent import GATED_DELTA, HYBRIDS, MIXERS
 
 from anyformer.catalogue.gpt import gpt2
@@ -18,6 +19,7 @@ from anyformer.parts import (
     BlockWindow,
     Branch,
     Causal,
+    ChannelCrossAttention,
     Chunk,
     Correction,
     CrossAttention,
@@ -61,6 +63,8 @@ from anyformer.parts import (
     SharedBias,
     SharedExpert,
     SinusoidalPosition,
+    SparseMixer,
+    SpatialCrossAttention,
     Stack,
     Step,
     Strided,
@@ -75,6 +79,7 @@ from anyformer.parts import (
     parallel,
     post_norm,
     pre_norm,
+    residual,
     sandwich,
     stack,
 )
@@ -136,6 +141,39 @@ SMALL = SharedExpert(feedforward=FeedForward(width=10))
 def _experts(**fields) -> Architecture:
     return _decoder(pre_norm(RMS, SELF, Experts(**{"experts": 6, "chosen": 2, "width": 12} | fields)))
 
+
+# What single families of published models do.
+PUBLISHED_EXPERTS = {
+    "kolibri": {
+        "router": Router(score="sigmoid", choice=TopK(by="logits", correction=Correction()), renormalise=Renormalise(eps=0.0)),
+        "shared": SMALL,
+    },
+    "gemma4": {
+        "norm": RMSNorm(gain="weight"),
+        "router": Router(norm=RMSNorm(eps=1e-6), multiplier=WIDTH**-0.5, renormalise=Renormalise(eps=0.0), expert_scale=True),
+    },
+    "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction()), scale=1.5)},
+    "longcat": {
+        "experts": 3,
+        "identity_experts": 4,
+        "chosen": 3,
+        "bias": ["up", "down"],
+        "router": Router(choice=TopK(correction=Correction()), scale=6.0),
+    },
+    "identity_input_weighed": {"experts": 2, "identity_experts": 2, "weigh": "input", "chosen": 3},
+    "cohere2": {"router": Router(score="sigmoid", choice=TopK(by="logits")), "shared": SMALL.but(join="mean")},
+    "gpt_oss": {
+        "router": Router(over="chosen", bias=True, choice=TopK(by="logits")),
+        "bias": ["gate", "up", "down"],
+        "activation": "quick_gelu",
+        "clamp": 0.6,
+        "up_offset": 1.0,
+    },
+    "step": {"clamp": 0.15, "clamp_at": "after_activation", "router": Router(score="sigmoid", scale=3.0)},
+    "axk2": {"router": DEEPSEEK.but(choice=DEEPSEEK.choice.but(groups=DEEPSEEK.choice.groups.but(others="zero")))},
+    "ernie": {"router": Router(choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=0.7))},
+    "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
+}
 
 DECODERS = {
     "llama": _llama(),
@@ -277,17 +315,22 @@ DECODERS = {
     "experts_gated_shared": _experts(chosen=3, shared=SMALL.but(gate="sigmoid")),
     "experts_input_weighed": _experts(chosen=1, weigh="input", router=Router(score="sigmoid"), shared=SMALL),
     "experts_all": _experts(experts=3, chosen=3, width=7),
+    **{f"experts_{name}": _experts(**fields) for name, fields in PUBLISHED_EXPERTS.items()},
     **{f"activation_{name}": _llama(**{"decoder.layer.feedforward.activation": name}) for name in ACTIVATIONS},
     "clamped": _llama(
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"activation": "quick_gelu", "clamp": 0.6, "up_offset": 1.0}.items()}
     ),
     "feed_sub_norm": _llama(**{"decoder.layer.feedforward.sub_norm": LAYER, "decoder.layer.feedforward.activation": "relu"}),
+    "clamped_late": _llama(
+        **{f"decoder.layer.feedforward.{k}": v for k, v in {"clamp": 0.2, "clamp_at": "after_activation"}.items()}
+    ),
     "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
     "batch_norm": _decoder(pre_norm(BatchNorm(), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)),
     "group_norm": _decoder(pre_norm(GroupNorm(groups=3), SELF, FEED), pre_norm(GroupNorm(groups=8, bias=False), SELF, FEED)),
     "not_gated": _llama(**{"decoder.layer.feedforward.gated": False}),
     "truncated_init": _llama(initialisation=Initialisation(matrix=TruncatedNormal(std=0.3), embedding=Normal(std=1.0))),
     "xavier_init": _llama(initialisation=Initialisation(matrix=Xavier(), embedding=Normal(std=1.0), residual_scale=0.5)),
+    **NARROW_DECODERS,
 }
 
 
@@ -321,12 +364,22 @@ ENCODERS = {
     "encoder_induced": _encoder(
         *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
     ),
+    "encoder_dual": _encoder(
+        *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
+    ),
+    "encoder_channel_heads": _encoder(
+        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupNorm(groups=2)), FEED)] * 2, head=Head()
+    ),
+    "encoder_spatial": _encoder(
+        *[residual(SpatialCrossAttention(scales=(10, 4, 10), heads=2, norm=RMS))] * 2, position=LearnedPosition(length=32)
+    ),
     "encoder_linear": _encoder(
         *[pre_norm(RMS, LinearAttention(heads=4, kv_heads=2, feature_map=EluPlusOne(), eps=1e-6, causal=False), FEED)] * 2
     ),
     "encoder_window": _encoder(
         *[pre_norm(RMS, BOTH.but(mask=Window(size=3, after=2)), FEED)] * 2, position=SinusoidalPosition(), head=Head()
     ),
+    **NARROW_ENCODERS,
 }
 
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
@@ -354,6 +407,7 @@ PAIRS = {
         stack([pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2),
         initialisation=LOUD,
     ),
+    **TEXT_PAIRS,
 }
 
 LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4), BOTH, FEED)
@@ -376,4 +430,4 @@ LATENTS = {
     ),
 }
 
-ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS}
+ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}

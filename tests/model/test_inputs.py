@@ -8,7 +8,7 @@ from zoo import DECODERS, ENCODERS, PAIRS
 
 from anyformer.describe import DescriptionError, change
 from anyformer.model import InputError, build
-from anyformer.model.transformer import count_positions
+from anyformer.model.entered import count_positions
 
 X = torch.ones(2, 5, dtype=torch.long)
 
@@ -17,7 +17,7 @@ X = torch.ones(2, 5, dtype=torch.long)
     ("model", "arguments", "words"),
     [
         (DECODERS["llama"], ((X, X), {}), "leave decoder_tokens out"),
-        (PAIRS["original"], ((X,), {}), "reads two sequences"),
+        (PAIRS["original"], ((X,), {}), "reads two inputs"),
         (DECODERS["llama"], ((None,), {}), "tokens are missing"),
         (DECODERS["llama"], ((X[0],), {}), r"tokens should have shape \(B, T\), got \(5,\)"),
         (
@@ -28,7 +28,7 @@ X = torch.ones(2, 5, dtype=torch.long)
         (
             DECODERS["gpt2"],
             ((torch.ones(1, 33, dtype=torch.long),), {}),
-            "reach position 33, and the position table ends at 32",
+            "reach position 33, and the position table of the decoder ends at 32",
         ),
     ],
 )
@@ -46,6 +46,12 @@ def test_a_cached_position_counts_towards_the_table():
         model(X, state=state)
 
 
+@pytest.mark.parametrize("name", ["encoder", "encoder_linear"])
+def test_what_looks_ahead_has_no_state_to_go_on_from(name):
+    with pytest.raises(InputError, match="cannot go on from a state"):
+        build(ENCODERS[name]).state(1, 8)
+
+
 def test_positions_count_within_documents_and_past_padding():
     documents = torch.tensor([[0, 0, 1, 1, 1], [4, 5, 5, 5, 4]])
     assert count_positions(X, None, documents).tolist() == [[0, 1, 0, 1, 2], [0, 0, 1, 2, 0]]
@@ -60,7 +66,7 @@ def test_positions_count_within_documents_and_past_padding():
         (PAIRS["original"], "encoder", None, "cross-attention needs an encoder"),
         (PAIRS["original"], "decoder", DECODERS["llama"].decoder, "read by nobody"),
         (PAIRS["original"], "encoder", PAIRS["original"].decoder, "belongs into a decoder"),
-        (DECODERS["llama"], "decoder_embedding", {"vocab": 3}, "only an encoder-decoder"),
+        (DECODERS["llama"], "decoder_embedding", {"kind": "tokens", "vocab": 3}, "the source is read by nobody"),
         (ENCODERS["encoder_window"], "width", 25, "must be even|heads must divide"),
     ],
 )

@@ -4,53 +4,24 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from learning import BOTH, FEED, GREEDY, INIT, NORM, SELF, N, V, cross_entropy, fit
 
-from anyformer.generation import Sampling, continuations
-from anyformer.model import Transformer, build, decoder_only, encoder_decoder, encoder_only
+from anyformer.generation import continuations
+from anyformer.model import build, decoder_only, encoder_decoder, encoder_only
 from anyformer.parts import (
-    Attention,
-    Bidirectional,
     Causal,
     CrossAttention,
     Embedding,
-    FanIn,
-    FeedForward,
     Head,
-    Initialisation,
     LearnedPosition,
-    Normal,
     Prefix,
-    RMSNorm,
-    Rotary,
     pre_norm,
     stack,
 )
 
-V, N = 12, 5
-GREEDY = Sampling(temperature=0)
-NORM, FEED = RMSNorm(), FeedForward(width=64)
-SELF, BOTH = (Attention(heads=4, mask=mask, rotary=Rotary()) for mask in (Causal(), Bidirectional()))
-INIT = Initialisation(matrix=FanIn(), embedding=Normal(std=0.5))
-
-
-def fit(model: Transformer, loss, steps: int) -> float:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
-    for step in range(steps):
-        generator = torch.Generator().manual_seed(step)
-        value = loss(generator)
-        value.backward()
-        optimiser.step()
-        optimiser.zero_grad()
-    model.eval()
-    return float(value)
-
 
 def words(generator, rows: int = 64) -> torch.Tensor:
     return torch.randint(2, V, (rows, N), generator=generator)
-
-
-def cross_entropy(logits, targets):
-    return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def share_right(model, prompts, answers, **more) -> float:

@@ -1,4 +1,4 @@
-"""Routing: choices, penalties, load and its balance."""
+"""Routing: penalties, load and its balance."""
 
 from __future__ import annotations
 
@@ -15,31 +15,12 @@ from anyformer.objectives import CausalObjective
 from anyformer.parts import (
     Capacity,
     Correction,
-    Hashed,
     Router,
-    Sampled,
     TopK,
 )
-from anyformer.parts.balance import Auxiliary, Load, balance_loss, picked, router_z_loss
-from anyformer.parts.noise import Noise
+from anyformer.parts.balance import Auxiliary, Load, balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.router import corrected, rebalance
 from parts.mixture import B, K, T, X, examples, experts_of, of, tokens
-
-
-def test_a_correction_chooses_and_does_not_weigh():
-    router = Router(score="sigmoid", choice=TopK(correction=Correction()))
-    model, x = build(of(router=router)).eval(), tokens()
-    correction = experts_of(model).router.correction
-    free = Auxiliary()
-    before = model(x, auxiliary=free)
-    with torch.no_grad():
-        correction.add_(0.3)
-        assert torch.equal(model(x), before), "the same for all changes no order, and no weight"
-        correction[4] += 5
-    held = Auxiliary()
-    model(x, auxiliary=held)
-    path = "decoder.layers.0.experts.sublayer"
-    assert held.loads[path].chosen[4] == B * T > free.loads[path].chosen[4]
 
 
 def test_the_penalties_equal_their_formulas():
@@ -62,6 +43,66 @@ def test_the_penalties_equal_their_formulas():
     assert balance_loss(probabilities, picked(chosen, X), nothing) == 0 == router_z_loss(logits, nothing)
 
 
+def sequence_loss_by_hand(scores, chosen, counted) -> float:
+    """DeepSeek-V3's equations 17 to 20 for each sequence, and the mean over counted tokens."""
+    total = 0.0
+    for scores_TX, chosen_TJ, counted_T in zip(scores.tolist(), chosen.tolist(), counted.tolist(), strict=True):
+        here = [t for t, counts in enumerate(counted_T) if counts]
+        for e in range(X):
+            f = X / (K * max(len(here), 1)) * sum(e in chosen_TJ[t] for t in here)
+            total += len(here) * f * sum(scores_TX[t][e] / sum(scores_TX[t]) for t in here) / max(len(here), 1)
+    return total / max(counted.sum().item(), 1)
+
+
+def test_the_sequence_balance_loss_equals_its_formula():
+    torch.manual_seed(0)
+    scores = torch.rand(3, 8, X, dtype=torch.float64)
+    chosen = scores.topk(K).indices
+    counted = torch.arange(8) < torch.tensor([[8], [5], [0]])
+    shares, wanted = scores / scores.sum(-1, keepdim=True), picked(chosen.flatten(0, 1), X).view(3, 8, X)
+    ours = sequence_balance_loss(shares, wanted, counted, K)
+    assert ours.item() == pytest.approx(sequence_loss_by_hand(scores, chosen, counted))
+    assert sequence_balance_loss(shares, wanted, counted & False, K) == 0
+    even = torch.full((2, X, X), 1 / X)
+    in_turn = picked(torch.stack([torch.arange(X), torch.arange(X).roll(1)], 1), X).expand(2, X, X)
+    assert sequence_balance_loss(even, in_turn, torch.ones(2, X, dtype=torch.bool), K).item() == pytest.approx(1)
+
+
+def test_within_sequences_a_skew_counts_that_the_batch_evens_out():
+    """Two sequences that each use half of the experts: even together, uneven each."""
+    wanted = torch.zeros(2, 4, 4, dtype=torch.bool)
+    wanted[0, :, :2] = wanted[1, :, 2:] = True
+    shares, counted = wanted / 2, torch.ones(2, 4, dtype=torch.bool)
+    assert balance_loss(shares.flatten(0, 1), wanted.flatten(0, 1), counted.flatten()).item() == 2, "k: perfect"
+    assert sequence_balance_loss(shares, wanted, counted, 2).item() == 2, "twice as much as at balance"
+
+
+def test_a_correction_does_not_hide_a_skew_within_sequences():
+    """DeepSeek-V3 counts what the scores alone would choose, and the batch-wise loss what was chosen."""
+    router = Router(score="sigmoid", choice=TopK(correction=Correction()))
+    model, x, found = build(of(router=router)).eval(), tokens(), []
+    for _ in range(2):
+        auxiliary = Auxiliary()
+        model(x, auxiliary=auxiliary)
+        found.append(auxiliary)
+        with torch.no_grad():
+            experts_of(model).router.correction[3] += 9
+    assert found[0].sequence_balance == found[1].sequence_balance
+    assert found[0].balance != found[1].balance
+
+
+def test_the_sequence_balance_loss_does_not_depend_on_how_a_batch_is_cut():
+    model, x = build(of(layers=2)).train(), tokens(rows=4)
+    targets = torch.where(torch.arange(T) < torch.tensor([[11], [4], [7], [9]]), x.roll(-1, 1), IGNORED)
+
+    def summed(rows: int, **penalties) -> float:
+        objective, cuts = CausalObjective(**penalties), zip(x.split(rows), targets.split(rows), strict=True)
+        return sum(objective.loss(model, examples(*cut), None).item() for cut in cuts)
+
+    assert summed(4, sequence_balance_loss=1.0) == pytest.approx(summed(1, sequence_balance_loss=1.0), rel=1e-5)
+    assert summed(4, balance_loss=1.0) != pytest.approx(summed(1, balance_loss=1.0), rel=1e-5)
+
+
 def test_penalties_are_per_layer_and_ignore_padding_and_ignored_targets():
     model, x = build(of(layers=2)).eval(), tokens()
     valid = torch.ones(B, T, dtype=torch.bool)
@@ -81,6 +122,7 @@ def test_penalties_are_per_layer_and_ignore_padding_and_ignored_targets():
         model(read, auxiliary=alone, **more)
         for path, report in alone.reports.items():
             torch.testing.assert_close(report.balance, found.reports[path].balance)
+            torch.testing.assert_close(report.sequence_balance, found.reports[path].sequence_balance)
             torch.testing.assert_close(report.router_z, found.reports[path].router_z)
             assert torch.equal(report.load.chosen, found.reports[path].load.chosen)
             assert report.load.chosen.sum() == K * B * 7
@@ -92,14 +134,20 @@ def test_the_objective_adds_means_weighed_by_tokens():
     targets[:, -3:] = IGNORED
     given, found = examples(x, targets), Auxiliary(targets != IGNORED)
     plain = CausalObjective().loss(model, given, None, found)
-    both = CausalObjective(balance_loss=0.1, router_z_loss=0.02)
-    tokens_ = (targets != IGNORED).sum()
-    torch.testing.assert_close(both.loss(model, given, None), plain + tokens_ * (0.1 * found.balance + 0.02 * found.router_z))
-    assert both.without_penalties.loss(model, given, None) == plain
+    all_three = CausalObjective(balance_loss=0.1, sequence_balance_loss=0.3, router_z_loss=0.02)
+    penalties = 0.1 * found.balance + 0.3 * found.sequence_balance + 0.02 * found.router_z
+    torch.testing.assert_close(all_three.loss(model, given, None), plain + (targets != IGNORED).sum() * penalties)
+    assert all_three.without_penalties.loss(model, given, None) == plain
 
 
 @pytest.mark.parametrize(
-    "objective", [CausalObjective(), CausalObjective(balance_loss=1.0), CausalObjective(router_z_loss=1.0)]
+    "objective",
+    [
+        CausalObjective(),
+        CausalObjective(balance_loss=1.0),
+        CausalObjective(sequence_balance_loss=1.0),
+        CausalObjective(router_z_loss=1.0),
+    ],
 )
 def test_gradients_reach_the_router(objective):
     model, x = build(of()).train(), tokens()
@@ -177,45 +225,3 @@ def test_a_load_sums_up():
     (report,) = found.reports.values()
     assert report.load.chosen.sum() == B * T * K
     assert report.load.dropped >= B * T * K - X * math.ceil(0.4 * K * B * T / X) > 0
-
-
-def test_hashed_choices_depend_on_the_token_alone_and_are_even():
-    choice = Hashed(seed=2)
-    ids = torch.arange(3000)[None]
-    chosen = choice.preference(None, X, None, None, ids).topk(K).indices
-    counts = picked(chosen, X).sum(0)
-    assert counts.sum() == 3000 * K, "distinct experts"
-    assert (counts - 1000).abs().max() < 5 * (3000 * K / X) ** 0.5
-    again = choice.preference(None, X, None, None, ids.flip(1)).topk(K).indices
-    assert torch.equal(chosen, again.flip(0))
-    assert not torch.equal(chosen, Hashed(seed=3).preference(None, X, None, None, ids).topk(K).indices)
-
-
-def test_sampling_follows_the_scores():
-    scores = torch.tensor([0.5, 0.3, 0.15, 0.05]).expand(40_000, 4)
-    noise = torch.rand(40_000, 4, generator=torch.Generator().manual_seed(0)).clamp(min=1e-7)
-    chosen = Sampled().preference(scores, 4, None, noise, None).argmax(-1)
-    assert (chosen.bincount() / 40_000 - scores[0]).abs().max() < 0.01
-    assert torch.equal(Sampled().preference(scores, 4, None, None, None), scores)
-
-
-def test_a_sampled_router_draws_by_seed_step_and_global_row():
-    model, x = build(of(router=Router(choice=Sampled(), jitter=0.1))).train(), tokens(rows=4)
-    rows = torch.arange(4)
-    whole = model(x, noise=Noise.at(0, 3, rows))
-    assert torch.equal(model(x, noise=Noise.at(0, 3, rows)), whole)
-    assert not torch.allclose(model(x, noise=Noise.at(0, 4, rows)), whole)
-    halves = torch.cat([model(x[at], noise=Noise.at(0, 3, rows[at])) for at in (slice(0, 2), slice(2, 4))])
-    torch.testing.assert_close(halves, whole)
-    assert model(x).isfinite().all(), "noise of its own where the caller gives none"
-    assert torch.equal(model.eval()(x), model(x))
-
-
-def test_the_routers_logits_stay_fp32_in_bf16():
-    model, x = build(of()).eval(), tokens()
-    router, seen = experts_of(model).router, []
-    router.register_forward_hook(lambda module, given, output: seen.append(output.logits))
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert model(x).dtype == torch.bfloat16
-    assert seen[0].dtype == torch.float32
-    assert not torch.equal(seen[0], seen[0].bfloat16().float())

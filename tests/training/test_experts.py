@@ -7,6 +7,7 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
+from anyformer.cli.train import finish
 from anyformer.describe import change_all
 from anyformer.model import decoder_only
 from anyformer.objectives import CausalObjective
@@ -16,11 +17,13 @@ from anyformer.parts import (
     Correction,
     Embedding,
     Experts,
+    LearnedPosition,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
     Sampled,
+    SparseMixer,
     TopK,
     pre_norm,
 )
@@ -39,7 +42,8 @@ def model_with(layers=2, **fields):
 
 
 ROUTER = Router(score="sigmoid", choice=TopK(correction=Correction(rate=0.01)), renormalise=Renormalise())
-PENALISED = CausalObjective(balance_loss=0.01, router_z_loss=0.001)
+MIXER = Router(norm=RMSNorm(), softcap=5.0, expert_scale=True, choice=SparseMixer(margin=0.9))
+PENALISED = CausalObjective(balance_loss=0.01, sequence_balance_loss=0.01, router_z_loss=0.001)
 
 
 @pytest.fixture
@@ -105,6 +109,36 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
     assert all(torch.equal(value, again[name]) for name, value in weights(whole).items())
 
 
+UNABLE = {
+    "capacity": (model_with(capacity=Capacity(when="always")), "an expert with a capacity takes tokens in the order"),
+    "short": (
+        model_with().but(decoder=model_with().decoder.but(position=LearnedPosition(length=32))),
+        "position table ends at 32",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNABLE)
+def test_a_run_whose_model_cannot_generate_ends_with_the_reason(tiny, tmp_path, capsys, name):
+    architecture, reason = UNABLE[name]
+    trained = train(tiny.but(architecture=architecture, steps=1), tmp_path / "run", console=QUIET)
+    capsys.readouterr()
+    finish(trained)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "no sample: " in said
+    assert reason in said
+    assert "anyformer show" in said
+    assert "anyformer generate" not in said
+
+
+def test_a_run_ends_with_a_sample(mixed, tmp_path, capsys):
+    trained = train(mixed.but(steps=1, sample="def f"), tmp_path / "run", console=QUIET)
+    finish(trained)
+    said = capsys.readouterr().out
+    assert "sample\ndef f" in said
+    assert "anyformer generate" in said
+
+
 def test_accumulation_counts_the_whole_step(mixed, tmp_path):
     """The choices of all micro-batches move the correction once."""
     run = mixed.but(objective=CausalObjective(), steps=3)
@@ -118,8 +152,9 @@ def test_accumulation_counts_the_whole_step(mixed, tmp_path):
     [
         {"bias": ("gate", "up", "down"), "width": 21, "router": Router(choice=Sampled(), jitter=0.1)},
         {"capacity": Capacity(overflow="reroute", when="always")},
+        {"identity_experts": 3, "bias": ("up",), "norm": RMSNorm(), "router": MIXER, "clamp": 2.0, "up_offset": 1.0},
     ],
-    ids=["dropless", "capacity"],
+    ids=["dropless", "capacity", "identity"],
 )
 def test_compiled_training_equals_eager(tiny, tmp_path, fields):
     run = tiny.but(architecture=model_with(layers=1, **fields), objective=PENALISED, steps=3)

@@ -61,10 +61,10 @@ def _reaches(block: Block) -> Iterator[str]:
 def _tricks(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
         yield from block.tricks
+    yield from architecture.embedding.tricks
     head, stacks = architecture.head, architecture.stacks.values()
     there = {
         "embedding norm": any(stack.input_norm is not None for stack in stacks),
-        "embedding scale": architecture.embedding.scale != 1,
         "hyper-connections": any(stack.streams is not None for stack in stacks),
         "logit scale": head is not None and head.scale != 1,
         "logit soft-cap": head is not None and head.softcap is not None,

@@ -16,6 +16,7 @@ LIMITS = {
     "vocab": 257,
     "length": 64,
     "heads": 4,
+    "embedding_width": 8,
     "head_width": 8,
     "key_width": 8,
     "value_width": 8,

@@ -115,7 +115,9 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
         lines += [f"data: {', '.join(data.paths)} ({data.tokenizer.kind})", ""]
         batch, length = value.batch, value.length
     arch = architecture_of(value)
-    lines.append(f"{arch.shape_of_model}, width {arch.width}, vocabulary {arch.embedding.vocab:,}")
+    lines.append(f"{arch.shape_of_model}, width {arch.width}, input {brief(arch.embedding)}")
+    if arch.decoder_embedding is not None:
+        lines.append(f"the decoder's input {brief(arch.decoder_embedding)}; the source is {arch.source}")
     for name, stack in arch.stacks.items():
         lines.append(f"{name}: {stack.depth} layers, {stack.order}")
         for variant, block in stack.variants.items():

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from anyformer.training import Run, Trained
 
 
@@ -85,9 +87,6 @@ def finish(trained: Trained) -> None:
 
     if not trained.finished:
         return
-    from anyformer.generation import Sampling, stream
-    from anyformer.training import read_run
-
     console = Console(highlight=False)
     seen, directory = trained.validation, trained.directory
     if seen is not None:
@@ -95,14 +94,31 @@ def finish(trained: Trained) -> None:
         console.out(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
         console.out(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
-    prompt = read_run(directory).sample
-    console.print("\n[bold]sample[/bold]")
-    print(prompt, end="", flush=True)
-    for _, piece in stream(
-        trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=Sampling(temperature=0.7, top_k=50)
-    ):
-        print(piece, end="", flush=True)
-    console.print(f"\n\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
+    generates = print_sample(trained, console)
+    console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
     console.out("try next:")
-    console.out(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
+    if generates:
+        console.out(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
     console.out(f"  anyformer show {directory}")
+
+
+def print_sample(trained: Trained, console: Console) -> bool:
+    """What the model makes of the run's prompt; one line instead, and False, where it cannot generate."""
+    from anyformer.generation import Sampling, stream
+    from anyformer.model import InputError
+    from anyformer.training import read_run
+
+    prompt = read_run(trained.directory).sample
+    sampling = Sampling(temperature=0.7, top_k=50)
+    pieces = (piece for _, piece in stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling))
+    try:
+        first = next(pieces, "")  # a model that cannot generate is refused here, before any work
+    except InputError as error:
+        console.out(f"\nno sample: {error}")
+        return False
+    console.print("\n[bold]sample[/bold]")
+    print(prompt, end=first, flush=True)
+    for piece in pieces:
+        print(piece, end="", flush=True)
+    print()
+    return True

@@ -97,10 +97,10 @@ def cost(
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `length` serves both stacks of an encoder-decoder unless `source_length` is given.
+    `length` serves source and target, where there are two, unless `source_length` is given.
     """
     plan = plan or Plan()
-    source = (source_length or length) if architecture.shape_of_model == "encoder-decoder" else 0
+    source = (source_length or length) if architecture.two_inputs else 0
     decodes = mode == "decode"
     shape = Shape(
         batch=batch, length=1 if decodes else length, past=length if decodes else 0, source=source, prefix=min(prefix, length)

@@ -29,10 +29,16 @@ def decode(model: Transformer, tokens_B: Tensor, state: StackState) -> Tensor:
     return model.logits(model.advance(tokens_B[:, None], state)[:, -1])
 
 
-def read_source(model: Transformer, source_BS: Tensor, padding_BS: Tensor | None, start: int, state: StackState) -> Tensor:
-    """Encode the source into `state` and feed the decoder its start token; logits of the first target token, (B, V)."""
-    first = torch.full((len(source_BS), 1), start, device=source_BS.device)
-    features = model.features(source_BS, first, padding=padding_BS, state=state)
+def read_source(
+    model: Transformer,
+    source: Tensor,
+    source_padding: Tensor | None,
+    tokens_BT: Tensor,
+    padding_BT: Tensor | None,
+    state: StackState,
+) -> Tensor:
+    """Read the source and the target's beginning into `state`; logits of the next token of the target, (B, V)."""
+    features = model.features(source, tokens_BT, padding=source_padding, decoder_padding=padding_BT, state=state)
     return model.logits(features[:, -1])
 
 
@@ -45,26 +51,33 @@ def continuations(
     max_tokens: int,
     end: int | None = None,
     start: int | None = None,
+    source: Tensor | None = None,
+    source_padding: Tensor | None = None,
     step: Step = decode,
     multiple: int = 1,
 ) -> Iterator[Tensor]:
     """The next token of every prompt, (B,), again and again, until all rows have ended or `max_tokens` have come.
 
-    Prompts of unequal length are padded on the left. A row that has given `end` goes on giving it. `start`: first token
-    of the decoder in an encoder-decoder, whose prompts are sources. `step` may be a compiled `decode`; `multiple`: see `Slots`.
+    Prompts of unequal length are padded on the left. A row that has given `end` goes on giving it. `step` may be a compiled
+    `decode`; `multiple`: see `Slots`.
+
+    Of a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or `source`
+    holds the sources, of whatever kind the model reads, with `source_padding`, and prompts are how the targets begin.
     """
-    check(model, prompts, max_tokens, start)
-    device = model.embedding.weight.device
+    check(model, prompts, max_tokens, start, source)
+    device = model.device
     tokens, padding = pad_left(prompts, device)
-    two = model.architecture.shape_of_model == "encoder-decoder"
-    capacity = max_tokens + (1 if two else tokens.shape[1])
-    capacity = -(-capacity // multiple) * multiple
-    state = model.state(len(prompts), capacity, source=tokens.shape[1] if two else 0)
-    if two:
-        assert start is not None
-        logits = read_source(model, tokens, padding, start, state)
-    else:
+    if start is not None:
+        source, source_padding = tokens, padding
+        tokens, padding = torch.full((len(prompts), 1), start, device=device), None
+    capacity = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    if source is None:
+        state = model.state(len(prompts), capacity)
         logits = prefill(model, tokens, padding, state)
+    else:
+        read = model.architecture.embedding.check("source", source, source_padding)
+        state = model.state(len(prompts), capacity, source=read)
+        logits = read_source(model, source, source_padding, tokens, padding, state)
     rows = torch.arange(len(prompts), device=device)
     ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
     for index in range(max_tokens):
@@ -79,11 +92,17 @@ def continuations(
         logits = step(model, chosen, state)
 
 
-def check(model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int, start: int | None) -> None:
+def check(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    start: int | None,
+    source: Tensor | None = None,
+) -> None:
     """Refuse what cannot be generated, with the reason, before any work."""
     architecture = model.architecture
-    kind = architecture.shape_of_model
-    if kind == "encoder-only" or architecture.head is None:
+    kind, two = architecture.shape_of_model, architecture.two_inputs
+    if architecture.decoder is None or architecture.latents is not None or architecture.head is None:
         raise InputError(f"a {kind} model {'without a head ' if architecture.head is None else ''}does not generate text")
     reasons = architecture.cost(Shape()).breaks("causal")
     if reasons:
@@ -92,15 +111,27 @@ def check(model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int,
         raise InputError("every prompt needs at least one token; use the end-of-text token to start from nothing")
     if max_tokens < 1:
         raise InputError(f"max_tokens should be at least 1, got {max_tokens}")
-    if kind == "encoder-decoder" and start is None:
-        raise InputError("an encoder-decoder needs the decoder's start token: give start")
-    highest = max(token for prompt in prompts for token in prompt)
-    if highest >= architecture.embedding.vocab:
+    if two and (start is None) == (source is None):
         raise InputError(
-            f"token {highest} is beyond the vocabulary of {architecture.embedding.vocab}: is this the model's tokenizer?"
+            "a model with two inputs needs either the target's start token, for prompts that are sources (give start), "
+            "or sources besides the prompts (give source)"
         )
+    if not two and (start is not None or source is not None):
+        raise InputError(f"this {kind} model reads one sequence: leave start and source out")
+    if source is not None and len(source) != len(prompts):
+        raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one of each per row")
+    entrance = architecture.output_embedding if start is None else architecture.embedding
+    highest = max(token for prompt in prompts for token in prompt)
+    if entrance.symbols is None:
+        raise InputError(
+            f"the source is {entrance.kind}, not text: hand it over as source, and the target's beginning as prompt"
+        )
+    if highest >= entrance.symbols:
+        raise InputError(f"token {highest} is beyond the vocabulary of {entrance.symbols}: is this the model's tokenizer?")
     room = architecture.output_stack.max_length
-    longest = max_tokens + (1 if kind == "encoder-decoder" else max(len(prompt) for prompt in prompts)) - 1
+    longest = max_tokens + (1 if start is not None else max(len(prompt) for prompt in prompts)) - 1
+    if source is not None and architecture.source == "prefix":
+        longest += architecture.embedding.check("source", source, None)
     if room is not None and longest > room:
         raise InputError(f"prompt and text would reach {longest} positions, and the position table ends at {room}; shorten one")
 

@@ -52,7 +52,14 @@ def stream(
     step, multiple = stepper(model, max_tokens, compile)
     rows = [_Row(tokenizer, stop, end) for _ in prompts]
     steps = continuations(
-        model, tokens, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end, start=end, step=step, multiple=multiple
+        model,
+        tokens,
+        sampling=sampling or Sampling(),
+        max_tokens=max_tokens,
+        end=end,
+        start=end if model.architecture.two_inputs else None,
+        step=step,
+        multiple=multiple,
     )
     for chosen in steps:
         for number, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):

@@ -1,11 +1,15 @@
-"""`Architecture`, the whole description, and `Transformer`, the module it builds."""
+"""`Architecture`, the whole description, `Transformer`, the module it builds, and `MultiScale`, a part of a U-Net."""
 
 from anyformer.model.architecture import Architecture, decoder_only, encoder_decoder, encoder_only
-from anyformer.model.transformer import InputError, Transformer, build, materialise
+from anyformer.model.initialise import materialise
+from anyformer.model.multi_scale import MultiScale
+from anyformer.model.transformer import Transformer, build
+from anyformer.parts.embedding import InputError
 
 __all__ = [
     "Architecture",
     "InputError",
+    "MultiScale",
     "Transformer",
     "build",
     "decoder_only",

@@ -12,26 +12,33 @@ from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.inputs import Input
 from anyformer.parts.latents import Latents
 from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
+from anyformer.tally import Limit, Shape, Tally, total
 
 
 class Architecture(Value):
-    """A transformer: embedding, an encoder or a decoder or both, and a head.
+    """A transformer: an input, an encoder or a decoder or both, and a head.
 
-    Only a decoder: a (prefix) language model. Only an encoder: a representation, or with a head a masked language model.
-    Both: sequence to sequence, the decoder reading the encoder's output through cross-attention.
+    Only a decoder: a (prefix) language model. Only an encoder: a representation, or with a head a masked language model or a
+    classifier. Two inputs, the source and the target's tokens: sequence to sequence, the decoder reading the encoder's output,
+    or with no encoder the embedded source itself (an image's features, for instance).
     """
 
     width: Annotated[int, Field(ge=1)]
     """D, features of the residual stream."""
-    embedding: Embedding
+    embedding: Input
+    """How the input, or the source, becomes positions."""
     decoder_embedding: Embedding | None = None
-    """The decoder's own table in an encoder-decoder; absent, both share one."""
+    """The target's own table where there are two inputs; absent, both share one."""
+    embedding_width: Annotated[int, Field(ge=1)] | None = None
+    """Features of the embeddings where they are not D (ALBERT, ELECTRA); stacks then hold an input projection."""
     encoder: Stack | None = None
     decoder: Stack | None = None
+    source: Literal["attended", "prefix"] = "attended"
+    """How the decoder reads the source: by cross-attention, or as positions that stand before the target's."""
     latents: Latents | None = None
     """A learned array that the decoder transforms instead of tokens; it reads the encoder's output, or the embedding itself."""
     head: Head | None = None
@@ -40,29 +47,73 @@ class Architecture(Value):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Architecture:
+        self._check_stacks()
+        self._check_inputs()
+        self._check_head()
+        if self.latents is not None:
+            self.latents.check(self.width)
+        for name, part in self.stacks.items():
+            part.check(self.width, self.table_width, name)
+        return self
+
+    def _check_stacks(self) -> None:
+        """Encoder, decoder and source belong together."""
         if self.encoder is None and self.decoder is None:
             raise ValueError("needs an encoder, a decoder or both")
         if self.encoder is not None and self.encoder.reads_source:
             raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
         reads = self.decoder is not None and self.decoder.reads_source
-        if reads and self.encoder is None and self.latents is None:
-            raise ValueError("decoder: cross-attention needs an encoder to read from, or latents that read the input")
         if self.latents is not None and not reads:
             raise ValueError("latents: a decoder with cross-attention must let them read the input")
-        if self.latents is not None:
-            self.latents.check(self.width)
-        if self.decoder is not None and self.encoder is not None and not self.decoder.reads_source:
-            raise ValueError("decoder: no layer has cross-attention, so the encoder would be read by nobody")
-        if self.decoder_embedding is not None and (self.encoder is None or self.decoder is None):
-            raise ValueError("decoder_embedding: only an encoder-decoder can have a second table")
+        if self.source == "prefix" and not self.two_inputs:
+            raise ValueError("source = 'prefix' needs a source: an encoder, or a decoder_embedding for the target")
+        if self.source == "prefix" and reads:
+            raise ValueError("source = 'prefix' already puts the source before the target: take cross-attention out")
+        if self.source == "attended" and self.two_inputs and not reads:
+            raise ValueError("decoder: no layer has cross-attention, so the source is read by nobody; or set source = 'prefix'")
+        if reads and not self.two_inputs and self.latents is None:
+            raise ValueError(
+                "decoder: cross-attention needs an encoder to read from, latents that read the input, "
+                "or a decoder_embedding, so that the input is the source"
+            )
+
+    def _check_inputs(self) -> None:
+        """What reads tokens is given tokens."""
+        if self.decoder_embedding is not None and not self.two_inputs:
+            raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
+        if self.two_inputs and self.output_embedding.symbols is None:
+            raise ValueError(f"the target is text, and embedding reads {self.embedding.kind}: set decoder_embedding")
         for name, part in self.stacks.items():
-            part.check(self.width, name)
-        return self
+            decodes = name == "decoder"
+            entrance = self.output_embedding if decodes else self.embedding
+            mixed = decodes and (self.source == "prefix" or self.latents is not None)
+            if part.reads_tokens and (mixed or entrance.symbols is None):
+                raise ValueError(f"{name}: a layer looks at the tokens themselves, and not all its positions are tokens")
+
+    def _check_head(self) -> None:
+        """The head has something to give, and a table as wide as what it multiplies."""
+        head = self.head
+        if head is None:
+            return
+        if head.outputs is None and self.output_embedding.symbols is None:
+            raise ValueError(f"head: the input is {self.embedding.kind}, not tokens, so set head.outputs, the number of logits")
+        if head.pool is not None and self.decoder is not None and self.latents is None:
+            raise ValueError("head.pool gives one answer per row, and a decoder gives one per position: leave pool out")
+        if head.tied and self.table_width != self.width and head.transform is None:
+            raise ValueError(
+                f"head: the tied table has {self.table_width} features and the stream {self.width}: set head.transform"
+            )
 
     @property
     def stacks(self) -> dict[str, Stack]:
         """The stacks there are, in the order computed."""
         return {name: part for name, part in (("encoder", self.encoder), ("decoder", self.decoder)) if part is not None}
+
+    @property
+    def two_inputs(self) -> bool:
+        """Whether a source is read besides the decoder's own tokens."""
+        has_source = self.encoder is not None or self.decoder_embedding is not None
+        return self.decoder is not None and self.latents is None and has_source
 
     @property
     def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder", "latent"]:
@@ -80,35 +131,70 @@ class Architecture(Value):
         return stacks[-1]
 
     @property
-    def output_embedding(self) -> Embedding:
-        """The table of the stack that the head reads: its size is the number of logits."""
+    def output_embedding(self) -> Input:
+        """The input of the stack that the head reads."""
         return self.decoder_embedding or self.embedding
+
+    @property
+    def table_width(self) -> int:
+        """Features of the embeddings."""
+        return self.width if self.embedding_width is None else self.embedding_width
+
+    @property
+    def outputs(self) -> int:
+        """V, how many logits the head gives; without a head, D features."""
+        if self.head is None:
+            return self.width
+        outputs = self.head.outputs or self.output_embedding.symbols
+        assert outputs is not None
+        return outputs
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""
         plan = plan or Plan()
-        if self.latents is not None:
-            # The decoder's length is the array's, whatever is read.
-            shape = Shape(batch=shape.batch, length=self.latents.count, source=shape.length)
-        rows = shape.batch * shape.length
-        parts = {"embedding": self.embedding.cost(self.width)}
+        # Of two inputs the source is read in the first call only; one input is as long as the call.
+        read = shape.length
+        if self.two_inputs:
+            read = shape.source if shape.past == 0 else 0
+        parts = {"embedding": self.embedding.cost(self.table_width, shape.batch, read)}
         if self.decoder_embedding is not None:
-            parts["decoder_embedding"] = self.decoder_embedding.cost(self.width)
+            parts["decoder_embedding"] = self.decoder_embedding.cost(self.table_width, shape.batch, shape.length)
         if self.latents is not None:
             parts["latents"] = self.latents.cost(self.width)
         if self.encoder is not None:
-            alone = self.decoder is None
-            reads = shape if alone else Shape(batch=shape.batch, length=max(shape.source, 1))
-            encoder = self.encoder.cost(self.width, reads, plan)
-            runs = alone or shape.past == 0
-            parts["encoder"] = Tally(encoder.weights, encoder.flops if runs else {}, limits=encoder.limits if alone else ())
+            parts["encoder"] = self._encoder_cost(shape, read, plan)
         if self.decoder is not None:
-            decoder = self.decoder.cost(self.width, shape, plan)
+            decoder = self.decoder.cost(self.width, self.table_width, self._decoder_shape(shape), plan)
             # A latent array is computed whole: there is nothing to generate, so nothing to remember.
             parts["decoder"] = decoder if self.latents is None else Tally(decoder.weights, decoder.flops)
         if self.head is not None:
-            parts["head"] = self.head.cost(self.output_embedding.vocab, self.width, rows)
-        return total(parts)
+            length = shape.length if self.latents is None else self.latents.count
+            parts["head"] = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length)
+        limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
+        return total(parts) + Tally(limits=limits)
+
+    def _encoder_cost(self, shape: Shape, read: int, plan: Plan) -> Tally:
+        """Of the whole call where there is only an encoder, else of the source while it is read."""
+        assert self.encoder is not None
+        alone = self.decoder is None
+        reads = shape if alone else Shape(batch=shape.batch, length=max(read, 1))
+        cost = self.encoder.cost(self.width, self.table_width, reads, plan)
+        return Tally(cost.weights, cost.flops if read else {}, limits=cost.limits if alone else ())
+
+    def _decoder_shape(self, shape: Shape) -> Shape:
+        """What the decoder computes: its own tokens, the latent array, or a source and then its tokens."""
+        if self.latents is not None:
+            return Shape(batch=shape.batch, length=self.latents.count, source=shape.length)
+        if self.source == "attended":
+            return shape
+        first = shape.past == 0
+        return Shape(
+            batch=shape.batch,
+            length=shape.length + (shape.source if first else 0),
+            past=0 if first else shape.past + shape.source,
+            prefix=shape.source,
+            capacity=None if shape.capacity is None else shape.capacity + shape.source,
+        )
 
 
 def decoder_only(
@@ -117,6 +203,7 @@ def decoder_only(
     layers: Iterable[Block],
     *,
     names: Named[Block] | None = None,
+    embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
     **around: Unpack[Around],
@@ -125,6 +212,7 @@ def decoder_only(
     return Architecture(
         width=width,
         embedding=embedding,
+        embedding_width=embedding_width,
         decoder=stack(layers, names=names, **around),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
@@ -132,11 +220,12 @@ def decoder_only(
 
 
 def encoder_only(
-    embedding: Embedding,
+    embedding: Input,
     width: int,
     layers: Iterable[Block],
     *,
     names: Named[Block] | None = None,
+    embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
     **around: Unpack[Around],
@@ -145,6 +234,7 @@ def encoder_only(
     return Architecture(
         width=width,
         embedding=embedding,
+        embedding_width=embedding_width,
         encoder=stack(layers, names=names, **around),
         head=head,
         initialisation=initialisation or Initialisation(),
@@ -152,22 +242,27 @@ def encoder_only(
 
 
 def encoder_decoder(
-    embedding: Embedding,
+    embedding: Input,
     width: int,
     encoder: Stack,
     decoder: Stack,
     *,
     decoder_embedding: Embedding | None = None,
+    source: Literal["attended", "prefix"] = "attended",
     head: Head | None = None,
     initialisation: Initialisation | None = None,
 ) -> Architecture:
-    """Sequence to sequence: build both stacks with `stack(...)`; the decoder's blocks hold a CrossAttention."""
+    """Sequence to sequence: build both stacks with `stack(...)`; the decoder's blocks hold a CrossAttention,
+
+    or the encoder's output is a prefix of the target (`source = "prefix"`).
+    """
     return Architecture(
         width=width,
         embedding=embedding,
         decoder_embedding=decoder_embedding,
         encoder=encoder,
         decoder=decoder,
+        source=source,
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypedDict, Unpack
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from anyformer.describe import UserError
 from anyformer.model.architecture import Architecture
+from anyformer.model.checks import check_inputs
+from anyformer.model.entered import Entered, count_positions, rearranged
+from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
+from anyformer.parts.embedding import InputError
+from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack, StackState
-from anyformer.parts.state import EMPTY, State
 from anyformer.plan import Plan
-from anyformer.tally import Shape
-
-
-class InputError(UserError):
-    """What was handed to a model does not fit it."""
+from anyformer.tally import Shape, Weight
 
 
 class Facts(TypedDict, total=False):
@@ -31,12 +31,13 @@ class Facts(TypedDict, total=False):
     documents: Tensor | None
     prefix: Tensor | None
     positions: Tensor | None
+    types: Tensor | None
     state: StackState | None
     noise: Noise | None
     auxiliary: Auxiliary | None
 
 
-class Transformer(nn.Module):
+class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
@@ -45,21 +46,37 @@ class Transformer(nn.Module):
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
         super().__init__()
         self.architecture, self.plan = architecture, plan or Plan()
-        width = architecture.width
-        self.embedding = architecture.embedding.build(width)
+        width, narrow = architecture.width, architecture.table_width
+        self.embedding = architecture.embedding.build(narrow)
         second = architecture.decoder_embedding
-        self.decoder_embedding = second.build(width) if second else None
+        self.decoder_embedding = second.build(narrow) if second else None
         self.latents = architecture.latents.build(width) if architecture.latents else None
         for name, stack in architecture.stacks.items():
-            self.add_module(name, stack.build(width, self.plan, name))
-        head, vocab = architecture.head, architecture.output_embedding.vocab
-        self.head = head.build(vocab, width) if head else None
+            self.add_module(name, stack.build(width, narrow, self.plan, name))
+        self.head = architecture.head.build(architecture.outputs, width, narrow) if architecture.head else None
         self._tally = architecture.cost(Shape())
         self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    @property
+    def declared(self) -> Mapping[str, Weight]:
+        return self._tally.weights
+
+    @property
+    def initialisation(self) -> Initialisation:
+        return self.architecture.initialisation
+
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
-        """Logits (B, T, V), or features (B, T, D) of an architecture without a head. See `features` for the arguments."""
-        return self.logits(self.features(tokens, decoder_tokens, **facts))
+        """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
+        features = self.features(tokens, decoder_tokens, **facts)
+        if self.head is not None and self.head.head.pool is not None:
+            padding = None if self.latents is not None else self.architecture.embedding.padding(facts.get("padding"))
+            features = self.head.pooled(features, padding)
+        return self.logits(features)
 
     def features(
         self,
@@ -71,130 +88,164 @@ class Transformer(nn.Module):
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         positions: Tensor | None = None,
+        types: Tensor | None = None,
         state: StackState | None = None,
         noise: Noise | None = None,
         auxiliary: Auxiliary | None = None,
     ) -> Tensor:
-        """What the head reads, (B, T, D).
+        """What the head reads, (B, T, D): of the target alone where there are two inputs.
 
-        tokens (B, T) int: the text, or in an encoder-decoder the source; None there when `state` already holds it.
-        decoder_tokens (B, T) int: the target, in an encoder-decoder only.
+        tokens: the input, or of two inputs the source; None there when `state` already holds it. Tokens (B, T) int, or what
+        the architecture's `embedding` reads: images (B, C, height, width), features (B, T, I).
+        decoder_tokens (B, T) int: the target, where there are two inputs.
         padding, decoder_padding (B, T) bool: true on padding, on either side, of `tokens` and `decoder_tokens`.
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
-        prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it.
-        positions (B, T) int: instead of counting; `state`: decode state, extended by this call; `noise`: for dropout.
+        prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it. A source
+        that stands before the target is a prefix by itself.
+        positions (B, T) int: instead of counting; types (B, T) int: kinds of segments, for an embedding that has such a table.
+        state: decode state, extended by this call; noise: for dropout.
         auxiliary: where expert layers leave their penalties and statistics.
         """
-        self._check(tokens, decoder_tokens, padding, decoder_padding, documents, positions, state)
-        reads = decoder_tokens if decoder_tokens is not None else tokens
-        assert reads is not None
+        check_inputs(
+            self.architecture, self._tally, tokens, decoder_tokens, padding=padding, decoder_padding=decoder_padding,
+            documents=documents, positions=positions, types=types, state=state, training=self.training,
+        )  # fmt: skip
         if self.training and self._draws and noise is None:
+            reads = decoder_tokens if decoder_tokens is not None else tokens
+            assert reads is not None
             noise = Noise.fresh(len(reads), reads.device)
-        if state is not None:
-            state.slots.reserve(reads.shape[1])
-        if self.latents is not None and tokens is not None:
-            return self._latent(self.latents, tokens, padding, noise, auxiliary)
-        if decoder_tokens is None and tokens is not None:
+        stack = self.architecture.output_stack
+        if decoder_tokens is None:
+            assert tokens is not None
+            entered = self._enter(tokens, padding, types)
+            if self.latents is not None:
+                return self._latent(self.latents, entered, noise, auxiliary)
             return self._stack(
-                tokens, self.architecture.output_stack, padding, documents=documents, prefix=prefix, positions=positions,
-                state=state, noise=noise, auxiliary=auxiliary,
+                entered, stack, documents=documents, prefix=prefix, positions=positions, state=state, noise=noise,
+                auxiliary=auxiliary,
             )  # fmt: skip
-        of_source = None if auxiliary is None else auxiliary.of_source()
-        source = None if tokens is None else self.encode(tokens, padding=padding, noise=noise, auxiliary=of_source)
-        return self.decode(
-            reads, source=source, source_padding=padding, padding=decoder_padding, positions=positions, state=state,
-            noise=noise, auxiliary=auxiliary,
-        )  # fmt: skip
-
-    def _latent(
-        self,
-        latents: LatentsModule,
-        tokens: Tensor,
-        padding: Tensor | None,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None,
-    ) -> Tensor:
-        """The latent array (B, M, D) after it has read the input."""
-        assert self.architecture.decoder is not None
-        encodes = self.architecture.encoder is not None
-        source = self.encode(tokens, padding=padding, noise=noise, auxiliary=auxiliary) if encodes else self.embedding(tokens)
-        x, source = latents(source, count_positions(tokens, padding, None))
-        return self._run(
-            x, self.architecture.decoder, torch.arange(x.shape[1], device=x.device)[None], source=source,
-            source_padding=padding, noise=noise, auxiliary=auxiliary,
-        )  # fmt: skip
-
-    def encode(
-        self,
-        tokens: Tensor,
-        *,
-        padding: Tensor | None = None,
-        noise: Noise | None = None,
-        auxiliary: Auxiliary | None = None,
-    ) -> Tensor:
-        """The encoder's output (B, S, D)."""
-        assert self.architecture.encoder is not None
-        return self._stack(tokens, self.architecture.encoder, padding, noise=noise, auxiliary=auxiliary)
-
-    def decode(
-        self,
-        tokens: Tensor,
-        *,
-        source: Tensor | None = None,
-        source_padding: Tensor | None = None,
-        padding: Tensor | None = None,
-        positions: Tensor | None = None,
-        state: StackState | None = None,
-        noise: Noise | None = None,
-        auxiliary: Auxiliary | None = None,
-    ) -> Tensor:
-        """The decoder's features (B, T, D), reading `source` or what `state` stored of it; room there is already reserved."""
-        assert self.architecture.decoder is not None
-        if state is not None and source is not None:
-            state.source_padding = source_padding
-        elif state is not None:
-            source_padding = state.source_padding
-        return self._stack(
-            tokens, self.architecture.decoder, padding, positions=positions, state=state, noise=noise,
-            source=source, source_padding=source_padding, auxiliary=auxiliary,
-        )  # fmt: skip
+        source = None
+        if tokens is not None:
+            source = self._encoded(self._enter(tokens, padding, types), noise, auxiliary and auxiliary.of_source())
+        target = self._enter(decoder_tokens, decoder_padding, target=True)
+        if self.architecture.source == "prefix":
+            return self._prefixed(source, target, state, noise, auxiliary)
+        return self._attending(source, target, positions, state, noise, auxiliary)
 
     def advance(
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
         """Features (B, T, D) of a chunk of the generating stack, with no check: its room in `state` is already reserved."""
-        return self._stack(
-            tokens, self.architecture.output_stack, padding, prefix=prefix, state=state, source_padding=state.source_padding
-        )
+        entered = self._enter(tokens, padding, target=True)
+        source_padding = state.source_padding
+        return self._run(entered, self.architecture.output_stack, prefix=prefix, state=state, source_padding=source_padding)
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); the features themselves where there is no head."""
         if self.head is None:
             return features
-        table = (self.decoder_embedding or self.embedding).weight
-        return self.head(features, table)  # type: ignore[no-any-return]
+        entrance = self.decoder_embedding or self.embedding
+        return self.head(features, entrance.weight if self.head.head.tied else None)  # type: ignore[no-any-return]
 
-    def _stack(
+    def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
+        """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
+        reasons = self._tally.breaks("causal")
+        if reasons:
+            raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
+        weight = next(self.parameters())
+        if self.architecture.source == "prefix":
+            capacity += source
+        stack = self.architecture.output_stack
+        return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
+
+    def _enter(self, given: Tensor, padding: Tensor | None, types: Tensor | None = None, *, target: bool = False) -> Entered:
+        """Embed the input, or the source; or the target."""
+        second = self.decoder_embedding if target else None
+        entrance = self.architecture.output_embedding if target else self.architecture.embedding
+        x_BTD = (second or self.embedding)(given, padding, types)
+        return Entered(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
+
+    def _encoded(self, source: Entered, noise: Noise | None, auxiliary: Auxiliary | None) -> Entered:
+        """The source as the decoder reads it: through the encoder, if there is one."""
+        encoder = self.architecture.encoder
+        if encoder is None:
+            return source
+        return Entered(self._run(source, encoder, noise=noise, auxiliary=auxiliary), source.padding)
+
+    def _latent(self, latents: LatentsModule, entered: Entered, noise: Noise | None, auxiliary: Auxiliary | None) -> Tensor:
+        """The latent array (B, M, D) after it has read the input."""
+        assert self.architecture.decoder is not None
+        source = self._encoded(entered, noise, auxiliary)
+        x, read = latents(source.x, count_positions(source.x, source.padding, None))
+        return self._run(
+            Entered(x), self.architecture.decoder, source=read, source_padding=source.padding, noise=noise, auxiliary=auxiliary
+        )
+
+    def _attending(
         self,
-        tokens: Tensor,
+        source: Entered | None,
+        target: Entered,
+        positions: Tensor | None,
+        state: StackState | None,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None,
+    ) -> Tensor:
+        """The decoder's features, reading `source` or what `state` stored of it by cross-attention."""
+        assert self.architecture.decoder is not None
+        padding = None if source is None else source.padding
+        if state is not None and source is not None:
+            state.source_padding = padding
+        elif state is not None:
+            padding = state.source_padding
+        return self._stack(
+            target, self.architecture.decoder, positions=positions, state=state, noise=noise, auxiliary=auxiliary,
+            source=None if source is None else source.x, source_padding=padding,
+        )  # fmt: skip
+
+    def _prefixed(
+        self,
+        source: Entered | None,
+        target: Entered,
+        state: StackState | None,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None,
+    ) -> Tensor:
+        """The decoder's features of the target, which `source` stands before, or has stood before in `state`."""
+        assert self.architecture.decoder is not None
+        prefix, whole = None, target
+        if source is not None:
+            prefix, whole = source.valid.sum(1), target.after(source)
+            auxiliary = auxiliary and auxiliary.after(source.length)
+        features = self._stack(whole, self.architecture.decoder, prefix=prefix, state=state, noise=noise, auxiliary=auxiliary)
+        return features[:, whole.length - target.length :]
+
+    def _stack(self, entered: Entered, stack: Stack, *, state: StackState | None, **facts: Any) -> Tensor:
+        """Make room in the state, then run one stack."""
+        if state is not None:
+            state.slots.reserve(entered.length)
+        return self._run(entered, stack, state=state, **facts)
+
+    def _run(
+        self,
+        entered: Entered,
         stack: Stack,
-        padding: Tensor | None,
         *,
         documents: Tensor | None = None,
         prefix: Tensor | None = None,
         positions: Tensor | None = None,
         state: StackState | None = None,
-        noise: Noise | None = None,
-        source: Tensor | None = None,
-        source_padding: Tensor | None = None,
         auxiliary: Auxiliary | None = None,
+        **facts: Any,
     ) -> Tensor:
-        """Embed, then run one stack."""
-        decodes = stack is self.architecture.decoder
-        embedding = self.decoder_embedding if decodes and self.decoder_embedding is not None else self.embedding
-        given = positions is not None
-        aligned = padding is None and documents is None and positions is None and state is None
-        chunk = None if state is None else state.slots.enter(padding, tokens.shape[1])
+        """Count positions and run one stack; `facts` are those of `Context`."""
+        order = None
+        if entered.padding is not None and (state is not None or self.architecture.source == "prefix"):
+            # A window remembers so many slots: padding must not come between the positions that follow.
+            order = (~entered.padding).byte().argsort(dim=1, stable=True)
+            entered = entered.ordered(order)
+            auxiliary = auxiliary and auxiliary.ordered(order)
+        padding, given = entered.padding, positions is not None
+        chunk = None if state is None else state.slots.enter(padding, entered.length)
         if state is not None and prefix is not None:
             state.prefix = prefix
         elif state is not None:
@@ -202,94 +253,26 @@ class Transformer(nn.Module):
         if chunk is not None:
             positions = chunk.positions
         elif positions is None:
-            positions = count_positions(tokens, padding, documents)
-        return self._run(
-            embedding(tokens),
-            stack,
+            positions = count_positions(entered.x, padding, documents)
+        context = Context(
             positions,
-            aligned=aligned,
+            self.plan,
+            aligned=padding is None and documents is None and not given and state is None,
             padded=padding is not None or given,
             documents=documents,
             prefix=prefix,
-            noise=noise,
-            tokens=tokens,
-            auxiliary=auxiliary,
+            tokens=entered.tokens,
             chunk=chunk,
-            source=source,
-            source_padding=source_padding,
-            states=state.layers if state else None,
+            auxiliary=auxiliary,
+            **facts,
         )
-
-    def _run(
-        self, x_BTD: Tensor, stack: Stack, positions: Tensor, *, states: list[dict[str, State]] | None = None, **facts: Any
-    ) -> Tensor:
-        """Run one stack over what was embedded; `facts` are those of `Context`."""
-        module = self.get_submodule("decoder" if stack is self.architecture.decoder else "encoder")
-        kind = x_BTD.device.type
-        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
+        x_BTD = entered.x
+        if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
             # The residual stream runs in the type of the products: half the memory traffic of everything between them.
-            x_BTD = x_BTD.to(torch.get_autocast_dtype(kind))
-        return module(x_BTD, Context(positions, self.plan, **facts), states)  # type: ignore[no-any-return]
-
-    def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
-        """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
-        weight = self.embedding.weight
-        stack = self.architecture.output_stack
-        return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
-
-    def _check(
-        self,
-        tokens: Tensor | None,
-        decoder_tokens: Tensor | None,
-        padding: Tensor | None,
-        decoder_padding: Tensor | None,
-        documents: Tensor | None,
-        positions: Tensor | None,
-        state: StackState | None,
-    ) -> None:
-        """Refuse what does not fit, before any work."""
-        shape_of_model = self.architecture.shape_of_model
-        two = shape_of_model == "encoder-decoder"
-        if two and decoder_tokens is None:
-            raise InputError("an encoder-decoder reads two sequences: model(source_tokens, decoder_tokens)")
-        if not two and decoder_tokens is not None:
-            raise InputError(f"a {shape_of_model} model reads one sequence: leave decoder_tokens out")
-        if tokens is None and (not two or state is None):
-            raise InputError("tokens are missing; they may be None only in an encoder-decoder whose state holds the source")
-        if state is not None and (documents is not None or positions is not None):
-            raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
-        packed = self._tally.breaks("packed", training=self.training)
-        if documents is not None and packed:
-            raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
-        for name, value, like in (
-            ("tokens", tokens, None), ("decoder_tokens", decoder_tokens, None), ("padding", padding, tokens),
-            ("decoder_padding", decoder_padding, decoder_tokens), ("documents", documents, tokens),
-            ("positions", positions, None),
-        ):  # fmt: skip
-            if value is not None and value.dim() != 2:
-                raise InputError(f"{name} should have shape (B, T), got {tuple(value.shape)}")
-            if value is not None and like is not None and value.shape != like.shape:
-                raise InputError(f"{name} should have the shape of its tokens {tuple(like.shape)}, got {tuple(value.shape)}")
-        for name, value, stack in (
-            ("decoder_tokens", decoder_tokens, self.architecture.decoder),
-            ("tokens", tokens, self.architecture.encoder if two else self.architecture.output_stack),
-        ):
-            room = stack.max_length if stack else None
-            used = state.slots.used if state is not None and stack is self.architecture.output_stack else 0
-            if value is not None and room is not None and used + value.shape[1] > room:
-                raise InputError(f"{name} reach position {used + value.shape[1]}, and the position table ends at {room}")
-
-
-def count_positions(tokens: Tensor, padding: Tensor | None, documents: Tensor | None) -> Tensor:
-    """Positions of each row, from 0 in each document, EMPTY on padding: (B or 1, T)."""
-    index = torch.arange(tokens.shape[1], device=tokens.device)[None]
-    if documents is not None:
-        starts = torch.ones_like(documents, dtype=torch.bool)
-        starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
-        index = index - torch.where(starts, index, 0).cummax(1).values
-    elif padding is not None:
-        index = (~padding).cumsum(1) - 1
-    return index if padding is None else torch.where(padding, EMPTY, index)
+            x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
+        module = self.get_submodule("decoder" if stack is self.architecture.decoder else "encoder")
+        y_BTD: Tensor = module(x_BTD, context, state.layers if state else None)
+        return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
 
 
 def build(
@@ -300,17 +283,4 @@ def build(
     seed: int = 0,
 ) -> Transformer:
     """The module of `architecture`, initialised by its own rules from `seed`; on `device="meta"` without values."""
-    with torch.device("meta"):
-        model = Transformer(architecture, plan)
-    model.to(dtype)
-    return model if torch.device(device).type == "meta" else materialise(model, device, seed)
-
-
-def materialise(model: Transformer, device: torch.device | str, seed: int) -> Transformer:
-    """Give a model on the meta device its values, the same on every device and in any order."""
-    model.to_empty(device=device)
-    declared = model.architecture.cost(Shape()).weights
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(model.architecture.initialisation.fill(declared[name], name, seed))
-    return model
+    return assemble(lambda: Transformer(architecture, plan), device, dtype, seed)

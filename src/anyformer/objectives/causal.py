@@ -39,13 +39,15 @@ class CausalObjective(Value):
     z_loss: Penalty = 0.0
     balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
+    sequence_balance_loss: Penalty = 0.0
+    """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
     router_z_loss: Penalty = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
 
     @property
     def without_penalties(self) -> CausalObjective:
         """The cross-entropy alone."""
-        return self.but(z_loss=0.0, balance_loss=0.0, router_z_loss=0.0)
+        return self.but(z_loss=0.0, balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0)
 
     def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
         """The sum over valid tokens, penalties included: a 0-d tensor in fp32. `auxiliary` receives the experts' reports.
@@ -61,6 +63,8 @@ class CausalObjective(Value):
             total = total + self.z_loss * (log_z_BT.square() * valid_BT).sum()
         if self.balance_loss:
             total = total + self.balance_loss * auxiliary.balance * valid_BT.sum()
+        if self.sequence_balance_loss:
+            total = total + self.sequence_balance_loss * auxiliary.sequence_balance * valid_BT.sum()
         if self.router_z_loss:
             total = total + self.router_z_loss * auxiliary.router_z * valid_BT.sum()
         return total

@@ -8,6 +8,7 @@ from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
@@ -20,10 +21,11 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
+from anyformer.parts.features import AudioFrames, Features
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
-from anyformer.parts.head import Head
+from anyformer.parts.head import Head, Transform
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention, Latents
@@ -32,25 +34,27 @@ from anyformer.parts.lightning_attention import LightningAttention
 from anyformer.parts.linear_attention import LinearAttention
 from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
 from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
+from anyformer.parts.patches import Patches
 from anyformer.parts.position import LearnedPosition, SinusoidalPosition
 from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
 from anyformer.parts.router import Renormalise, Router
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
-from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, TopK
+from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
-from anyformer.parts.stack import Stack, stack
+from anyformer.parts.stack import InputProjection, Stack, stack
 from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
-from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, sandwich
+from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
 
 __all__ = [
     "ALiBi",
     "AllOf",
     "AnyOf",
     "Attention",
+    "AudioFrames",
     "BatchNorm",
     "Bidirectional",
     "Block",
@@ -58,6 +62,7 @@ __all__ = [
     "Branch",
     "Capacity",
     "Causal",
+    "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
     "Correction",
@@ -72,6 +77,7 @@ __all__ = [
     "Exponential",
     "ExponentialNormalised",
     "FanIn",
+    "Features",
     "FeedForward",
     "Fixed",
     "Gain",
@@ -86,6 +92,7 @@ __all__ = [
     "Identity",
     "InducedAttention",
     "Initialisation",
+    "InputProjection",
     "LatentAttention",
     "Latents",
     "LayerEmbedding",
@@ -99,6 +106,7 @@ __all__ = [
     "LogTemperature",
     "LongRoPE",
     "Normal",
+    "Patches",
     "PositiveRandom",
     "Prefix",
     "Proportional",
@@ -116,10 +124,13 @@ __all__ = [
     "SharedExpert",
     "ShortConvolution",
     "SinusoidalPosition",
+    "SparseMixer",
+    "SpatialCrossAttention",
     "Stack",
     "Step",
     "Strided",
     "TopK",
+    "Transform",
     "TransformerXL",
     "TruncatedNormal",
     "UnitLength",
@@ -132,6 +143,7 @@ __all__ = [
     "parallel",
     "post_norm",
     "pre_norm",
+    "residual",
     "sandwich",
     "stack",
 ]

@@ -62,6 +62,7 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
         "gelu_tanh": Activation(lambda x: F.gelu(x, approximate="tanh")),
         "quick_gelu": Activation(lambda x: swish(x, 1.702)),
         "sigmoid": Activation(torch.sigmoid),
+        "tanh": Activation(torch.tanh),
         "silu": Activation(F.silu),
         "swish": Activation(swish, {"beta": 1.0}),
         "xielu": Activation(xielu, {"positive": 0.2025, "negative": -1.0502}),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.describe import UserError
@@ -26,6 +27,19 @@ def balance_loss(probabilities_ZX: Tensor, picked_ZX: Tensor, counted_Z: Tensor)
     f_X = (picked_ZX & counted_Z[:, None]).sum(0) / tokens
     p_X = (probabilities_ZX * counted_Z[:, None]).sum(0) / tokens
     return len(f_X) * (f_X * p_X).sum()
+
+
+def sequence_balance_loss(probabilities_BTX: Tensor, picked_BTX: Tensor, counted_BT: Tensor, chosen: int) -> Tensor:
+    """X / k * sum over experts of f_e * P_e within each sequence, f and P as above but over its own tokens; then their mean.
+
+    1 at perfect balance (DeepSeek-V2, arXiv 2405.04434, equations 23 to 25; DeepSeek-V3, arXiv 2412.19437, 17 to 20). A
+    sequence weighs as many tokens as it has, so that cutting a batch into micro-batches changes nothing.
+    """
+    n_B = counted_BT.sum(1)
+    f_BX = (picked_BTX & counted_BT[..., None]).sum(1) / n_B.clamp(min=1)[:, None]
+    p_BX = (probabilities_BTX * counted_BT[..., None]).sum(1) / n_B.clamp(min=1)[:, None]
+    loss_B = f_BX.shape[1] / chosen * (f_BX * p_BX).sum(1)
+    return (loss_B * n_B).sum() / n_B.sum().clamp(min=1)
 
 
 def router_z_loss(logits_ZX: Tensor, counted_Z: Tensor) -> Tensor:
@@ -66,6 +80,7 @@ class Report:
 
     load: Load
     balance: Tensor | None = None
+    sequence_balance: Tensor | None = None
     router_z: Tensor | None = None
 
 
@@ -83,10 +98,24 @@ class Auxiliary:
         """The same collector for another sequence, whose tokens all count but padding."""
         return Auxiliary(None, self.reports)
 
+    def after(self, length: int) -> Auxiliary:
+        """The same collector for a sequence with a source of `length` positions in front, none of which counts."""
+        counted = None if self.counted is None else F.pad(self.counted, (length, 0))
+        return Auxiliary(counted, self.reports)
+
+    def ordered(self, order_BT: Tensor) -> Auxiliary:
+        """The same collector for positions in another order."""
+        return Auxiliary(None if self.counted is None else self.counted.gather(1, order_BT), self.reports)
+
     @property
     def balance(self) -> Tensor:
         """The balance loss, summed over layers."""
         return _sum("balance_loss", (report.balance for report in self.reports.values()))
+
+    @property
+    def sequence_balance(self) -> Tensor:
+        """The balance loss within sequences, summed over layers."""
+        return _sum("sequence_balance_loss", (report.sequence_balance for report in self.reports.values()))
 
     @property
     def router_z(self) -> Tensor:

@@ -22,6 +22,7 @@ from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
+from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.experts import Experts
 from anyformer.parts.feedforward import FeedForward
 from anyformer.parts.gated_convolution import GatedConvolution
@@ -43,6 +44,8 @@ Sublayer = Annotated[
     | LatentAttention
     | CrossAttention
     | InducedAttention
+    | ChannelCrossAttention
+    | SpatialCrossAttention
     | LinearAttention
     | LightningAttention
     | DeltaAttention

@@ -1,40 +1,117 @@
-"""Token embedding: a row of a table per token."""
+"""Token embedding: a row of a table per token. And what every kind of input owes."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import UserError, Value
 from anyformer.tally import Tally, Weight
 
 
-class Embedding(Value):
-    """x = scale * table[token], table (V, D). A look-up costs no matrix product."""
+class InputError(UserError):
+    """What was handed to a model does not fit it."""
 
+
+class InputModule(nn.Module):
+    """What a model is given, with its padding and its types of segments if it has any -> (B, T, D)."""
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class InputValue(Value):
+    """A kind of input: how it becomes positions of the residual stream."""
+
+    kind: str
+
+    @property
+    def symbols(self) -> int | None:
+        """How many different tokens it knows; None where it reads numbers."""
+        return None
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What it does for stable training, in the field's words."""
+        return ()
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        """How many positions `given` becomes; `InputError` where it does not fit."""
+        raise NotImplementedError
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        """Which positions are padding, from which of what is given are."""
+        return padding
+
+    def build(self, width: int) -> InputModule:
+        """The module."""
+        raise NotImplementedError
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        """Its weights, and what B rows of T positions take."""
+        raise NotImplementedError
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        """A random input of B rows that becomes T positions: for measuring and for trying."""
+        raise NotImplementedError
+
+
+class Embedding(InputValue):
+    """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
+
+    kind: Literal["tokens"] = "tokens"
     vocab: Annotated[int, Field(ge=1)]
     """V, rows of the table."""
     scale: Annotated[float, Field(gt=0)] = 1.0
     """Factor of every row (Gemma: sqrt(D))."""
+    types: Annotated[int, Field(ge=0)] = 0
+    """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("embedding scale",) if self.scale != 1 else ()
+
+    @property
+    def symbols(self) -> int:
+        return self.vocab
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        if given.dim() != 2:
+            raise InputError(f"{name} should have shape (B, T), got {tuple(given.shape)}")
+        if given.is_floating_point():
+            raise InputError(f"{name} should be whole numbers below {self.vocab}, got {given.dtype}")
+        return given.shape[1]
 
     def build(self, width: int) -> EmbeddingModule:
         return EmbeddingModule(self, width)
 
-    def cost(self, width: int) -> Tally:
-        return Tally({"weight": Weight((self.vocab, width), "column", "embedding")})
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights = {"weight": Weight((self.vocab, width), "column", "embedding")}
+        if self.types:
+            weights["types"] = Weight((self.types, width), "replicate", "embedding")
+        return Tally(weights)
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(0, self.vocab, (batch, length), generator=generator).to(device)
 
 
-class EmbeddingModule(nn.Module):
+class EmbeddingModule(InputModule):
     """(B, T) int -> (B, T, D)."""
 
     def __init__(self, embedding: Embedding, width: int) -> None:
         super().__init__()
         self.scale = embedding.scale
         self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
+        self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
-    def forward(self, tokens_BT: Tensor) -> Tensor:
-        x_BTD = nn.functional.embedding(tokens_BT, self.weight)
-        return x_BTD if self.scale == 1.0 else x_BTD * self.scale
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BTD = nn.functional.embedding(given, self.weight)
+        if self.scale != 1.0:
+            x_BTD = x_BTD * self.scale
+        if self.types is not None:
+            x_BTD = x_BTD + (self.types[0] if types is None else nn.functional.embedding(types, self.types))
+        return x_BTD

@@ -11,13 +11,15 @@ from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
 from anyformer.parts.activation import FIXED, activation_name
-from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss
+from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.capacity import Capacity, assign
 from anyformer.parts.context import Context
 from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
-from anyformer.parts.feedforward import PROJECTIONS, FeedForward, Projection
+from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
 from anyformer.parts.grouped import grouped_product
+from anyformer.parts.norm import Norm
 from anyformer.parts.router import Router, Routing
+from anyformer.parts.selection import best
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
@@ -35,6 +37,8 @@ class SharedExpert(Value):
 
     feedforward: FeedForward
     gate: Literal["sigmoid"] | None = None
+    join: Literal["sum", "mean"] = "sum"
+    """How it meets the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
 
 
 class Experts(SublayerValue):
@@ -45,12 +49,15 @@ class Experts(SublayerValue):
     G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, k) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
     1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
     Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
-    (One that holds in training only is priced without: what pads an expert is then not counted.)
+    (One that holds in training only is priced without: what pads an expert is then not counted.) With identity experts the
+    price is that of tokens that choose none (`dense`), or an even share of them (`exact`, and the parameters in use).
     """
 
     kind: Literal["experts"] = "experts"
     experts: Count
     """X."""
+    identity_experts: Annotated[int, Field(ge=0)] = 0
+    """So many more to choose from, numbered after the others, that return what they read (LongCat-Flash, arXiv 2509.01322)."""
     chosen: Count
     """k, experts that a token passes."""
     width: Count
@@ -59,6 +66,12 @@ class Experts(SublayerValue):
     gated: bool = True
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias, (X, F) or (X, D)."""
+    clamp: Annotated[float, Field(gt=0)] | None = None
+    """As in `FeedForward`, and so are the next two."""
+    clamp_at: ClampAt = "before_activation"
+    up_offset: float = 0.0
+    norm: Norm | None = None
+    """Norm of what all experts read; the router reads what comes in (Gemma 4)."""
     router: Router = Router()
     weigh: Literal["output", "input"] = "output"
     """What the weights multiply."""
@@ -73,11 +86,12 @@ class Experts(SublayerValue):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:
-        if self.chosen > self.experts:
-            raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.experts}")
-        if "gate" in self.bias and not self.gated:
-            raise ValueError("a bias on 'gate' needs gated = true")
-        self.router.choice.check(self.experts, self.chosen)
+        if self.chosen > self.choices:
+            raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.choices}")
+        if self.identity_experts and self.capacity is not None:
+            raise ValueError("identity_experts cost nothing and take any number of tokens: leave capacity out")
+        check_gate(self)
+        self.router.choice.check(self.choices, self.chosen)
         return self
 
     @property
@@ -87,6 +101,19 @@ class Experts(SublayerValue):
     @property
     def routing(self) -> tuple[int, int] | None:
         return self.experts, self.chosen
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("clamp",) if self.clamp is not None else ()
+
+    @property
+    def reads_tokens(self) -> bool:
+        return self.router.choice.reads_tokens
+
+    @property
+    def choices(self) -> int:
+        """What the router chooses among: experts, and identity experts."""
+        return self.experts + self.identity_experts
 
     @property
     def projections(self) -> tuple[Projection, ...]:
@@ -105,18 +132,23 @@ class Experts(SublayerValue):
         routed = computed = tokens * self.chosen
         if self.capacity is not None and self.capacity.when == "always":
             computed = self.experts * self.capacity.places(tokens, self.experts, self.chosen)
+        # What falls on experts that compute, if each is chosen equally often.
+        evenly = self.experts / self.choices
         work = 2 * width * self.width
-        flops = Flops(work * computed, work * min(routed, computed))
+        flops = Flops(work * computed, work * min(round(routed * evenly), computed))
+        used = max(round(self.chosen * evenly), 1)
         weights: dict[str, Weight] = {}
         for name in self.projections:
             sides = self.sides(name, width)
             fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
-            weights[name] = Weight((self.experts, *sides), "expert", fill, self.chosen)
+            weights[name] = Weight((self.experts, *sides), "expert", fill, used)
             if name in self.bias:
-                weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", self.chosen)
+                weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
         limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
-        parts += self.router.cost(self.experts, width, tokens)
+        parts += self.router.cost(self.choices, width, tokens)
+        if self.norm is not None:
+            parts += self.norm.cost(width).within("norm")
         if self.shared is not None:
             parts += self.shared.feedforward.cost(width, shape, plan).within("shared")
             if self.shared.gate is not None:
@@ -132,7 +164,8 @@ class ExpertsModule(nn.Module):
         self.description, self.name = description, name
         experts = description.experts
         self.activation = FIXED[description.activation]
-        self.router = description.router.build(experts, description.chosen, width, name)
+        self.router = description.router.build(description.choices, description.chosen, width, name)
+        self.norm = description.norm.build(width) if description.norm else nn.Identity()
         for projection in description.projections:
             outputs, inputs = description.sides(projection, width)
             self.register_parameter(projection, nn.Parameter(torch.empty(experts, outputs, inputs)))
@@ -147,22 +180,25 @@ class ExpertsModule(nn.Module):
         return f"experts={of.experts}, chosen={of.chosen}, width={of.width}, activation={of.activation}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        x_ZD = x_BTD.flatten(0, 1)
-        real_Z = (context.positions != EMPTY).expand(x_BTD.shape[:2]).flatten()
+        real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
         routing = self.router(x_BTD, context)
-        wanted_ZJ = routing.preference.topk(self.description.chosen, -1).indices
-        placement = self._place(routing, wanted_ZJ, real_Z)
+        wanted_ZJ = best(routing.preference, self.description.chosen)
+        placement = self._place(routing, wanted_ZJ, real_BT.flatten())
         if context.auxiliary is not None:
             counted = context.auxiliary.counted
-            counted_Z = real_Z if counted is None else real_Z & counted.flatten()
-            context.auxiliary.reports[self.name] = self._report(routing, wanted_ZJ, placement, counted_Z)
-        y_BTD = self._mixed(x_ZD, routing, placement).view(x_BTD.shape)
-        if self.shared is None:
-            return y_BTD
+            counted_BT = real_BT if counted is None else real_BT & counted
+            context.auxiliary.reports[self.name] = self._report(routing, wanted_ZJ, placement, counted_BT)
+        x_BTD = self.norm(x_BTD)
+        y_BTD = self._mixed(x_BTD.flatten(0, 1), routing, placement).view(x_BTD.shape)
+        return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
+
+    def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
+        """The experts' output and the shared one's."""
+        assert self.shared is not None
         shared_BTD: Tensor = self.shared(x_BTD, context)
         if self.shared_gate is not None:
             shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
-        return y_BTD + shared_BTD
+        return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
 
     def _place(self, routing: Routing, wanted_ZJ: Tensor, real_Z: Tensor) -> Placement:
         """Which row computes which token, with a capacity where it holds."""
@@ -172,7 +208,7 @@ class ExpertsModule(nn.Module):
         places = capacity.places(len(real_Z), experts, chosen)
         reroute = capacity.overflow == "reroute"
         candidates = self.description.router.choice.candidates(experts)
-        order_ZR = routing.preference.topk(candidates, -1).indices if reroute else wanted_ZJ
+        order_ZR = best(routing.preference, candidates) if reroute else wanted_ZJ
         taken = assign(order_ZR, real_Z, experts, chosen, places, reroute=reroute)
         return in_places(*taken, experts, places)
 
@@ -189,27 +225,44 @@ class ExpertsModule(nn.Module):
     def _experts(self, rows_QD: Tensor, placement: Placement) -> Tensor:
         """Each row through its expert's network: (Q, D) -> (Q, D)."""
         up_QF = self._project("up", rows_QD, placement)
-        if self.description.gated:
-            h_QF = self.activation(self._project("gate", rows_QD, placement)) * up_QF
-        else:
-            h_QF = self.activation(up_QF)
-        return self._project("down", h_QF, placement)
+        gate_QF = self._project("gate", rows_QD, placement) if self.description.gated else None
+        h_QF = combine(self.description, self.activation, gate_QF, up_QF)
+        y_QD = self._project("down", h_QF, placement)
+        if self.description.identity_experts == 0:
+            return y_QD
+        return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD)
 
     def _project(self, name: Projection, rows_QI: Tensor, placement: Placement) -> Tensor:
-        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends)
+        identities = self.description.identity_experts
+        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends, whole=identities == 0)
         if name not in self.description.bias:
             return y_QO
+        # What the rows of identity experts look up is thrown away.
+        expert_Q = placement.expert.clamp(max=self.description.experts - 1) if identities else placement.expert
         # A look-up whose gradient is added up in a fixed order.
-        return y_QO + F.embedding(placement.expert, getattr(self, f"{name}_bias")).to(y_QO.dtype)
+        return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
 
-    def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_Z: Tensor) -> Report:
+    def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_BT: Tensor) -> Report:
         """Penalties and load; the load is what the router asked for, before a capacity."""
-        picked_ZX = picked(wanted_ZJ, self.description.experts)
+        choices, counted_Z = self.description.choices, counted_BT.flatten()
+        picked_ZX = picked(wanted_ZJ, choices)
         dropped = torch.zeros((), dtype=torch.int64, device=wanted_ZJ.device)
         if placement.taken is not None:
             dropped = (~placement.taken & counted_Z[:, None]).sum()
         load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
-        if routing.probabilities is None or routing.logits is None:
+        known, probabilities_ZX = routing.known, routing.probabilities
+        if known.logits is None or known.scores is None or probabilities_ZX is None:
             return Report(load)
-        balance = balance_loss(routing.probabilities, picked_ZX, counted_Z)
-        return Report(load, balance, router_z_loss(routing.logits, counted_Z))
+        # DeepSeek-V3 counts, within sequences, what the scores alone would choose: a correction must not hide their skew.
+        by_score_ZX = picked_ZX if known.correction is None else picked(best(known.scores, known.chosen), choices)
+        return Report(
+            load,
+            balance_loss(probabilities_ZX, picked_ZX, counted_Z),
+            sequence_balance_loss(
+                probabilities_ZX.view(*counted_BT.shape, -1),
+                by_score_ZX.view(*counted_BT.shape, -1),
+                counted_BT,
+                known.chosen,
+            ),
+            router_z_loss(known.logits, counted_Z),
+        )

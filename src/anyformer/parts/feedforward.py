@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Callable
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
@@ -18,6 +19,7 @@ from anyformer.tally import Shape, Tally, matrix, total
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
+ClampAt = Literal["before_activation", "after_activation"]
 
 
 class FeedForward(SublayerValue):
@@ -36,7 +38,9 @@ class FeedForward(SublayerValue):
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
     clamp: Annotated[float, Field(gt=0)] | None = None
-    """Bound c before the activation: gate <= c, -c <= up <= c (gpt-oss: 7)."""
+    """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
+    clamp_at: ClampAt = "before_activation"
+    """Whether the gate is bounded, or act(gate) (Step-3.7)."""
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
     sub_norm: Norm | None = None
@@ -51,10 +55,7 @@ class FeedForward(SublayerValue):
 
     @model_validator(mode="after")
     def _has_its_gate(self) -> FeedForward:
-        if "gate" in self.bias and not self.gated:
-            raise ValueError("a bias on 'gate' needs gated = true")
-        if self.up_offset and not self.gated:
-            raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
+        check_gate(self)
         return self
 
     @property
@@ -102,14 +103,43 @@ class FeedForwardModule(nn.Module):
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
 
 
-def combine(ffn: FeedForward, activation: nn.Module, gate: Tensor | None, up: Tensor) -> Tensor:
+class Nonlinear(Protocol):
+    """What a network and each of many experts say of what happens between their projections."""
+
+    @property
+    def gated(self) -> bool: ...
+    @property
+    def bias(self) -> tuple[Projection, ...]: ...
+    @property
+    def clamp(self) -> float | None: ...
+    @property
+    def clamp_at(self) -> ClampAt: ...
+    @property
+    def up_offset(self) -> float: ...
+
+
+def check_gate(of: Nonlinear) -> None:
+    """Refuse what belongs to a gate or a clamp where there is none."""
+    if "gate" in of.bias and not of.gated:
+        raise ValueError("a bias on 'gate' needs gated = true")
+    if of.up_offset and not of.gated:
+        raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
+    if of.clamp_at != "before_activation" and of.clamp is None:
+        raise ValueError(f"clamp_at = {of.clamp_at!r} says where a clamp holds, and there is none: set clamp")
+
+
+def combine(of: Nonlinear, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
     """act(gate) * (up + offset), or act(up) without a gate, inside the clamp."""
-    if ffn.clamp is not None:
-        up = up.clamp(max=ffn.clamp) if gate is None else up.clamp(-ffn.clamp, ffn.clamp)
-        gate = None if gate is None else gate.clamp(max=ffn.clamp)
+    acted = up if gate is None else gate
+    if of.clamp is not None and of.clamp_at == "before_activation":
+        acted = acted.clamp(max=of.clamp)
+    acted = activation(acted)
+    if of.clamp is not None and of.clamp_at == "after_activation":
+        acted = acted.clamp(max=of.clamp)
     if gate is None:
-        return activation(up)  # type: ignore[no-any-return]
-    return activation(gate) * (up + ffn.up_offset if ffn.up_offset else up)  # type: ignore[no-any-return]
+        return acted
+    up = up if of.clamp is None else up.clamp(-of.clamp, of.clamp)
+    return acted * (up + of.up_offset if of.up_offset else up)
 
 
 def gated_width(width: int, multiple: int = 256) -> int:

@@ -13,10 +13,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 
-def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None) -> Tensor:
+def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, *, whole: bool = True) -> Tensor:
     """(Q, I) -> (Q, O): each row times its group's matrix; group x ends before row ends[x], or all are equally long (None).
 
-    2 * Q * I * O FLOPs whatever the groups.
+    2 * Q * I * O FLOPs whatever the groups. Not `whole`: rows after the last end belong to no group, and become 0.
     """
     weight_XOI = weight_XOI.to(rows_QI.dtype)
     if ends_X is None:
@@ -25,23 +25,25 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None) 
     if rows_QI.device.type == "meta":
         # No groups are known there, and all matrices are alike: the same products with the first one, which torch counts.
         return rows_QI @ weight_XOI[0].T
-    product: Tensor = _product(rows_QI, weight_XOI, ends_X)
+    product: Tensor = _product(rows_QI, weight_XOI, ends_X, whole)
     return product
 
 
 @torch.library.custom_op("anyformer::grouped_product", mutates_args=())
-def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor) -> Tensor:
+def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     """(Q, I), (X, O, I) -> (Q, O)."""
     outputs = weight_XOI.shape[1]
     if _fits_torch(rows_QI):
         weight_XIO, more = weight_XOI.transpose(1, 2), (0, _missing(weight_XOI[0].T), 0, _missing(rows_QI))
         if any(more):
             weight_XIO = F.pad(weight_XIO, more)
-        return F.grouped_mm(_aligned(rows_QI), weight_XIO, offs=ends_X.int())[:, :outputs].contiguous()
+        y_QO = F.grouped_mm(_aligned(rows_QI), weight_XIO, offs=ends_X.int())[:, :outputs].contiguous()
+        # What torch leaves in the other rows may be anything, even NaN.
+        return y_QO if whole else y_QO.masked_fill(_after(ends_X, len(rows_QI)), 0)
     y_QO = rows_QI.new_empty(len(rows_QI), outputs)
     for x, (start, stop) in enumerate(_bounds(ends_X)):
         torch.mm(rows_QI[start:stop], weight_XOI[x].T, out=y_QO[start:stop])
-    return y_QO
+    return y_QO if whole else y_QO.masked_fill_(_after(ends_X, len(rows_QI)), 0)
 
 
 @torch.library.custom_op("anyformer::grouped_outer_product", mutates_args=())
@@ -57,7 +59,7 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
 
 
 @_product.register_fake
-def _(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor) -> Tensor:
+def _(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     return rows_QI.new_empty(rows_QI.shape[0], weight_XOI.shape[1])
 
 
@@ -66,15 +68,16 @@ def _(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
     return rows_QI.new_empty(ends_X.shape[0], y_QO.shape[1], rows_QI.shape[1])
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(*inputs)
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
+    *tensors, ctx.whole = inputs
+    ctx.save_for_backward(*tensors)
 
 
-def _backward(ctx: Any, gradient_QO: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
+def _backward(ctx: Any, gradient_QO: Tensor) -> tuple[Tensor | None, Tensor | None, None, None]:
     rows_QI, weight_XOI, ends_X = ctx.saved_tensors
-    needs_rows, needs_weight, _ = ctx.needs_input_grad
-    rows = _product(gradient_QO, weight_XOI.transpose(1, 2), ends_X) if needs_rows else None
-    return rows, _outer(gradient_QO, rows_QI, ends_X) if needs_weight else None, None
+    needs_rows, needs_weight, *_ = ctx.needs_input_grad
+    rows = _product(gradient_QO, weight_XOI.transpose(1, 2), ends_X, ctx.whole) if needs_rows else None
+    return rows, _outer(gradient_QO, rows_QI, ends_X) if needs_weight else None, None, None
 
 
 _product.register_autograd(_backward, setup_context=_keep)
@@ -83,6 +86,11 @@ _product.register_autograd(_backward, setup_context=_keep)
 def _fits_torch(rows: Tensor) -> bool:
     """Whether torch's grouped product runs on the device without asking it for the sizes."""
     return rows.is_cuda and rows.dtype == torch.bfloat16
+
+
+def _after(ends_X: Tensor, rows: int) -> Tensor:
+    """(Q, 1): the rows after the last group."""
+    return (torch.arange(rows, device=ends_X.device) >= ends_X[-1])[:, None]
 
 
 def _missing(x: Tensor) -> int:

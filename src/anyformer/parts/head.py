@@ -1,56 +1,120 @@
-"""Head: from the last hidden state to a logit per token of the vocabulary."""
+"""Head: from the last hidden state to logits."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.tally import Flops, Tally, Weight
+from anyformer.describe import Choice, Value
+from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.norm import Norm
+from anyformer.tally import Flops, Tally, Weight, matrix, total
+
+
+class Transform(Value):
+    """y = norm(act(W x + b)): a dense layer before the logits (BERT's masked-language-model head and its pooler)."""
+
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
+    norm: Norm | None = None
+    bias: bool = True
+
+    def cost(self, width: int, table_width: int, rows: int) -> Tally:
+        parts = matrix("dense", width, table_width, rows, role="replicate", bias=self.bias)
+        inner = {"norm": self.norm.cost(table_width)} if self.norm else {}
+        if self.activation is not None:
+            inner["activation"] = ACTIVATIONS[self.activation].cost()
+        return parts + total(inner)
 
 
 class Head(Value):
-    """logits = cap(scale * (x W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap)."""
+    """logits = cap(scale * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap).
+
+    t is the transform, if there is one. One vector of logits per position, or with `pool` one per row.
+    """
 
     tied: bool = False
     """Use the embedding's table; nothing is stored twice."""
     bias: bool = False
     scale: Annotated[float, Field(gt=0)] = 1.0
     softcap: Annotated[float, Field(gt=0)] | None = None
+    outputs: Annotated[int, Field(ge=1)] | None = None
+    """How many logits: classes, for instance; by default one per token of the embedding."""
+    pool: Literal["first", "mean"] | None = None
+    """One x per row: that of the first position (ViT, BERT), or the mean of those that are not padding."""
+    transform: Transform | None = None
 
-    def build(self, vocab: int, width: int) -> HeadModule:
-        return HeadModule(self, vocab, width)
+    @model_validator(mode="after")
+    def _one_size(self) -> Head:
+        if self.tied and self.outputs is not None:
+            raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
+        return self
 
-    def cost(self, vocab: int, width: int, rows: int) -> Tally:
+    def build(self, outputs: int, width: int, table_width: int) -> HeadModule:
+        return HeadModule(self, outputs, width, table_width)
+
+    def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
+        """`table_width`: features that W multiplies, those of the embedding's table where it is not as wide as the stream."""
+        rows = batch if self.pool else batch * length
         weights: dict[str, Weight] = {}
         if not self.tied:
-            weights["weight"] = Weight((vocab, width), "column", "head")
+            weights["weight"] = Weight((outputs, table_width), "column", "head")
         if self.bias:
-            weights["bias"] = Weight((vocab,), "column", "zeros")
-        work = 2 * rows * width * vocab
-        return Tally(weights, {"logits": Flops(work, work)})
+            weights["bias"] = Weight((outputs,), "column", "zeros")
+        work = 2 * rows * table_width * outputs
+        inner = total({"transform": self.transform.cost(width, table_width, rows)}) if self.transform else Tally()
+        return Tally(weights, {"logits": Flops(work, work)}) + inner
+
+
+class TransformModule(nn.Module):
+    """(..., D) -> (..., table's width)."""
+
+    def __init__(self, transform: Transform, width: int, table_width: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, table_width, bias=transform.bias)
+        self.activation = ACTIVATIONS[transform.activation].build() if transform.activation else nn.Identity()
+        self.norm = transform.norm.build(table_width) if transform.norm else nn.Identity()
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        return self.norm(self.activation(self.dense(x_D)))  # type: ignore[no-any-return]
 
 
 class HeadModule(nn.Module):
     """(..., D) -> (..., V). A tied table is handed in at each call, so that no copy, cast or move can break the tie."""
 
-    def __init__(self, head: Head, vocab: int, width: int) -> None:
+    def __init__(self, head: Head, outputs: int, width: int, table_width: int) -> None:
         super().__init__()
         self.head = head
-        self.weight = None if head.tied else nn.Parameter(torch.empty(vocab, width))
-        self.bias = nn.Parameter(torch.empty(vocab)) if head.bias else None
+        self.transform = TransformModule(head.transform, width, table_width) if head.transform else nn.Identity()
+        self.weight = None if head.tied else nn.Parameter(torch.empty(outputs, table_width))
+        self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
 
     def extra_repr(self) -> str:
         return repr(self.head)
 
-    def forward(self, x_D: Tensor, table_VD: Tensor) -> Tensor:
-        logits_V = F.linear(x_D, table_VD if self.weight is None else self.weight, self.bias)
+    def forward(self, x_D: Tensor, table_VD: Tensor | None) -> Tensor:
+        table = table_VD if self.weight is None else self.weight
+        assert table is not None, "a tied head is handed the table"
+        logits_V = F.linear(self.transform(x_D), table, self.bias)
         if self.head.scale != 1.0:
             logits_V = logits_V * self.head.scale
         if self.head.softcap is not None:
             logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
         return logits_V
+
+    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
+        """What the logits are of: (B, D) where the head pools, else x itself."""
+        match self.head.pool:
+            case None:
+                return x_BTD
+            case "first":
+                first = 0 if padding_BT is None else (~padding_BT).byte().argmax(1)
+                return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
+            case "mean":
+                if padding_BT is None:
+                    return x_BTD.mean(1)
+                counted = ~padding_BT[:, :, None]
+                return (x_BTD * counted).sum(1) / counted.sum(1)

@@ -30,6 +30,10 @@ class LayerEmbedding(SublayerValue):
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu_tanh"
     scale: Annotated[float, Field(gt=0)] = 1.0
 
+    @property
+    def reads_tokens(self) -> bool:
+        return True
+
     def build(self, width: int, plan: Plan, name: str) -> LayerEmbeddingModule:
         return LayerEmbeddingModule(self, width)
 

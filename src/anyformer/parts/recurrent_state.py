@@ -16,6 +16,8 @@ SUM_BYTES = 4
 class ConvolutionState:
     """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""
 
+    gaps = True
+
     def __init__(self, recent: Tensor) -> None:
         self.recent = recent
 
@@ -36,6 +38,8 @@ class ConvolutionState:
 
 class RecurrentState:
     """Running sums (B, K, G, M, E) in fp32, and the states of the convolutions before them by name."""
+
+    gaps = True
 
     def __init__(self, sums: Tensor, convolutions: Mapping[str, ConvolutionState] | None = None) -> None:
         self.sums, self.convolutions = sums, dict(convolutions or {})

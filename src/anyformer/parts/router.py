@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from anyformer.describe import Value
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Draws, uniform
-from anyformer.parts.selection import Selection, TopK
+from anyformer.parts.norm import Norm
+from anyformer.parts.selection import Known, Selection, TopK
 from anyformer.tally import Tally, Weight, matrix
 
 SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
@@ -31,15 +32,20 @@ SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
 
 
 class Renormalise(Value):
-    """w / (sum of w + eps) over the experts chosen (Mixtral, DeepSeek-V3 with eps 1e-20, LFM2 with 1e-6)."""
+    """w / max(sum of w + eps, least) over the experts chosen (Mixtral, DeepSeek-V3 with eps 1e-20, LFM2 with 1e-6).
+
+    DBRX divides by the L1 norm, which is the sum: eps = 0. Ernie 4.5 has eps = 0 and least = 1e-12.
+    """
 
     eps: Annotated[float, Field(ge=0)] = 1e-20
+    least: Annotated[float, Field(ge=0)] = 0.0
+    """What a smaller sum counts as."""
 
 
 class Router(Value):
     """One linear map per layer from a token to a score for every expert (Shazeer et al. 2017, arXiv 1701.06538).
 
-        logits = x W^T + b: (Z, X), in fp32; scores = softmax(logits), sigmoid, or sqrt(softplus)
+        logits = softcap(multiplier * norm(x) W^T + b): (Z, X), in fp32; scores = softmax(logits), sigmoid, or sqrt(softplus)
         chosen: the k experts that `choice` prefers; weights: their scores, renormalised or not, times `scale`
 
     W: (X, D). Switch's p_i and GShard's g are our scores; DeepSeek's s_{i,t} and g_{i,t} our scores and weights.
@@ -49,11 +55,19 @@ class Router(Value):
     """`equal`: no linear map; each of the experts chosen weighs 1 / k (Hash Layers)."""
     over: Literal["all", "chosen"] = "all"
     """What a softmax sums over: all experts, or those chosen (gpt-oss, Granite)."""
+    norm: Norm | None = None
+    """Norm of what the router reads, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
+    multiplier: float = 1.0
+    """Factor of what the router reads (Gemma 4: D ** -0.5)."""
     bias: bool = False
+    softcap: Annotated[float, Field(gt=0)] | None = None
+    """Cap c of the logits: c * tanh(logit / c) (Laguna)."""
     choice: Selection = TopK()
     renormalise: Renormalise | None = None
     scale: Annotated[float, Field(gt=0)] = 1.0
     """Factor of the weights (DeepSeek's routed_scaling_factor)."""
+    expert_scale: bool = False
+    """A learned factor of each expert's weights, (X,), starting at 1 (Gemma 4's per_expert_scale)."""
     jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """In training the router reads x * u, u uniform in 1 +- jitter (Switch Transformer, arXiv 2101.03961)."""
 
@@ -66,9 +80,23 @@ class Router(Value):
         if self.score == "equal":
             if self.choice.reads_scores:
                 raise ValueError(f"score = 'equal' gives no scores, and choice {self.choice.kind!r} chooses by them")
-            if self.bias or self.jitter or self.renormalise is not None:
-                raise ValueError("score = 'equal' has no linear map: leave bias, jitter and renormalise out")
+            given = [name for name, there in self._of_the_map.items() if there]
+            if given:
+                raise ValueError(f"score = 'equal' has no linear map, and all weigh the same: leave {', '.join(given)} out")
+        if self.choice.weighs and (self.score, self.over, self.renormalise) != ("softmax", "all", None):
+            raise ValueError(
+                f"choice {self.choice.kind!r} weighs by softmaxes of its own: leave score, over and renormalise out"
+            )
         return self
+
+    @property
+    def _of_the_map(self) -> dict[str, bool]:
+        """What is there that needs logits, by name."""
+        return {
+            "norm": self.norm is not None, "multiplier": self.multiplier != 1.0, "bias": self.bias,
+            "softcap": self.softcap is not None, "renormalise": self.renormalise is not None,
+            "expert_scale": self.expert_scale, "jitter": self.jitter > 0,
+        }  # fmt: skip
 
     def build(self, experts: int, chosen: int, width: int, name: str) -> RouterModule:
         return RouterModule(self, experts, chosen, width, name)
@@ -76,26 +104,28 @@ class Router(Value):
     def cost(self, experts: int, width: int, rows: int) -> Tally:
         if self.score == "equal":
             return Tally()
-        weight = matrix("router", width, experts, rows, role="replicate", bias=self.bias)
-        correction = {"router.correction": Weight((experts,), "replicate", "zeros")} if self.choice.correction_rule else {}
-        return weight + Tally(correction)
+        tally = matrix("router", width, experts, rows, role="replicate", bias=self.bias)
+        if self.norm is not None:
+            tally += self.norm.cost(width).within("router.norm")
+        if self.expert_scale:
+            tally += Tally({"router.expert_scale": Weight((experts,), "replicate", "ones")})
+        if self.choice.correction_rule is not None:
+            tally += Tally({"router.correction": Weight((experts,), "replicate", "zeros")})
+        return tally
 
 
 @dataclass(frozen=True)
 class Routing:
-    """What the router says of Z = B * T tokens, (Z, X) each: `preference` orders the experts, without gradient.
+    """What the router says of Z = B * T tokens: `preference` (Z, X) orders the experts, without gradient; and what it knew."""
 
-    `logits` and `scores` are None where all weights are equal.
-    """
-
-    logits: Tensor | None
-    scores: Tensor | None
+    known: Known
     preference: Tensor
 
     @property
     def probabilities(self) -> Tensor | None:
-        """The scores of all experts, as shares of their sum (Z, X)."""
-        return None if self.scores is None else self.scores / self.scores.sum(-1, keepdim=True)
+        """The scores of all experts, as shares of their sum (Z, X); None where all weights are equal."""
+        scores = self.known.scores
+        return None if scores is None else scores / scores.sum(-1, keepdim=True)
 
 
 class RouterModule(Draws):
@@ -105,44 +135,58 @@ class RouterModule(Draws):
         super().__init__()
         self.router, self.experts, self.chosen = router, experts, chosen
         scored = router.score != "equal"
+        self.norm = router.norm.build(width) if router.norm else nn.Identity()
         self.weight = nn.Parameter(torch.empty(experts, width)) if scored else None
         self.bias = nn.Parameter(torch.empty(experts)) if router.bias else None
+        self.expert_scale = nn.Parameter(torch.empty(experts)) if router.expert_scale else None
         rule = router.choice.correction_rule
         self.correction = nn.Parameter(torch.empty(experts), requires_grad=False) if rule else None
-        self.draws = router.jitter > 0 or router.choice.draws
+        self.rounds = router.choice.rounds(chosen)
+        self.draws = router.jitter > 0 or self.rounds > 0
         self._sites = {what: zlib.crc32(f"{name}.{what}".encode()) for what in ("jitter", "choice")}
 
     def extra_repr(self) -> str:
         return repr(self.router)
 
     def forward(self, x_BTD: Tensor, context: Context) -> Routing:
-        logits, scores = None, None
+        logits, scores, noise_ZRX = None, None, None
         if self.weight is not None:
-            logits = self._logits(self._jittered(x_BTD, context).flatten(0, 1))
+            logits = self._logits(self._read(x_BTD, context).flatten(0, 1))
             scores = SCORES[self.router.score](logits)
+        if self.training and self.rounds:
+            noise = self._uniform("choice", x_BTD.shape[:2], self.rounds * self.experts, context)
+            noise_ZRX = noise.view(-1, self.rounds, self.experts)
+        known = Known(self.experts, self.chosen, logits, scores, self.correction, noise_ZRX, context.tokens)
         with torch.no_grad():
-            noise_ZX: Tensor | None = None
-            if self.training and self.router.choice.draws:
-                noise_ZX = self._uniform("choice", x_BTD.shape[:2], self.experts, context)
-            preference = self.router.choice.preference(scores, self.experts, self.correction, noise_ZX, context.tokens)
-        return Routing(logits, scores, preference)
+            return Routing(known, self.router.choice.preference(known))
 
     def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
         """The weights (Z, k) of the experts chosen; where `taken` is false there is none, and the others share."""
-        if routing.scores is None or routing.logits is None:
+        known = routing.known
+        if known.scores is None:
             return torch.full(chosen_ZJ.shape, self.router.scale / self.chosen, device=chosen_ZJ.device)
+        weights = self._shares(known, chosen_ZJ, taken_ZJ) * self.router.scale
+        if self.expert_scale is None:
+            return weights
+        # A look-up whose gradient is added up in a fixed order.
+        return weights * F.embedding(chosen_ZJ, self.expert_scale[:, None])[..., 0].to(weights.dtype)
+
+    def _shares(self, known: Known, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
+        """(Z, k): the weights before any factor."""
+        assert known.logits is not None
+        assert known.scores is not None
         if self.router.over == "chosen":
-            picked = routing.logits.gather(-1, chosen_ZJ)
+            picked = known.logits.gather(-1, chosen_ZJ)
             if taken_ZJ is not None:
                 picked = picked.masked_fill(~taken_ZJ, torch.finfo(picked.dtype).min)
-            weights = picked.softmax(-1)
-        else:
-            weights = routing.scores.gather(-1, chosen_ZJ)
-            if taken_ZJ is not None:
-                weights = weights * taken_ZJ
-            if self.router.renormalise is not None:
-                weights = weights / (weights.sum(-1, keepdim=True) + self.router.renormalise.eps)
-        return weights * self.router.scale
+            return picked.softmax(-1)
+        choice, rule = self.router.choice, self.router.renormalise
+        shares = choice.weights(known, chosen_ZJ) if choice.weighs else known.scores.gather(-1, chosen_ZJ)
+        if taken_ZJ is not None:
+            shares = shares * taken_ZJ
+        if rule is None:
+            return shares
+        return shares / (shares.sum(-1, keepdim=True) + rule.eps).clamp(min=rule.least)
 
     def _logits(self, x_ZD: Tensor) -> Tensor:
         """(Z, X), in fp32 at least whatever the plan's precision: a rounded logit chooses another expert."""
@@ -150,14 +194,18 @@ class RouterModule(Draws):
         exact = torch.promote_types(x_ZD.dtype, torch.float32)
         bias = None if self.bias is None else self.bias.to(exact)
         with _without_autocast(x_ZD.device.type):
-            return F.linear(x_ZD.to(exact), self.weight.to(exact), bias)
+            logits = F.linear(x_ZD.to(exact), self.weight.to(exact), bias)
+        cap = self.router.softcap
+        return logits if cap is None else cap * torch.tanh(logits / cap)
 
-    def _jittered(self, x_BTD: Tensor, context: Context) -> Tensor:
+    def _read(self, x_BTD: Tensor, context: Context) -> Tensor:
+        """What the linear map reads of the token."""
         rate = self.router.jitter
-        if not self.training or rate == 0:
-            return x_BTD
-        u_BTD = self._uniform("jitter", x_BTD.shape[:2], x_BTD.shape[2], context).view(x_BTD.shape)
-        return x_BTD * (1 - rate + 2 * rate * u_BTD).to(x_BTD.dtype)
+        if self.training and rate > 0:
+            u_BTD = self._uniform("jitter", x_BTD.shape[:2], x_BTD.shape[2], context).view(x_BTD.shape)
+            x_BTD = x_BTD * (1 - rate + 2 * rate * u_BTD).to(x_BTD.dtype)
+        x_BTD = self.norm(x_BTD)
+        return x_BTD if self.router.multiplier == 1.0 else x_BTD * self.router.multiplier
 
     def _uniform(self, what: str, rows: torch.Size, features: int, context: Context) -> Tensor:
         """(Z, features) numbers in (0, 1)."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, TypedDict, Unpack
+from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
 from pydantic import Field, model_validator
@@ -22,7 +22,15 @@ from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.state import Slots, State, StateError
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
+from anyformer.tally import Shape, Tally, matrix, total
+
+
+class InputProjection(Value):
+    """x W^T + b, from the features of narrow embeddings to those of the stream, W (D, embedding width)."""
+
+    place: Literal["first", "last"] = "last"
+    """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, ELECTRA)."""
+    bias: bool = True
 
 
 class Stack(Value):
@@ -39,6 +47,8 @@ class Stack(Value):
     """Norm of the input, after positions (BERT)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Dropout of the input (embedding dropout)."""
+    input_projection: InputProjection | None = None
+    """Where the architecture's `embedding_width` is not its width."""
     variants: Named[Block]
     order: str
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
@@ -124,39 +134,63 @@ class Stack(Value):
         return any(block.reads_source for block in self.variants.values())
 
     @property
+    def reads_tokens(self) -> bool:
+        """Whether a layer looks at the tokens themselves."""
+        return any(sublayer.reads_tokens for block in self.variants.values() for sublayer in block.sublayers)
+
+    @property
     def max_length(self) -> int | None:
         """Longest sequence that the position table covers; None without limit."""
         return self.position.length if self.position else None
 
-    def check(self, width: int, path: str) -> None:
+    def width_before(self, width: int, embedding_width: int) -> int:
+        """Features where positions, norm and dropout of the input act."""
+        late = self.input_projection is not None and self.input_projection.place == "last"
+        return embedding_width if late else width
+
+    def check(self, width: int, embedding_width: int, path: str) -> None:
         """Refuse what only the width reveals, at its path."""
+        if (embedding_width != width) != (self.input_projection is not None):
+            problem = (
+                f"embeddings have {embedding_width} features and the stream {width}: set input_projection"
+                if self.input_projection is None
+                else f"embeddings have the stream's {width} features: leave input_projection out, or set embedding_width"
+            )
+            raise DescriptionError([Problem(path, problem)])
         if self.position is not None:
             try:
-                self.position.check(width)
+                self.position.check(self.width_before(width, embedding_width))
             except ValueError as error:
                 raise DescriptionError([Problem(f"{path}.position", str(error))]) from None
         for name, block in self.variants.items():
             block.check(width, f"{path}.{name}")
 
-    def build(self, width: int, plan: Plan, name: str) -> StackModule:
-        return StackModule(self, width, plan, name)
+    def build(self, width: int, embedding_width: int, plan: Plan, name: str) -> StackModule:
+        return StackModule(self, width, embedding_width, plan, name)
 
-    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+    def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
         parts = {
             f"layers.{i}": variants[name] if owner == i else variants[name].without_weights
             for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
         }
+        before = self.width_before(width, embedding_width)
         if self.position is not None:
-            parts["position"] = self.position.cost(width)
-        for place, norm in (("input_norm", self.input_norm), ("final_norm", self.final_norm)):
-            if norm is not None:
-                parts[place] = norm.cost(width)
+            parts["position"] = self.position.cost(before)
+        if self.input_norm is not None:
+            parts["input_norm"] = self.input_norm.cost(before)
+        if self.final_norm is not None:
+            parts["final_norm"] = self.final_norm.cost(width)
         if self.score_bias is not None:
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
-        return total(parts)
+        rows = shape.batch * shape.length
+        projection = self.input_projection
+        narrow = Tally()
+        if projection is not None:
+            narrow = matrix("input_projection", embedding_width, width, rows, role="replicate", bias=projection.bias)
+        return total(parts) + narrow
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""
@@ -181,6 +215,11 @@ class StackState:
         """Every byte allocated."""
         return self.slots.nbytes + sum(state.nbytes for layer in self.layers for state in layer.values())
 
+    @property
+    def gaps(self) -> bool:
+        """Whether padding may come between the positions of a row."""
+        return all(state.gaps for layer in self.layers for state in layer.values())
+
     def fork(self, rows: Tensor) -> StackState:
         """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""
         layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
@@ -201,11 +240,14 @@ class StackState:
 class StackModule(nn.Module):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, stack: Stack, width: int, plan: Plan, name: str) -> None:
+    def __init__(self, stack: Stack, width: int, embedding_width: int, plan: Plan, name: str) -> None:
         super().__init__()
-        self.position = stack.position.build(width) if stack.position else None
-        self.input_norm = stack.input_norm.build(width) if stack.input_norm else nn.Identity()
+        before, projection = stack.width_before(width, embedding_width), stack.input_projection
+        self.position = stack.position.build(before) if stack.position else None
+        self.input_norm = stack.input_norm.build(before) if stack.input_norm else nn.Identity()
         self.dropout = Dropout(stack.dropout, f"{name}.dropout")
+        self.input_projection = nn.Linear(embedding_width, width, bias=projection.bias) if projection else nn.Identity()
+        self.projects_first = projection is not None and projection.place == "first"
         blocks: list[nn.Module] = []
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
             build = stack.variants[variant].build
@@ -218,9 +260,13 @@ class StackModule(nn.Module):
         self.variants = stack.layers
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
+        if self.projects_first:
+            x_BTD = self.input_projection(x_BTD)
         if self.position is not None:
             x_BTD = x_BTD + self.position(context.positions.clamp(min=0)).to(x_BTD.dtype)
         x_BTD = self.dropout(self.input_norm(x_BTD), context.noise)
+        if not self.projects_first:
+            x_BTD = self.input_projection(x_BTD)
         context.bias = self.score_bias
         context.relative = None if self.relative is None else self.relative()
         if self.streams is not None:
@@ -240,6 +286,7 @@ class Around(TypedDict, total=False):
     position: Position | None
     input_norm: Norm | None
     dropout: float
+    input_projection: InputProjection | None
     final_norm: Norm | None
     score_bias: SharedBias | None
     relative: RelativeTable | None

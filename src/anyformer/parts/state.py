@@ -31,6 +31,11 @@ class State(Protocol):
         """Bytes held, all of them allocated up front."""
         ...
 
+    @property
+    def gaps(self) -> bool:
+        """Whether padding may come between the positions of a row; not where so many slots are remembered."""
+        ...
+
     def fork(self, rows: Tensor) -> State:
         """A new state whose row i is a copy of row `rows[i]`: beams, or several samples of one prompt."""
         ...
@@ -120,6 +125,8 @@ class Chunk:
 class FullState:
     """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
 
+    gaps = True
+
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value
 
@@ -146,6 +153,8 @@ class RingState:
 
     A chunk looks at the old ring and at itself *before* it overwrites anything, so that chunks of any length are right.
     """
+
+    gaps = False
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value
@@ -195,6 +204,8 @@ class RingState:
 
 class CrossState:
     """Keys and values of the source, computed once: (B, K, S, E) each."""
+
+    gaps = True
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value

@@ -40,6 +40,11 @@ class SublayerValue(Value):
     """Whether it attends to another sequence."""
 
     @property
+    def reads_tokens(self) -> bool:
+        """Whether it looks at the tokens themselves, beside the stream."""
+        return False
+
+    @property
     def masks(self) -> tuple[MaskValue, ...]:
         """The masks of its attentions."""
         return ()

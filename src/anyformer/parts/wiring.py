@@ -39,5 +39,10 @@ def parallel(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0, shared_norm
     return Block(steps=(Step(norm_before=norm if shared_norm else None, branches=Named(branches)),))
 
 
+def residual(*sublayers: Sublayer, dropout: float = 0.0) -> Block:
+    """x = x + sublayer(x): for sublayers that hold their norms (dual cross-attention)."""
+    return _serial([(s.kind, Branch(sublayer=s, dropout=dropout)) for s in sublayers])
+
+
 def _serial(branches: Sequence[tuple[str, Branch]]) -> Block:
     return Block(steps=tuple(Step(branches=Named({name: branch})) for name, branch in branches))

@@ -85,8 +85,15 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
     if name == "decoder" and architecture.latents is not None:
         sheet.box(_lines(architecture.latents, f"{architecture.latents.count} x {width}"), COLOURS["table"], 60)
     else:
-        sheet.box(_lines(embedding, f"{embedding.vocab:,} x {width}"), COLOURS["table"], 60)
-    extras: list[Value | None] = [stack.position, stack.input_norm, stack.score_bias, stack.relative, stack.streams]
+        sheet.box(_lines(embedding, f"to {architecture.table_width}"), COLOURS["table"], 60)
+    extras: list[Value | None] = [
+        stack.position,
+        stack.input_norm,
+        stack.input_projection,
+        stack.score_bias,
+        stack.relative,
+        stack.streams,
+    ]
     for part in extras:
         if part is not None:
             sheet.box(_lines(part), COLOURS["norm"], 60)
@@ -98,9 +105,9 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
         sheet.box(_lines(stack.final_norm), COLOURS["norm"], 60)
         sheet.arrow(f"(B, T, {width})")
     if stack is architecture.output_stack and architecture.head is not None:
-        vocab = architecture.output_embedding.vocab
-        sheet.box(_lines(architecture.head, f"{width} x {vocab:,}"), COLOURS["table"], 60)
-        sheet.arrow(f"(B, T, {vocab:,})")
+        outputs = architecture.outputs
+        sheet.box(_lines(architecture.head, f"{architecture.table_width} x {outputs:,}"), COLOURS["table"], 60)
+        sheet.arrow(f"(B, {outputs:,})" if architecture.head.pool else f"(B, T, {outputs:,})")
 
 
 def _block(sheet: Sheet, title: str, block: Block) -> None:

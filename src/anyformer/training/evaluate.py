@@ -47,7 +47,7 @@ def evaluate(
     progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
     """The loss over a split, or over its first `batches` batches. The objective's penalties are left out."""
-    device = model.embedding.weight.device
+    device = model.device
     plain = objective.without_penalties
     total, tokens = 0.0, 0
     loads: dict[str, Load] = {}

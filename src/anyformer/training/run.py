@@ -74,13 +74,15 @@ class Run(Value):
             raise ValueError("give either steps or minutes, so that the end of the run is known")
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
-        kind = self.architecture.shape_of_model
-        if kind != "decoder-only" or self.architecture.head is None:
+        architecture, vocab = self.architecture, self.architecture.embedding.symbols
+        kind = "one with a source" if architecture.two_inputs else architecture.shape_of_model
+        if kind != "decoder-only" or architecture.head is None:
             raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
-        if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > self.architecture.embedding.vocab:
+        if vocab is None:
+            raise ValueError(f"data is text, and the architecture's embedding reads {architecture.embedding.kind}")
+        if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > vocab:
             raise ValueError(
-                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's "
-                f"{self.architecture.embedding.vocab}: set one to the other"
+                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's {vocab}: make them equal"
             )
         room = self.architecture.output_stack.max_length
         if room is not None and self.length > room:
@@ -113,7 +115,7 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
     """A sensible run of an architecture on some text: bytes where the vocabulary is small, else byte pairs to fill it."""
-    vocab = model.embedding.vocab
+    vocab = model.embedding.symbols or 0
     tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
     room = model.output_stack.max_length
     return Run(

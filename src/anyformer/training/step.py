@@ -39,7 +39,7 @@ class Outcome:
 
 def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) -> LossFunction:
     """The summed loss of a micro-batch, compiled if the plan says so."""
-    device = model.embedding.weight.device
+    device = model.device
 
     def loss(
         tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None
@@ -117,7 +117,7 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
     leaves = [(name, module) for name, module in model.named_modules() if name]
     handles = [module.register_forward_hook(watch(name)) for name, module in leaves]
     try:
-        with autocast(model.plan, model.embedding.weight.device):
+        with autocast(model.plan, model.device):
             for examples in micro_batches:
                 model(
                     examples.tokens,

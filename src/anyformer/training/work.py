@@ -78,7 +78,7 @@ class Work:
         """The pieces of the global batch of `step`, and how many valid tokens it has."""
         whole = self.batches.at(step)
         size = self.run.batch // self.run.accumulation
-        device = self.model.embedding.weight.device
+        device = self.model.device
         pieces = [to_device(whole.slice(at, at + size), device) for at in range(0, self.run.batch, size)]
         return pieces, whole.valid
 
@@ -135,7 +135,8 @@ class Work:
 def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared; refuses a tokenizer with more tokens than the embedding has rows."""
     corpus = prepare(run.data)
-    vocab = run.architecture.embedding.vocab
+    vocab = run.architecture.embedding.symbols
+    assert vocab is not None, "a run reads tokens"
     if corpus.tokenizer.vocab_size > vocab:
         raise DescriptionError(
             f"the tokenizer has {corpus.tokenizer.vocab_size} tokens and the embedding {vocab} rows; "

@@ -1,0 +1,160 @@
+"""A Hugging Face directory to a model and back: configuration by the family, weights rule by rule."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.data import Tokenizer
+from anyformer.data.progress import meter
+from anyformer.describe import change
+from anyformer.huggingface.config import HuggingFaceError, read_config
+from anyformer.huggingface.family import Family, express, read_architecture
+from anyformer.huggingface.files import Stored, write_shards
+from anyformer.huggingface.own import MODEL_TYPE
+from anyformer.huggingface.rules import Rule, rules
+from anyformer.model import Architecture, Transformer
+from anyformer.plan import Plan
+from anyformer.tally import Shape
+
+_TOKENIZER = "tokenizer.json"
+
+
+def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
+    """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
+    config = read_config(directory)
+    architecture, family = read_architecture(config)
+    stored = Stored(directory)
+    return _tied_as_stored(architecture, family, stored), family, stored
+
+
+def load(
+    directory: str | Path,
+    *,
+    plan: Plan | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    progress: bool = False,
+) -> tuple[Transformer, Tokenizer | None]:
+    """The model in evaluation mode, in the files' own type unless `dtype` says another; and its tokenizer, None if absent."""
+    directory = Path(directory)
+    architecture, family, stored = architecture_of(directory)
+    with torch.device("meta"):
+        model = Transformer(architecture, plan)
+    wanted = rules(family.names(architecture), _shapes(architecture))
+    _check_names(wanted, family, stored)
+    trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
+    with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
+        for name, tensor in _ours(wanted, stored, _shapes(architecture)):
+            owner, _, leaf = name.rpartition(".")
+            value = tensor.to(device=device, dtype=dtype or tensor.dtype)
+            setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
+            advance(tensor.nbytes)
+    tokenizer = Tokenizer.load(directory) if (directory / _TOKENIZER).is_file() else None
+    return model.eval(), tokenizer
+
+
+def export(
+    model: Transformer,
+    directory: str | Path,
+    *,
+    tokenizer: Tokenizer | None = None,
+    model_type: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> Family:
+    """Write a directory that transformers' AutoModel loads; gives the family that expresses the model.
+
+    Where none does, the directory has our own layout, which transformers loads after `import anyformer.huggingface.auto`.
+    `model_type` asks for one family ("anyformer": our own). `extra`: keys of the configuration that change nothing that is
+    computed, as ids of special tokens.
+    """
+    directory = Path(directory)
+    if directory.exists() and any(directory.iterdir()):
+        raise HuggingFaceError(f"{directory}: is not empty; export into a new directory")
+    family, config = _chosen(model.architecture, model_type)
+    partial = directory.with_name(directory.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    declared = _shapes(model.architecture)
+    parameters = dict(model.named_parameters())
+    write_shards(partial, _theirs(rules(family.names(model.architecture), declared), parameters))
+    dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
+    written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
+    (partial / "config.json").write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+    if tokenizer is not None:
+        tokenizer.save(partial)
+    if directory.exists():
+        directory.rmdir()
+    partial.rename(directory)
+    return family
+
+
+def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
+    """The family asked for, the first that expresses the architecture, or our own."""
+    if model_type is not None:
+        return express(architecture, model_type)
+    try:
+        return express(architecture)
+    except HuggingFaceError:
+        return express(architecture, MODEL_TYPE)
+
+
+def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
+    return {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+
+
+def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
+    """Tied if the file has no head of its own, or one that equals the embedding."""
+    head = architecture.head
+    if head is None or head.outputs is not None:
+        return architecture
+    untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
+    own = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == ("head.weight",)]
+    table = "embedding.weight" if architecture.decoder_embedding is None else "decoder_embedding.weight"
+    shared = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == (table,)]
+    if not own or own[0].theirs[0] not in stored:
+        return tied
+    if not shared or stored.shape(own[0].theirs[0]) != stored.shape(shared[0].theirs[0]):
+        return untied
+    return tied if torch.equal(stored.tensor(own[0].theirs[0]), stored.tensor(shared[0].theirs[0])) else untied
+
+
+def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:
+    """Every tensor has its place: none is missing, none is left over."""
+    needed = [name for rule in wanted for name in rule.theirs]
+    missing = [name for name in needed if name not in stored]
+    if missing:
+        raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
+    unused = stored.unused(needed, (*family.ignored, r"lm_head\.weight"))
+    if unused:
+        raise HuggingFaceError(
+            f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
+            f"the first {', '.join(unused[:4])}"
+        )
+
+
+def _ours(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
+    """Our tensors one rule at a time; each owns its memory."""
+    for rule in wanted:
+        read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
+        for name, tensor in zip(rule.ours, read, strict=True):
+            if tuple(tensor.shape) != shapes[name]:
+                raise HuggingFaceError(
+                    f"{stored.directory}: {' + '.join(rule.theirs[:3])} gives {name} the shape {tuple(tensor.shape)}, "
+                    f"and the configuration says {shapes[name]}"
+                )
+            yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
+
+
+def _theirs(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """Their tensors one rule at a time, on the CPU."""
+    for rule in wanted:
+        written = rule.op.write([parameters[name].detach().cpu() for name in rule.ours])
+        for name, tensor in zip(rule.theirs, written, strict=True):
+            yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()

@@ -1,0 +1,118 @@
+"""The files of a Hugging Face directory: tensors by name, one at a time, and never a pickle."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+import safetensors
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from anyformer.huggingface.config import HuggingFaceError
+
+INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
+SHARD = 5 * 10**9
+"""Bytes of one file of an export."""
+
+
+class Stored:
+    """The tensors of a directory by name, read when asked for."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.files = _files(directory)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.files
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files."""
+        return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
+
+    def tensor(self, name: str) -> Tensor:
+        """One tensor, read from its file."""
+        path = self.directory / self.files[name]
+        with _opened(path) as file:
+            return file.get_tensor(name)  # type: ignore[no-any-return]
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Its shape, from the file's header."""
+        with _opened(self.directory / self.files[name]) as file:
+            return tuple(file.get_slice(name).get_shape())
+
+    def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
+        """Names that no rule reads and that do not match an ignored pattern."""
+        patterns = [re.compile(pattern) for pattern in ignored]
+        left = self.files.keys() - set(used)
+        return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
+
+
+def _files(directory: Path) -> Mapping[str, str]:
+    """Tensor -> file."""
+    index = directory / INDEX
+    if index.is_file():
+        try:
+            table: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
+        except (ValueError, KeyError) as error:
+            raise HuggingFaceError(f"{index}: cannot be read as an index of shards ({error})") from None
+        missing = sorted({file for file in table.values() if not (directory / file).is_file()})
+        if missing:
+            raise HuggingFaceError(f"{directory}: the index names files that are not there: {', '.join(missing[:4])}")
+        outside = sorted({file for file in table.values() if Path(file).name != file})
+        if outside:
+            raise HuggingFaceError(f"{index}: names files outside the directory: {', '.join(outside[:4])}")
+        return table
+    if (directory / WHOLE).is_file():
+        with _opened(directory / WHOLE) as file:
+            return dict.fromkeys(file.keys(), WHOLE)
+    pickled = sorted(path.name for path in directory.glob("*") if path.suffix in PICKLED)
+    if pickled:
+        raise HuggingFaceError(
+            f"{directory}: the weights are in {pickled[0]}, and unpickling can run anybody's code; save them as "
+            f"safetensors with transformers' model.save_pretrained()"
+        )
+    raise HuggingFaceError(f"{directory}: has neither {WHOLE} nor {INDEX}")
+
+
+def _opened(path: Path) -> safe_open:
+    try:
+        return safe_open(path, "pt")
+    except (safetensors.SafetensorError, OSError) as error:
+        raise HuggingFaceError(f"{path}: cannot be read as safetensors ({error})") from None
+
+
+def write_shards(directory: Path, tensors: Iterator[tuple[str, Tensor]], limit: int = SHARD) -> None:
+    """Write tensors in order into files of at most `limit` bytes (a larger tensor has its own), with an index if several."""
+    shards: list[dict[str, str]] = []
+    current: dict[str, Tensor] = {}
+    size = total = 0
+
+    def flush() -> None:
+        name = f"shard-{len(shards):05d}.safetensors"
+        save_file(current, directory / name, metadata={"format": "pt"})
+        shards.append(dict.fromkeys(current, name))
+        current.clear()
+
+    for name, tensor in tensors:
+        if current and size + tensor.nbytes > limit:
+            flush()
+            size = 0
+        current[name] = tensor
+        size, total = size + tensor.nbytes, total + tensor.nbytes
+    flush()
+    if len(shards) == 1:
+        (directory / "shard-00000.safetensors").rename(directory / WHOLE)
+        return
+    table: dict[str, str] = {}
+    for number, shard in enumerate(shards):
+        final = f"model-{number + 1:05d}-of-{len(shards):05d}.safetensors"
+        (directory / f"shard-{number:05d}.safetensors").rename(directory / final)
+        table |= dict.fromkeys(shard, final)
+    index = {"metadata": {"total_size": total}, "weight_map": table}
+    (directory / INDEX).write_text(json.dumps(index, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,127 @@
+"""How configurations spell what many families share: activations, rotary positions, dropout, how weights start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.model import Architecture
+from anyformer.parts import Initialisation, Normal, Rotary
+from anyformer.parts.rotary_scaling import RotaryScaling
+
+ACTIVATIONS: Mapping[str, str] = {
+    "gelu": "gelu",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "gelu_python": "gelu",
+    "relu": "relu",
+    "relu2": "relu_squared",
+    "silu": "silu",
+    "swish": "silu",
+    "quick_gelu": "quick_gelu",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "xielu": "xielu",
+}
+"""Their name -> ours."""
+_BACK = {"gelu": "gelu", "gelu_tanh": "gelu_pytorch_tanh", "silu": "silu", "relu_squared": "relu2"}
+
+_SCALINGS: Mapping[str, Mapping[str, str]] = {
+    "linear": {"factor": "factor"},
+    "dynamic": {"factor": "factor", "original_max_position_embeddings": "trained"},
+    "llama3": {
+        "factor": "factor", "low_freq_factor": "low", "high_freq_factor": "high", "original_max_position_embeddings": "trained",
+    },
+    "yarn": {
+        "factor": "factor", "original_max_position_embeddings": "trained", "beta_fast": "beta_fast", "beta_slow": "beta_slow",
+        "truncate": "truncate", "attention_factor": "attention_factor",
+    },
+    "longrope": {
+        "short_factor": "short", "long_factor": "long", "original_max_position_embeddings": "trained",
+        "attention_factor": "attention_factor",
+    },
+    "proportional": {"partial_rotary_factor": "fraction", "factor": "factor"},
+}  # fmt: skip
+"""Kind of scaling -> their key -> ours."""
+
+
+def activation(name: str) -> str:
+    """Our name of an activation."""
+    if name not in ACTIVATIONS:
+        raise HuggingFaceError(f"activation {name!r} is not known here, only {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def write_activation(name: str) -> str:
+    """Their name of an activation."""
+    if name not in ACTIVATIONS.values():
+        raise HuggingFaceError(f"transformers has no activation {name!r}")
+    return _BACK.get(name, name)
+
+
+def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str | None = None) -> dict[str, Any]:
+    """The table of rotary settings, from `rope_parameters` or the older `rope_theta` and `rope_scaling`."""
+    table = config("rope_parameters", None)
+    if table is not None and layer_type is not None and layer_type in table:
+        table = table[layer_type]
+    old = config("rope_scaling", None)
+    base = config("rope_theta", theta)
+    table = dict(table if table is not None else old or {})
+    kind = table.pop("type", None) or "default"
+    table.setdefault("rope_type", kind)
+    if table.get("rope_theta") is None:
+        table["rope_theta"] = base
+    if table["rope_type"] not in ("default", "linear", "proportional"):
+        table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
+    return table
+
+
+def read_rotary(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
+    """Rotary positions from a table of settings. `unread`: keys of it that this family does not look at."""
+    kind = table["rope_type"]
+    given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *unread)}
+    if kind == "default":
+        if given:
+            raise HuggingFaceError(f"rope_parameters: {', '.join(given)} mean nothing for rope_type 'default'")
+        return Rotary(theta=float(table["rope_theta"]), **fields)
+    if kind not in _SCALINGS:
+        raise HuggingFaceError(f"rope_type {kind!r} is not known here, only default, {', '.join(_SCALINGS)}")
+    keys = _SCALINGS[kind]
+    strange = sorted(set(given) - set(keys))
+    if strange:
+        raise HuggingFaceError(f"rope_parameters: {', '.join(strange)} mean nothing here for rope_type {kind!r}")
+    scaling = {"kind": kind} | {keys[name]: _number(value) for name, value in given.items() if value is not None}
+    made: Any = TypeAdapter(RotaryScaling).validate_python(scaling)
+    return Rotary(theta=float(table["rope_theta"]), scaling=made, **fields)
+
+
+def write_rotary(rotary: Rotary) -> dict[str, Any]:
+    """The table of settings of rotary positions."""
+    table: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.theta}
+    if rotary.scaling is not None:
+        plain = rotary.scaling.plain()
+        keys = _SCALINGS[plain["kind"]]
+        table |= {"rope_type": plain["kind"]} | {theirs: plain[ours] for theirs, ours in keys.items() if ours in plain}
+    return table
+
+
+def initialisation(config: Config, default: float = 0.02) -> Initialisation:
+    """Matrices and tables normal with the configuration's deviation."""
+    rule = Normal(std=config("initializer_range", default))
+    return Initialisation(matrix=rule, embedding=rule)
+
+
+def longest(architecture: Architecture, default: int = 131_072) -> int:
+    """`max_position_embeddings` of a model whose positions are computed: no limit, so a large one."""
+    return architecture.output_stack.max_length or default
+
+
+def _number(value: Any) -> Any:
+    """Whole numbers that a file spells as factors are factors."""
+    if isinstance(value, list):
+        return tuple(float(each) for each in value)
+    return value

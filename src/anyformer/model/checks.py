@@ -1,0 +1,83 @@
+"""What is handed to a model is looked at before any work, and refused in words."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anyformer.model.architecture import Architecture
+from anyformer.parts.embedding import InputError
+from anyformer.parts.stack import StackState
+from anyformer.parts.state import EMPTY
+from anyformer.tally import Tally
+
+
+def check_inputs(
+    architecture: Architecture,
+    tally: Tally,
+    tokens: Tensor | None,
+    decoder_tokens: Tensor | None,
+    *,
+    padding: Tensor | None,
+    decoder_padding: Tensor | None,
+    documents: Tensor | None,
+    positions: Tensor | None,
+    types: Tensor | None,
+    state: StackState | None,
+    training: bool,
+) -> None:
+    """Refuse what does not fit `architecture`, whose declarations are `tally`, with an `InputError`."""
+    two = architecture.two_inputs
+    if two and decoder_tokens is None:
+        raise InputError(f"this {architecture.shape_of_model} model reads two inputs: model(source, decoder_tokens)")
+    if not two and decoder_tokens is not None:
+        raise InputError(f"a {architecture.shape_of_model} model reads one sequence: leave decoder_tokens out")
+    if tokens is None and (not two or state is None):
+        raise InputError("tokens are missing; they may be None only in a model of two inputs whose state holds the source")
+    if state is not None and (documents is not None or positions is not None):
+        raise InputError("decode state keeps its own positions and one document per row: leave documents and positions out")
+    packed = tally.breaks("packed", training=training)
+    if documents is not None and packed:
+        raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
+    if positions is not None and architecture.source == "prefix":
+        raise InputError("positions are counted from the first of the source that stands before the target: leave them out")
+    read = 0 if tokens is None else architecture.embedding.check("tokens", tokens, padding)
+    length = read
+    if decoder_tokens is not None:
+        length = architecture.output_embedding.check("decoder_tokens", decoder_tokens, decoder_padding)
+    for name, value, like in (
+        ("padding", padding, tokens), ("decoder_padding", decoder_padding, decoder_tokens),
+        ("documents", documents, tokens), ("types", types, tokens),
+    ):  # fmt: skip
+        if value is not None and like is not None and value.shape != like.shape[:2]:
+            raise InputError(f"{name} should have the shape of its tokens {tuple(like.shape[:2])}, got {tuple(value.shape)}")
+    late = decoder_padding if two else padding
+    if late is not None and state is not None and not state.gaps and _has_gap(late, state):
+        raise InputError(
+            "padding in a later chunk of a row that has begun: a window remembers so many slots, and padding would push "
+            "positions out; pad the first chunk instead"
+        )
+    if positions is not None and positions.dim() != 2:
+        raise InputError(f"positions should have shape (B, T), got {tuple(positions.shape)}")
+    _check_room(architecture, read, length, 0 if state is None else state.slots.used)
+
+
+def _has_gap(padding_BT: Tensor, state: StackState) -> bool:
+    """Whether a row that has seen positions is given padding, where values can be looked at."""
+    if padding_BT.is_meta or torch.compiler.is_compiling() or state.slots.used == 0:
+        return False
+    begun = state.slots.positions.amax(1, keepdim=True) != EMPTY
+    return bool((begun & padding_BT).any())
+
+
+def _check_room(architecture: Architecture, read: int, length: int, used: int) -> None:
+    """Refuse more positions than a table has: `read` of the source or the one input, `length` of the target."""
+    if architecture.source == "prefix":
+        length += read
+    lengths = {"encoder": read, "decoder": used + length}
+    for name, stack in architecture.stacks.items():
+        latent = name == "decoder" and architecture.latents is not None
+        if stack.max_length is not None and not latent and lengths[name] > stack.max_length:
+            raise InputError(
+                f"tokens reach position {lengths[name]}, and the position table of the {name} ends at {stack.max_length}"
+            )

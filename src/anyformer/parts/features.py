@@ -1,0 +1,121 @@
+"""Continuous inputs: vectors of any modality, and audio frames."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.parts.embedding import InputError, InputModule, InputValue
+from anyformer.parts.norm import Norm
+from anyformer.tally import Flops, Tally, Weight, matrix, total
+
+
+class Features(InputValue):
+    """x_t = norm(W f_t + b), f (B, T, I): image embeddings, sensor readings, any vectors (W: (D, I)).
+
+    As what stands before a text's tokens it is the projector of vision language models (LLaVA, arXiv 2304.08485).
+    """
+
+    kind: Literal["features"] = "features"
+    features: Annotated[int, Field(ge=1)]
+    """I, numbers at each position."""
+    bias: bool = True
+    norm: Norm | None = None
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        return _vectors(name, given, self.features)
+
+    def build(self, width: int) -> FeaturesModule:
+        return FeaturesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias)
+        return parts + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        return torch.randn(batch, length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+class FeaturesModule(InputModule):
+    """(B, T, I) -> (B, T, D)."""
+
+    def __init__(self, part: Features, width: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(part.features, width, bias=part.bias)
+        self.norm = part.norm.build(width) if part.norm else nn.Identity()
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        return self.norm(self.projection(given.to(self.projection.weight.dtype)))  # type: ignore[no-any-return]
+
+
+class AudioFrames(InputValue):
+    """Two convolutions over time with GELU, the second of stride 2: frames (B, 2 T, I) -> (B, T, D).
+
+    Whisper's entrance for log-mel frames (Radford et al. 2022, arXiv 2212.04356): kernels of 3, the first (D, I, 3), the
+    second (D, D, 3), with biases. An odd frame at the end gets a position of its own; padding must stand after the frames.
+    """
+
+    kind: Literal["audio_frames"] = "audio_frames"
+    features: Annotated[int, Field(ge=1)] = 80
+    """I, mel bands of a frame."""
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        frames = _vectors(name, given, self.features)
+        if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
+            raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
+        return -(-frames // 2)
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, ::2]
+
+    def build(self, width: int) -> AudioFramesModule:
+        return AudioFramesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights = {
+            "first.weight": Weight((width, self.features, 3), "column", "matrix"),
+            "first.bias": Weight((width,), "column", "zeros"),
+            "second.weight": Weight((width, width, 3), "replicate", "matrix"),
+            "second.bias": Weight((width,), "replicate", "zeros"),
+        }
+        rows = 2 * batch * length * 3 * width
+        first, second = 2 * rows * self.features, rows * width
+        return Tally(weights, {"first": Flops(first, first), "second": Flops(second, second)})
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        return torch.randn(batch, 2 * length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+class AudioFramesModule(InputModule):
+    """(B, frames, I) -> (B, ceil(frames / 2), D)."""
+
+    def __init__(self, part: AudioFrames, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(part.features, width, 3, padding=1)
+        self.second = nn.Conv1d(width, width, 3, stride=2, padding=1)
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BDT = F.gelu(self.first(_silent(given.to(self.first.weight.dtype).mT, padding)))
+        x_BDT = F.gelu(self.second(_silent(x_BDT, padding)))
+        return x_BDT.mT
+
+
+def _readable(padding: Tensor) -> bool:
+    """Whether a check may look at values: not on the meta device, nor where a compiler traces."""
+    return not padding.is_meta and not torch.compiler.is_compiling()
+
+
+def _silent(x_BIT: Tensor, padding_BT: Tensor | None) -> Tensor:
+    """Zero where padding is, as a convolution finds beyond the end of a row that stands alone."""
+    return x_BIT if padding_BT is None else x_BIT.masked_fill(padding_BT[:, None], 0)
+
+
+def _vectors(name: str, given: Tensor, features: int) -> int:
+    """The length of (B, T, features)."""
+    if given.dim() != 3 or given.shape[2] != features:
+        raise InputError(f"{name} should be vectors (B, T, {features}), got {tuple(given.shape)}")
+    return given.shape[1]

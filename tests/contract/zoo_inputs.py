@@ -1,0 +1,163 @@
+"""Tiny architectures for every kind of input, way of reading a source, and shape of embedding and head."""
+
+from __future__ import annotations
+
+from anyformer.model import Architecture, decoder_only, encoder_decoder, encoder_only
+from anyformer.parts import (
+    Attention,
+    AudioFrames,
+    Bidirectional,
+    Causal,
+    CrossAttention,
+    Embedding,
+    Features,
+    FeedForward,
+    Head,
+    Initialisation,
+    InputProjection,
+    Latents,
+    LayerNorm,
+    LearnedPosition,
+    Normal,
+    Patches,
+    Prefix,
+    RMSNorm,
+    Rotary,
+    SinusoidalPosition,
+    Transform,
+    Window,
+    post_norm,
+    pre_norm,
+    stack,
+)
+
+VOCAB, WIDTH, NARROW = 37, 24, 10
+LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=Normal(std=0.3))
+RMS, LAYER = RMSNorm(), LayerNorm()
+FEED, PLAIN_FEED = FeedForward(width=20), FeedForward(width=20, activation="gelu", gated=False, bias=("up", "down"))
+SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())
+CROSS = CrossAttention(heads=4, kv_heads=2)
+READER = pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)
+PREFIXED = pre_norm(RMS, SELF.but(mask=Causal() | Prefix()), FEED)
+
+NARROW_DECODERS = {
+    "narrow_first": decoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [pre_norm(LAYER, BOTH.but(mask=Causal()), FEED)] * 2,
+        embedding_width=NARROW,
+        input_projection=InputProjection(place="first", bias=False),
+        position=LearnedPosition(length=32),
+        head=Head(tied=True, transform=Transform(bias=False)),
+        initialisation=LOUD,
+    ),
+}
+
+NARROW_ENCODERS = {
+    "narrow_last": encoder_only(
+        Embedding(vocab=VOCAB, types=2),
+        WIDTH,
+        [post_norm(LAYER, BOTH, PLAIN_FEED)] * 2,
+        embedding_width=NARROW,
+        input_projection=InputProjection(),
+        position=LearnedPosition(length=32),
+        input_norm=LAYER,
+        head=Head(tied=True, bias=True, transform=Transform(activation="gelu", norm=LAYER)),
+        initialisation=LOUD,
+    ),
+    "transform": encoder_only(
+        Embedding(vocab=VOCAB, types=1),
+        WIDTH,
+        [post_norm(LAYER, BOTH, PLAIN_FEED)],
+        position=SinusoidalPosition(),
+        head=Head(tied=True, bias=True, transform=Transform(activation="gelu", norm=LAYER)),
+        initialisation=LOUD,
+    ),
+    "labels": encoder_only(Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=3, bias=True), initialisation=LOUD),
+}
+
+TEXT_PAIRS = {
+    "pair_prefix": encoder_decoder(
+        Embedding(vocab=VOCAB), WIDTH, stack([READER]), stack([PREFIXED] * 2), source="prefix", initialisation=LOUD
+    ),
+    "pair_without_encoder": Architecture(
+        width=WIDTH,
+        embedding=Embedding(vocab=VOCAB),
+        decoder_embedding=Embedding(vocab=29),
+        decoder=stack([pre_norm(RMS, SELF, CROSS, FEED)]),
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+}
+
+SOURCES = {
+    "text_of_features": Architecture(
+        width=WIDTH,
+        embedding=Features(features=5, norm=RMS),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack([pre_norm(RMS, SELF, CROSS, FEED)] * 2),
+        head=Head(),
+        initialisation=LOUD,
+    ),
+    "features_before_text": Architecture(
+        width=WIDTH,
+        embedding=Features(features=5),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        decoder=stack([PREFIXED, pre_norm(RMS, SELF.but(mask=Window(size=4)), FEED)], final_norm=RMS),
+        source="prefix",
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+    "image_before_text": encoder_decoder(
+        Patches(size=2, class_tokens=1),
+        WIDTH,
+        stack([pre_norm(LAYER, BOTH, PLAIN_FEED)], position=LearnedPosition(length=20)),
+        stack([PREFIXED] * 2, final_norm=RMS),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        source="prefix",
+        initialisation=LOUD,
+    ),
+    "speech_to_text": encoder_decoder(
+        AudioFrames(features=6),
+        WIDTH,
+        stack([pre_norm(LAYER, BOTH, PLAIN_FEED)], position=SinusoidalPosition(), final_norm=LAYER),
+        stack([pre_norm(LAYER, BOTH.but(mask=Causal()), CROSS, PLAIN_FEED)], position=LearnedPosition(length=32)),
+        decoder_embedding=Embedding(vocab=VOCAB),
+        head=Head(tied=True),
+        initialisation=LOUD,
+    ),
+}
+
+ALONE = {
+    "vision": encoder_only(
+        Patches(size=2, class_tokens=1),
+        WIDTH,
+        [pre_norm(LAYER, BOTH, PLAIN_FEED)] * 2,
+        position=LearnedPosition(length=20),
+        final_norm=LAYER,
+        head=Head(outputs=7, pool="first", bias=True),
+        initialisation=LOUD,
+    ),
+    "patches_without_class": encoder_only(
+        Patches(size=3, channels=1, bias=False), WIDTH, [READER], head=Head(outputs=5), initialisation=LOUD
+    ),
+    "pooled_mean": encoder_only(
+        Features(features=5, bias=False),
+        WIDTH,
+        [READER],
+        head=Head(outputs=4, pool="mean", transform=Transform(activation="tanh")),
+        initialisation=LOUD,
+    ),
+    "pooled_text": encoder_only(
+        Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=4, pool="first"), initialisation=LOUD
+    ),
+    "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
+    "latents_of_an_image": Architecture(
+        width=WIDTH,
+        embedding=Patches(size=2),
+        latents=Latents(count=4, position=LearnedPosition(length=20)),
+        decoder=stack([pre_norm(LAYER, CROSS, BOTH, FEED)]),
+        head=Head(outputs=6, pool="mean"),
+        initialisation=LOUD,
+    ),
+}

@@ -1,0 +1,210 @@
+"""Tiny random models made by transformers, and how ours are held against them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from anyformer import huggingface
+from anyformer.huggingface.files import Stored
+from anyformer.huggingface.rules import rules
+from anyformer.model import Transformer
+from anyformer.tally import Shape
+
+B, T, S, VOCAB = 2, 13, 9, 53
+transformers.utils.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One tiny configuration of a model type. `task`: the Auto class; `kernel`: overrides the family's."""
+
+    model_type: str
+    config: dict[str, Any]
+    task: str = "CausalLM"
+    name: str = "plain"
+    logits: float = 2e-5
+    """Largest difference allowed, of the largest logit."""
+    gradients: float = 1e-4
+    kernel: str | None = None
+    why: str = ""
+    """Why a tolerance is wider, or the kernel another."""
+    calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.model_type}-{self.name}"
+
+
+def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
+    """The base configuration and its variants, each named after what it changes."""
+    named = [("plain", base)] + [("+".join(variant), base | variant) for variant in variants]
+    return [Case(model_type, {"vocab_size": VOCAB, **config}, task, name, **more) for name, config in named]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Their model and ours, of the same weights, and where theirs was saved."""
+
+    case: Case
+    theirs: Any
+    ours: Transformer
+    directory: Path
+
+
+AUTO = {
+    "CausalLM": transformers.AutoModelForCausalLM,
+    "MaskedLM": transformers.AutoModelForMaskedLM,
+    "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "Model": transformers.AutoModel,
+}
+
+
+@cache
+def _made(model_type: str, key: str, task: str, kernel: str) -> tuple[Any, Path]:
+    import json
+
+    config = transformers.AutoConfig.for_model(model_type, **json.loads(key))
+    torch.manual_seed(0)
+    model = AUTO[task].from_config(config, attn_implementation=kernel).eval()
+    randomise(model)
+    directory = Path(mkdtemp(prefix="anyformer-parity-"))
+    model.save_pretrained(directory)
+    return model, directory
+
+
+def randomise(model: torch.nn.Module) -> None:
+    """Loud weights, so that every part leaves a trace; norms about 1, and nothing at a neutral value."""
+    generator = torch.Generator().manual_seed(1)
+    tied = set()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if parameter.data_ptr() in tied:
+                continue
+            tied.add(parameter.data_ptr())
+            noise = torch.randn(parameter.shape, generator=generator)
+            gain = parameter.dim() == 1 and name.endswith("weight")
+            parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
+
+
+def pair(case: Case) -> Pair:
+    """Theirs and ours."""
+    import json
+
+    kernel = case.kernel or huggingface.family(case.model_type).kernel
+    theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel)
+    return Pair(case, theirs, huggingface.load(directory)[0], directory)
+
+
+def given(case: Case, length: int = T, seed: int = 0) -> Tensor:
+    """Tokens (B, T) without the ids that configurations use for padding, begin and end."""
+    return torch.randint(5, case.config["vocab_size"], (B, length), generator=torch.Generator().manual_seed(seed))
+
+
+def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, target: Tensor | None = None) -> Tensor:
+    """What transformers computes. With padding on the left, positions count from the first token."""
+    more: dict[str, Any] = dict(pair.case.calls)
+    if padding is not None:
+        more["attention_mask"] = (~padding).long()
+        if pair.case.task == "CausalLM":
+            more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
+    if target is not None:
+        more["decoder_input_ids"] = target
+    try:
+        out = pair.theirs(input_ids=tokens, **more)
+    except TypeError:
+        more.pop("position_ids", None)
+        out = pair.theirs(input_ids=tokens, **more)
+    return out.logits if hasattr(out, "logits") else out.last_hidden_state
+
+
+def gap(ours: Tensor, theirs: Tensor) -> float:
+    """The largest difference, of the largest value."""
+    return float((ours - theirs).abs().max() / theirs.abs().max())
+
+
+def inputs(pair: Pair) -> tuple[Tensor, ...]:
+    """Tokens, and of two inputs a source and a target."""
+    if pair.ours.architecture.two_inputs:
+        return given(pair.case, S, seed=3), given(pair.case)
+    return (given(pair.case),)
+
+
+def logit_gap(pair: Pair) -> float:
+    """Of a plain batch."""
+    x = inputs(pair)
+    with torch.no_grad():
+        return gap(pair.ours(*x), their_logits(pair, x[0], target=x[1] if len(x) > 1 else None))
+
+
+def padded_gap(pair: Pair) -> float:
+    """Of a batch whose first row is padded: on the left of a text, on the right of a source or in an encoder."""
+    x = inputs(pair)
+    decodes = pair.ours.architecture.decoder is not None and len(x) == 1
+    padding = torch.zeros_like(x[0], dtype=torch.bool)
+    padding[0, slice(0, 3) if decodes else slice(-3, None)] = True
+    wide = torch.where(padding, getattr(pair.theirs.config, "pad_token_id", None) or 0, x[0])
+    with torch.no_grad():
+        ours = pair.ours(wide, *x[1:], padding=padding)
+        theirs = their_logits(pair, wide, padding, x[1] if len(x) > 1 else None)
+    valid = ~padding if len(x) == 1 else torch.ones_like(x[1], dtype=torch.bool)
+    return gap(ours[valid], theirs[valid])
+
+
+def cached_gap(pair: Pair) -> float:
+    """Of decoding token by token, against their whole forward."""
+    x = inputs(pair)
+    text, two = x[-1], len(x) > 1
+    with torch.no_grad():
+        theirs = their_logits(pair, x[0], target=text if two else None)
+        state = pair.ours.state(B, T, source=S if two else 0)
+        first, *rest = text.split(1, 1)
+        if two:
+            pieces = [pair.ours(x[0], first, state=state), *(pair.ours(None, piece, state=state) for piece in rest)]
+        else:
+            pieces = [pair.ours(piece, state=state) for piece in (first, *rest)]
+    return gap(torch.cat(pieces, 1), theirs)
+
+
+def gradient_gap(pair: Pair) -> float:
+    """The largest over all weights of the largest difference, of the largest gradient of that weight."""
+    x = inputs(pair)
+    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
+    pair.ours.zero_grad()
+    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    pair.theirs.zero_grad()
+    (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
+    theirs = _as_ours(pair)
+    ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
+    scale = max(float(value.abs().max()) for value in theirs.values())
+    worst = 0.0
+    for name, value in ours.items():
+        size = max(float(theirs[name].abs().max()), 1e-3 * scale)
+        worst = max(worst, float((value - theirs[name]).abs().max()) / size)
+    pair.theirs.zero_grad()
+    return worst
+
+
+def _as_ours(pair: Pair) -> dict[str, Tensor]:
+    """Their gradients by our names: saved as weights are, and read by the same rules."""
+    kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
+    for parameter in pair.theirs.parameters():
+        parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+    directory = Path(mkdtemp(prefix="anyformer-gradients-"))
+    pair.theirs.save_pretrained(directory)
+    for name, parameter in pair.theirs.named_parameters():
+        parameter.data = kept[name]
+    architecture = pair.ours.architecture
+    shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    stored, found = Stored(directory), {}
+    for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+        read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
+        found |= dict(zip(rule.ours, read, strict=True))
+    return found

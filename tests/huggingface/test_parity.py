@@ -1,0 +1,81 @@
+"""Every family against transformers: logits, padding, decoding, gradients, and the way back, exactly."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from anyformer import huggingface
+from anyformer.huggingface.files import Stored
+from anyformer.parts import Initialisation
+from anyformer.tally import Shape
+from huggingface.cases import CASES
+from huggingface.parity import (
+    AUTO,
+    cached_gap,
+    gradient_gap,
+    inputs,
+    logit_gap,
+    padded_gap,
+    pair,
+    their_logits,
+)
+
+every = pytest.mark.parametrize("case", CASES, ids=str)
+PLAIN = Initialisation()
+
+
+@every
+def test_the_configuration_there_and_back(case):
+    config = huggingface.read_config(pair(case).directory)
+    architecture, family = huggingface.read_architecture(config)
+    again = family.read(huggingface.Config({**family.write(architecture), "model_type": case.model_type}))
+    assert again.but(initialisation=PLAIN) == architecture.but(initialisation=PLAIN)
+
+
+@every
+def test_logits(case):
+    assert logit_gap(pair(case)) <= case.logits
+
+
+@every
+def test_logits_of_a_padded_batch(case):
+    assert padded_gap(pair(case)) <= case.logits
+
+
+@every
+def test_logits_token_by_token(case):
+    both = pair(case)
+    if both.ours.architecture.decoder is None or both.ours.architecture.cost(Shape()).breaks("cached"):
+        pytest.skip("does not decode")
+    assert cached_gap(both) <= case.logits
+
+
+@every
+def test_gradients(case):
+    assert gradient_gap(pair(case)) <= case.gradients
+
+
+@every
+def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
+    both = pair(case)
+    target = tmp_path / "exported"
+    family = huggingface.export(both.ours, target, model_type=case.model_type)
+    again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
+    x = inputs(both)
+    with torch.no_grad():
+        before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)
+                         for model in (both.theirs, again))  # fmt: skip
+    assert torch.equal(before, after)
+    ours, theirs = Stored(target), Stored(both.directory)
+    for name in ours.files:
+        assert torch.equal(ours.tensor(name), theirs.tensor(name)), name
+
+
+@every
+def test_an_unknown_key_is_refused_by_name(case):
+    config = json.loads((pair(case).directory / "config.json").read_text())
+    with pytest.raises(huggingface.HuggingFaceError, match="frobnication_factor"):
+        huggingface.read_architecture(huggingface.Config(config | {"frobnication_factor": 3}))
