@@ -39,6 +39,10 @@ class DifferentialAttention(SelfAttention):
             raise ValueError("differential attention has keys and values of its own: leave keys_from and values out")
         return self
 
+    @property
+    def mixing(self) -> str | None:
+        return "differential"
+
     def mixed(self, width: int) -> tuple[int, int]:
         return self.heads // 2, 2 * self.width_of_head(width)
 

@@ -106,6 +106,19 @@ class LatentAttention(SublayerValue):
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
 
     @property
+    def mixing(self) -> str | None:
+        return "MLA"
+
+    @property
+    def position_name(self) -> str | None:
+        return "NoPE" if self.rotary is None else "RoPE"
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {"latent norm": self.norm, "output gate": self.gate}
+        return tuple(name for name, part in there.items() if part is not None)
+
+    @property
     def masks(self) -> tuple[MaskValue, ...]:
         return (self.mask,)
 
