@@ -34,6 +34,9 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
