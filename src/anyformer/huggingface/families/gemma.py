@@ -12,7 +12,7 @@ from anyformer.huggingface.families.olmo import AFTER
 from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional, Block, RMSNorm, Window
 
@@ -26,7 +26,7 @@ def read(config: Config) -> Architecture:
     act = TANH if config("hidden_act") == "gelu" else config("hidden_act")
     config.expect("use_bidirectional_attention", None, False)
     norm = _shared(config)
-    network = feedforward(config).but(activation=decoder.activation(act))
+    network = feedforward(config).but(activation=activation(act))
     layer = block(attention(config, rotary=read_rotary(rope_parameters(config))), network, before=norm)
     return _scaled(config, [("layer", layer)] * config("num_hidden_layers"), norm)
 
@@ -124,8 +124,8 @@ def names2(architecture: Architecture) -> Names:
 
 def names3(architecture: Architecture) -> Names:
     stack, prefix = "decoder" if architecture.encoder is None else "encoder", "" if architecture.head is None else "model."
-    layers = {key: to for table in (ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, AFTER) for key, to in table.items()}
-    outside = {"embedding": f"{prefix}embed_tokens", f"{stack}.final_norm": f"{prefix}norm", "head": "lm_head"}
+    layers: Table = {key: to for table in (ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, AFTER) for key, to in table.items()}
+    outside: Table = {"embedding": f"{prefix}embed_tokens", f"{stack}.final_norm": f"{prefix}norm", "head": "lm_head"}
     return Names(outside, {stack: (f"{prefix}layers.{{i}}.", layers)})
 
 
