@@ -32,9 +32,9 @@ RENAMED = {
     "nemotron4-340b": "nemotron-4-340b",
     "phi3-mini (3.8B)": "phi-3-mini",
     "olmo2-13b": "olmo-2-13b",
+    "bert-base-uncased (encoder+pooler)": "bert-base-uncased-pooled",
+    "bert-base-uncased (MLM head)": "bert-base-uncased",
 }
-ABSENT = {"gpt-oss-120b", "bert-base-uncased (encoder+pooler)", "bert-base-uncased (MLM head)"}
-"""Those whose parts are not all there yet."""
 
 
 def counted(made: Architecture) -> int:
@@ -68,7 +68,7 @@ def test_flops_are_those_counted_elsewhere(name):
 @pytest.mark.skipif(not REFERENCE.exists(), reason="the reference stands beside the repository, where it is given")
 def test_every_well_known_architecture_of_the_reference_is_here():
     rows = json.loads(REFERENCE.read_text(encoding="utf-8"))["architectures"]
-    sure = {row["name"]: row for row in rows if row["confidence"] == "high" and row["name"] not in ABSENT}
+    sure = {row["name"]: row for row in rows if row["confidence"] == "high"}
     for name, row in sure.items():
         facts, flops = PUBLISHED[RENAMED.get(name, name)], row["forward_flops"]
         assert facts["parameters"] == row["params"]["total_formula"], name
@@ -88,9 +88,9 @@ def test_every_entry_survives_text_and_names_its_source(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_entry_builds_on_the_meta_device_in_no_time(name):
     made = architecture(name)
-    began = time.perf_counter()
+    began = time.process_time()  # what others do on the machine does not count
     model = build(made, device="meta")
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert sum(weight.numel() for weight in model.parameters()) == made.cost(Shape(source=1)).parameters
 
 
