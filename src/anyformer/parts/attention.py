@@ -167,13 +167,14 @@ class AttentionModule(HeadsModule):
         if self.score_bias is not None:
             own = self.score_bias(q, memory, context, self)
             bias = own if bias is None else bias + own
-        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys)
+        banded = bias is None and self.attention.virtual_tokens is None and not self.drops
+        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
             k, v = (
                 torch.cat([self.get_parameter(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
                 for name, x in zip(VIRTUAL, (k, v), strict=True)
             )
-            visible = visible.after(self.attention.virtual_tokens)
+            visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)
             bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
         return self.mix(x_BTD, q, k, v, visible, context, bias)
 
