@@ -34,6 +34,14 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
+    "olmo": ("olmo", "olmo2", "olmo3"),
+    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "cohere": ("cohere", "cohere2"),
+    "granite": ("granite", "granite_swa", "hyperclovax"),
+    "exaone": ("exaone4",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
