@@ -50,6 +50,9 @@ def logits(head, weights, x, table):
             if head.transform.activation is not None:
                 features = activate(head.transform, "head.transform", weights, features)
             features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        if head.outputs == "features":
+            rows.append(features)
+            continue
         z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
