@@ -38,6 +38,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma4": ("gemma4_text",),
     "cohere": ("cohere", "cohere2"),
     "granite": ("granite", "granite_swa", "hyperclovax"),
     "exaone": ("exaone4",),
