@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.describe import Named
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Stacked, Table, To
-from anyformer.huggingface.spelling import initialisation, read_rotary, rope_parameters, write_activation, write_rotary
+from anyformer.huggingface.spelling import initialisation, read_rotary, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -167,20 +167,12 @@ def read_partial(table: Mapping[str, Any], default: float = 1.0) -> Rotary:
     return read_rotary(table, unread=("partial_rotary_factor",), fraction=float(default if fraction is None else fraction))
 
 
-def rotary_of(attention: Attention) -> Rotary:
-    """Its rotary positions, which the family cannot do without."""
-    assert attention.rotary is not None, "the attention has no rotary positions"
-    return attention.rotary
-
-
-def rotary_table(attention: Attention) -> dict[str, Any]:
-    """Its table of settings, of positions that turn whole heads."""
-    return write_rotary(rotary_of(attention))
-
-
-def partial_table(attention: Attention) -> dict[str, Any]:
-    """Its table of settings, with the share of a head that turns."""
-    return {**rotary_table(attention), "partial_rotary_factor": rotary_of(attention).fraction}
+def write_partial(attention: Attention) -> dict[str, Any]:
+    """The keys about its rotary positions, with the share of a head that turns."""
+    rotary = attention.rotary
+    assert rotary is not None, "the attention has no rotary positions"
+    keys = write_rope(rotary)
+    return {**keys, "rope_parameters": {**keys["rope_parameters"], "partial_rotary_factor": rotary.fraction}}
 
 
 def heads(attention: Attention) -> dict[str, Any]:
