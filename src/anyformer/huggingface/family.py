@@ -58,6 +58,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "hunyuan_moe": ("hunyuan_v1_moe",),
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),
+    "mimo_v2": ("mimo_v2_flash",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
