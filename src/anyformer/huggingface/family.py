@@ -59,6 +59,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),
     "mimo_v2": ("mimo_v2_flash",),
+    "hunyuan3": ("hy_v3",),
+    "kolibri": ("kolibri1", "flint"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
