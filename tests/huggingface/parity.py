@@ -40,7 +40,7 @@ class Case:
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:

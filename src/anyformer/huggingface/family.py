@@ -34,6 +34,8 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
