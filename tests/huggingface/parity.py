@@ -63,6 +63,7 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "PreTraining": transformers.AutoModelForPreTraining,
     "Model": transformers.AutoModel,
 }
 
@@ -122,6 +123,8 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     except TypeError:
         more.pop("position_ids", None)
         out = pair.theirs(input_ids=tokens, **more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 

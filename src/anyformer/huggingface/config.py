@@ -48,6 +48,10 @@ class Config:
             raise HuggingFaceError(f"{self.where}: {name} is missing")
         return default
 
+    def suppose(self, **defaults: Any) -> None:
+        """What a family's configuration class has for absent keys, where the family reads them with another's functions."""
+        self._data = {**defaults, **self._data}
+
     def __contains__(self, name: str) -> bool:
         return name in self._data
 

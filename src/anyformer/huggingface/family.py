@@ -36,6 +36,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
     "bert": ("bert", "ernie", "megatron-bert"),
     "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert"),
+    "albert": ("albert",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -72,9 +72,9 @@ def head_names(architecture: Architecture, modules: tuple[str, str, str] = HEAD,
     }
 
 
-def masked_head(config: Config, transform: Transform) -> Head | None:
-    """A masked language model's; none where the class is that of the encoder alone."""
-    head = Head(tied=config("tie_word_embeddings", True), bias=True, transform=transform)
+def masked_head(config: Config, transform: Transform, *, tied: bool = True) -> Head | None:
+    """A masked language model's; none where the class is that of the encoder alone. `tied`: where nothing is said."""
+    head = Head(tied=config("tie_word_embeddings", tied), bias=True, transform=transform)
     if config.task not in ("", "Model", "ForMaskedLM", "ForPreTraining"):
         raise HuggingFaceError(
             f"{config.where}: {config.model_type} is read as a masked language model or as features, not with the head of "
@@ -150,8 +150,9 @@ def read_megatron(config: Config) -> Architecture:
 
 def common(architecture: Architecture, name: str, norm: str = "encoder.input_norm") -> dict[str, Any]:
     """What every kin of BERT writes alike; `name`: their class without its task, `norm`: where a norm stands."""
-    attention: Attention = get(architecture, "encoder.layer.attention.sublayer")
-    feedforward: FeedForward = get(architecture, "encoder.layer.feedforward.sublayer")
+    first = architecture.output_stack.layers[0]
+    attention: Attention = get(architecture, f"encoder.{first}.attention.sublayer")
+    feedforward: FeedForward = get(architecture, f"encoder.{first}.feedforward.sublayer")
     tied = {} if architecture.head is None else {"tie_word_embeddings": architecture.head.tied}
     return tied | {
         "architectures": [f"{name}{'ForMaskedLM' if architecture.head else 'Model'}"],
