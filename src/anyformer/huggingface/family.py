@@ -39,6 +39,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "distilbert": ("distilbert",),
     "electra": ("electra", "rembert"),
     "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -72,15 +72,20 @@ def head_names(architecture: Architecture, modules: tuple[str, str, str] = HEAD,
     }
 
 
-def masked_head(config: Config, transform: Transform, *, tied: bool = True) -> Head | None:
-    """A masked language model's; none where the class is that of the encoder alone. `tied`: where nothing is said."""
-    head = Head(tied=config("tie_word_embeddings", tied), bias=True, transform=transform)
+def has_head(config: Config) -> bool:
+    """Whether the class is a masked language model; or the encoder alone. Others are refused."""
     if config.task not in ("", "Model", "ForMaskedLM", "ForPreTraining"):
         raise HuggingFaceError(
             f"{config.where}: {config.model_type} is read as a masked language model or as features, not with the head of "
             f"a model {config.task}"
         )
-    return None if config.task == "Model" else head
+    return config.task != "Model"
+
+
+def masked_head(config: Config, transform: Transform, *, tied: bool = True) -> Head | None:
+    """A masked language model's; none where the class is that of the encoder alone. `tied`: where nothing is said."""
+    head = Head(tied=config("tie_word_embeddings", tied), bias=True, transform=transform)
+    return head if has_head(config) else None
 
 
 def encoder(
