@@ -8,7 +8,7 @@ from typing import Any, Unpack
 from anyformer.describe import get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
@@ -56,7 +56,7 @@ def encoder_names(
     """Names of a model whose encoder is called `base` under a head, and has no name of its own without one."""
     prefix = f"{base}." if architecture.head else ""
     inside = {key: to for table in layer for key, to in table.items()}
-    return Names({key: f"{prefix}{to}" for key, to in outside.items()} | dict(head), {"encoder": (prefix + path, inside)})
+    return Names({**under(prefix, outside), **head}, {"encoder": (prefix + path, inside)})
 
 
 def head_names(architecture: Architecture, modules: tuple[str, str, str] = HEAD, bias: str = BIAS) -> Table:
