@@ -278,7 +278,8 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=["position_to_content"])),
+        **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
         *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2
