@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),
     "eurobert": ("eurobert",),
+    "esm": ("esm",),
     "deberta": ("deberta-v2", "deberta"),
     "vit": ("vit", "deit", "dinov2"),
 }
