@@ -61,6 +61,12 @@ def logits(head, weights, x, table):
 
 def tokens_enter(part, name, weights, tokens):
     rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 

@@ -42,6 +42,17 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "cohere": ("cohere", "cohere2"),
     "granite": ("granite", "granite_swa", "hyperclovax"),
     "exaone": ("exaone4",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert"),
+    "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
+    "esm": ("esm",),
+    "deberta": ("deberta-v2", "deberta"),
+    "vit": ("vit", "deit", "dinov2"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
