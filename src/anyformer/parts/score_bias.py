@@ -28,6 +28,8 @@ class ALiBi(Value):
     slopes: Literal["interleaved", "ceiling"] = "interleaved"
     before_scale: bool = False
     """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+    rounded_to: Literal["bfloat16"] | None = None
+    """Type in which slope * t is computed for either position, whatever the type of the scores (Falcon)."""
 
     def of_heads(self, heads: int) -> list[float]:
         """The slope of each head."""
@@ -51,14 +53,18 @@ class ALiBiModule(nn.Module):
 
     def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
         super().__init__()
-        factor = heads.scale_of(width) if alibi.before_scale else 1.0
-        self.slopes = [slope * factor for slope in alibi.of_heads(heads.heads)]
+        self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
+        self.slopes, self.rounds = alibi.of_heads(heads.heads), alibi.rounded_to is not None
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
         query_BT, key_BS = context.positions, memory.keys.positions
+        slopes_H11 = torch.tensor(self.slopes, device=query_BT.device)[:, None, None]
+        if self.rounds:
+            query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
+            return -self.factor * (query.mT.float() - key.float()).abs()
         distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
-        return -torch.tensor(self.slopes, device=query_BT.device)[:, None, None] * distance
+        return -slopes_H11 * self.factor * distance
 
 
 class RelativeBuckets(Value):
