@@ -36,6 +36,11 @@ class Stored:
         bare = name.removeprefix(self.base)
         return name if name in self.files or bare not in self.files else bare
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files."""
+        return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
+
     def tensor(self, name: str) -> Tensor:
         """One tensor, read from its file."""
         stored = self._stored_as(name)

@@ -13,5 +13,10 @@ BASE = {
 CASES = cases(
     "gpt_neo",
     BASE,
-    {"attention_types": [[["global"], 3]], "intermediate_size": 20, "activation_function": "relu", "tie_word_embeddings": False},
+    {
+        "attention_types": [[["global"], 3]],
+        "intermediate_size": 20,
+        "activation_function": "relu",
+        "tie_word_embeddings": False,
+    },
 )

@@ -10,7 +10,8 @@ BASE = {
 }  # fmt: skip
 ROPE = {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0, "partial_rotary_factor": 0.5}
 YARN = {
-    "rope_type": "yarn", "factor": 4.0, "rope_theta": 50.0, "partial_rotary_factor": 1.0, "original_max_position_embeddings": 16,
+    "rope_type": "yarn", "factor": 4.0, "rope_theta": 50.0, "partial_rotary_factor": 1.0,
+    "original_max_position_embeddings": 16,
 }  # fmt: skip
 
 CASES = [

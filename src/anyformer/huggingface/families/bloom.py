@@ -68,7 +68,7 @@ def read(config: Config) -> Architecture:
 
 def residual_of_the_norm(norm: LayerNorm, *sublayers: Attention | FeedForward, dropout: float) -> Block:
     """x = norm(x) + sublayer(norm(x))."""
-    branches = [Named({each.kind: Branch(sublayer=each, dropout=dropout)}) for each in sublayers]
+    branches: list[Named[Branch]] = [Named({each.kind: Branch(sublayer=each, dropout=dropout)}) for each in sublayers]
     return Block(steps=tuple(Step(norm_before=norm, branches=branch, residual="normed") for branch in branches))
 
 

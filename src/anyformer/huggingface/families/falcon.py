@@ -1,4 +1,4 @@
-"""Falcon: RW (ALiBi, one after the other), 7B (side by side behind one norm, one key head), 40B and 180B (two norms, groups)."""
+"""Falcon: RW (ALiBi, serial), 7B (side by side behind one norm, one key head), 40B and 180B (two norms, groups)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from anyformer.huggingface.families import gpt2
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation
-from anyformer.model import Architecture, decoder_only
+from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
     Block,
@@ -33,7 +33,7 @@ LAYERS: Table = {
     "feedforward.up": "mlp.c_fc",
     "feedforward.down": "mlp.c_proj",
 }
-PERIODS = [[["global", "local"], 12]]
+PERIODS: list[tuple[list[str], int]] = [(["global", "local"], 12)]
 
 
 def kinds(config: Config) -> list[str]:
@@ -58,9 +58,7 @@ def read(config: Config) -> Architecture:
         gated=False,
         bias=("up", "down"),
     )
-    attention = Attention(
-        heads=config("num_heads", 16), bias=("output",), scale=1.0, dropout=config("attention_dropout", 0.0)
-    )
+    attention = Attention(heads=config("num_heads", 16), bias=("output",), scale=1.0, dropout=config("attention_dropout", 0.0))
     masks = {"global": Causal(), "local": Window(size=config("window_size", 256))}
     dropout = config("resid_dropout", 0.0)
     blocks: dict[str, Block] = {

@@ -75,9 +75,7 @@ def read(config: Config) -> Architecture:
         input_projection=None if narrow == width else InputProjection(place="first", bias=False),
         position=LearnedPosition(length=config("max_position_embeddings", 2048), offset=OFFSET),
         final_norm=norm if first and not removed else None,
-        head=Head(
-            tied=config("tie_word_embeddings", True), transform=None if narrow == width else Transform(bias=False)
-        ),
+        head=Head(tied=config("tie_word_embeddings", True), transform=None if narrow == width else Transform(bias=False)),
         initialisation=initialisation(config, key="init_std"),
     )
 

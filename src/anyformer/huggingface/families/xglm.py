@@ -22,9 +22,7 @@ def read(config: Config) -> Architecture:
     width = config("d_model", 1024)
     config.expect("layerdrop", 0.0)
     dropout, norm = config("dropout", 0.1), LayerNorm()
-    attention = Attention(
-        heads=config("attention_heads", 16), bias=PROJECTIONS, dropout=config("attention_dropout", 0.1)
-    )
+    attention = Attention(heads=config("attention_heads", 16), bias=PROJECTIONS, dropout=config("attention_dropout", 0.1))
     feedforward = FeedForward(
         width=config("ffn_dim", 4096),
         activation=activation(config("activation_function", "gelu")),
