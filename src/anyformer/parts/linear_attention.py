@@ -93,6 +93,7 @@ class LinearAttention(RecurrentHeads):
             return scaling
         return (
             Limit("causal", "a bidirectional linear attention sums over later positions too"),
+            Limit("stepwise", "a bidirectional linear attention sums over tokens that are still to come"),
             Limit("chunked", "a bidirectional linear attention sums over the whole row, so it must be computed in one piece"),
             Limit("cached", "a bidirectional linear attention has no running sum to keep"),
             Limit("packed", "a bidirectional linear attention has one sum for the whole row"),

@@ -97,7 +97,7 @@ class _Combined(MaskValue):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        inner = [limit for mask in self.masks for limit in mask.limits if limit.contract != "causal"]
+        inner = [limit for mask in self.masks for limit in mask.limits if limit.contract not in ("causal", "stepwise")]
         return (*super().limits, *dict.fromkeys(inner))
 
 
