@@ -69,6 +69,10 @@ class InducedAttention(SublayerValue):
     """m."""
     attention: CrossAttention
 
+    @property
+    def mixing(self) -> str | None:
+        return "induced"
+
     def check(self, width: int) -> None:
         self.attention.check(width)
 

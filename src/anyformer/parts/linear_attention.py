@@ -58,6 +58,14 @@ class LinearAttention(RecurrentHeads):
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
+    @property
+    def mixing(self) -> str | None:
+        return "linear"
+
+    @property
+    def position_name(self) -> str | None:
+        return None if self.rotary is None else "RoPE"
+
     def check(self, width: int) -> None:
         features = self.feature_map.features(self.width_of_head(width))
         if self.rotary is not None:

@@ -36,6 +36,11 @@ class MaskValue(Value):
         """How many of the latest positions, itself included, a query can see; None without limit."""
         return None
 
+    @property
+    def chunk(self) -> int | None:
+        """The size of chunks, counted from position 0, that no allowed pair leaves; None without such."""
+        return None
+
     def room(self, capacity: int) -> int:
         """How many positions a memory for `capacity` must hold: no more than a query can reach."""
         return capacity if self.reach is None else min(self.reach, capacity)
