@@ -39,6 +39,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "gpt2": ("gpt2",),
     "gpt_bigcode": ("gpt_bigcode",),
     "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
     "gpt_neo": ("gpt_neo",),
     "gptj": ("gptj", "codegen"),
     "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
@@ -49,6 +50,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "ctrl": ("ctrl",),
     "xglm": ("xglm",),
     "biogpt": ("biogpt",),
+    "xlnet": ("xlnet",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
@@ -107,7 +109,7 @@ def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[
     try:
         config = {**each.write(architecture), "model_type": each.model_type}
         again = each.read(Config(config))
-    except (UserError, LookupError, AssertionError) as error:
+    except (UserError, LookupError, AttributeError, AssertionError) as error:
         return [str(error).splitlines()[0]] * 99
     plain = Initialisation()
     differences = diff(again.but(initialisation=plain), architecture.but(initialisation=plain))

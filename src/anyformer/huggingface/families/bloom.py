@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import Named, get
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.gpt2 import QKV
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
@@ -38,8 +38,11 @@ INERT = (
 
 
 def either(config: Config, *names: str, default: int) -> int:
-    """The value of the first of these spellings that is there."""
-    return next((int(config(name)) for name in names if name in config), default)
+    """The value under any of these spellings; refuses two that disagree."""
+    values = {config(name) for name in names if name in config} or {default}
+    if len(values) > 1:
+        raise HuggingFaceError(f"{config.where}: {' and '.join(names)} are one thing, and have the values {sorted(values)}")
+    return int(values.pop())
 
 
 def read(config: Config) -> Architecture:

@@ -43,6 +43,7 @@ def read(config: Config) -> Architecture:
         gated=False,
         bias=("up", "down") if attention.bias else (),
     )
+    config.expect("ff_factor", 4, why="its class reads ffn_hidden_size only")
     norm = LayerNorm(eps=config("layer_norm_epsilon", 1e-5))
     return decoder_only(
         Embedding(vocab=config("vocab_size", 65024)),

@@ -54,7 +54,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         "n_layer": architecture.output_stack.depth,
         "n_head": get(architecture, "decoder.layer.attention.heads"),
         "n_positions": get(architecture, "decoder.position.length"),
-        "afn": next(name for name, known in ACTIVATIONS.items() if known == ours),
+        "afn": {known: name for name, known in ACTIVATIONS.items()}[ours],
         "layer_norm_epsilon": get(architecture, "decoder.layer.steps.0.norm_after.eps"),
         "embd_pdrop": get(architecture, "decoder.dropout"),
         "resid_pdrop": get(architecture, "decoder.layer.attention.dropout"),

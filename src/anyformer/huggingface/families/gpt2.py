@@ -11,7 +11,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, pre_norm
+from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, RMSNorm, pre_norm
 from anyformer.parts.heads import PROJECTIONS
 
 QKV = ("attention.query", "attention.key", "attention.value")
@@ -32,10 +32,15 @@ LAYER = "transformer.h.{i}."
 BASE = "transformer."
 MASKS = r"(transformer\.)?h\.\d+\.attn\.(attention\.)?(bias|masked_bias)"
 INERT = (
-    "n_ctx", "n_special", "predict_special_tokens", "summary_activation", "summary_first_dropout", "summary_proj_to_labels",
-    "summary_type", "summary_use_proj",
+    "_num_labels", "n_ctx", "n_special", "predict_special_tokens", "summary_activation", "summary_first_dropout",
+    "summary_proj_to_labels", "summary_type", "summary_use_proj",
 )  # fmt: skip
 """Keys of the line's files about other heads and other years."""
+
+ROUNDING = ("reorder_and_upcast_attn",)
+"""In what order and type scores are scaled."""
+NEMO = ("apply_query_key_layer_scaling", "normalize_attention_scores")
+"""Left in GPT-SW3's files by what trained it; nobody reads them."""
 
 
 def first_layer(architecture: Architecture) -> str:
@@ -48,10 +53,11 @@ def write_gelu(name: str) -> str:
     return "gelu_new" if name == "gelu_tanh" else write_activation(name)
 
 
-def learned_decoder(config: Config, attentions: Sequence[Attention], gelu: str) -> Architecture:
+def learned_decoder(
+    config: Config, width: int, attentions: Sequence[Attention], gelu: str, norm: LayerNorm | RMSNorm
+) -> Architecture:
     """The line's common shape around each layer's attention."""
-    width, depth = config("n_embd", 768), len(attentions)
-    norm = LayerNorm(eps=config("layer_norm_epsilon", 1e-5))
+    norm = norm.but(eps=config("layer_norm_epsilon", 1e-5))
     feedforward = FeedForward(
         width=config("n_inner", None) or 4 * width,
         activation=activation(config("activation_function", gelu)),
@@ -67,18 +73,21 @@ def learned_decoder(config: Config, attentions: Sequence[Attention], gelu: str) 
         dropout=config("embd_pdrop", 0.1),
         final_norm=norm,
         head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config).but(residual_scale=(2 * depth) ** -0.5),
+        initialisation=initialisation(config).but(residual_scale=(2 * len(attentions)) ** -0.5),
     )
 
 
-def read(config: Config) -> Architecture:
-    width, heads = config("n_embd", 768), config("n_head", 12)
+def layerwise(config: Config, width: int, heads: int, depth: int) -> list[Attention]:
+    """The attention of each layer, which may divide its scores by the layer's number too."""
     scaled, by_layer = config("scale_attn_weights", True), config("scale_attn_by_inverse_layer_idx", False)
     plain = Attention(heads=heads, bias=PROJECTIONS, scale=None if scaled else 1.0, dropout=config("attn_pdrop", 0.1))
-    attentions = [
-        plain.but(scale=plain.scale_of(width) / (i + 1)) if by_layer and i else plain for i in range(config("n_layer", 12))
-    ]
-    return learned_decoder(config, attentions, "gelu_new")
+    return [plain.but(scale=plain.scale_of(width) / (i + 1)) if by_layer and i else plain for i in range(depth)]
+
+
+def read(config: Config) -> Architecture:
+    width = config("n_embd", 768)
+    attentions = layerwise(config, width, config("n_head", 12), config("n_layer", 12))
+    return learned_decoder(config, width, attentions, "gelu_new", LayerNorm())
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
@@ -115,8 +124,7 @@ FAMILIES = (
         write,
         lambda architecture: Names(OUTSIDE, {"decoder": (LAYER, {**NORMS, **TURNED})}),
         "GPT2LMHeadModel",
-        # The order of scaling and its type change rounding only; GPT-SW3's two keys are read by nobody.
-        inert=(*INERT, "reorder_and_upcast_attn", "apply_query_key_layer_scaling", "normalize_attention_scores"),
+        inert=(*INERT, *ROUNDING, *NEMO),
         ignored=(MASKS,),
         base=BASE,
     ),

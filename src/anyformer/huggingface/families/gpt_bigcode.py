@@ -11,7 +11,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import write_activation
 from anyformer.model import Architecture
-from anyformer.parts import Attention
+from anyformer.parts import Attention, LayerNorm
 from anyformer.parts.heads import PROJECTIONS
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
@@ -32,7 +32,8 @@ def read(config: Config) -> Architecture:
         scale=None if config("scale_attn_weights", True) else 1.0,
         dropout=config("attn_pdrop", 0.1),
     )
-    return gpt2.learned_decoder(config, [attention] * config("n_layer", 12), "gelu_pytorch_tanh")
+    attentions = [attention] * config("n_layer", 12)
+    return gpt2.learned_decoder(config, config("n_embd", 768), attentions, "gelu_pytorch_tanh", LayerNorm())
 
 
 def write(architecture: Architecture) -> dict[str, Any]:

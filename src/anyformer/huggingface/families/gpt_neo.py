@@ -34,19 +34,21 @@ LAYERS: Table = {
     "feedforward.down": "mlp.c_proj",
 }
 PERIODS: list[tuple[list[str], int]] = [(["global", "local"], 12)]
+KINDS = {"global": "dense", "local": "local"}
+"""Their name of a layer -> ours."""
 
 
 def kinds(config: Config) -> list[str]:
-    """`global` or `local` for every layer, from the pairs of a period and how often it comes."""
+    """`dense` or `local` for every layer, from the pairs of a period and how often it comes."""
     periods = config("attention_types", None) or PERIODS
     layers = [kind for period, count in periods for kind in period * count]
     config.expect("attention_layers", layers, why="it follows from attention_types")
     depth = config("num_layers", 24)
-    if len(layers) != depth or not {"global", "local"}.issuperset(layers):
+    if len(layers) != depth or not KINDS.keys() >= set(layers):
         raise HuggingFaceError(
             f"{config.where}: attention_types should give global or local for each of num_layers = {depth} layers, got {layers}"
         )
-    return layers
+    return [KINDS[layer] for layer in layers]
 
 
 def read(config: Config) -> Architecture:
@@ -59,7 +61,7 @@ def read(config: Config) -> Architecture:
         bias=("up", "down"),
     )
     attention = Attention(heads=config("num_heads", 16), bias=("output",), scale=1.0, dropout=config("attention_dropout", 0.0))
-    masks = {"global": Causal(), "local": Window(size=config("window_size", 256))}
+    masks = {"dense": Causal(), "local": Window(size=config("window_size", 256))}
     dropout = config("resid_dropout", 0.0)
     blocks: dict[str, Block] = {
         kind: pre_norm(norm, attention.but(mask=mask), feedforward, dropout=dropout) for kind, mask in masks.items()
@@ -81,6 +83,7 @@ def read(config: Config) -> Architecture:
 
 def write(architecture: Architecture) -> dict[str, Any]:
     decoder, layer = architecture.output_stack, gpt2.first_layer(architecture)
+    back = {ours: theirs for theirs, ours in KINDS.items()}
     windows = {"window_size": get(architecture, "decoder.local.attention.mask.size")} if "local" in decoder.variants else {}
     return windows | {
         "vocab_size": get(architecture, "embedding.vocab"),
@@ -88,7 +91,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         "num_layers": decoder.depth,
         "num_heads": get(architecture, f"{layer}.attention.heads"),
         "intermediate_size": get(architecture, f"{layer}.feedforward.width"),
-        "attention_types": [[list(decoder.layers), 1]],
+        "attention_types": [[[back[layer] for layer in decoder.layers], 1]],
         "activation_function": gpt2.write_gelu(get(architecture, f"{layer}.feedforward.activation")),
         "layer_norm_epsilon": get(architecture, "decoder.final_norm.eps"),
         "max_position_embeddings": get(architecture, "decoder.position.length"),
