@@ -307,6 +307,12 @@ def alibi_slopes(kind, heads):
     return power(near) + wide[0::2][: heads - near]
 
 
+def bfloat16(x):
+    """Eight significant bits, halves to even."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
 def bucket(part, relative):
     """T5's bucket of key - query, by counting up."""
     count, base = part.buckets, 0
@@ -338,7 +344,10 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
         case "alibi":
-            return -alibi_slopes(part.slopes, attention.heads)[h] * abs(t - s) * (scale if part.before_scale else 1)
+            slope, factor = alibi_slopes(part.slopes, attention.heads)[h], scale if part.before_scale else 1
+            if part.rounded_to == "bfloat16":
+                return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
+            return -factor * slope * abs(t - s)
         case "relative_buckets":
             return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
         case "transformer_xl":

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -66,6 +67,11 @@ AUTO = {
     "PreTraining": transformers.AutoModelForPreTraining,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
@@ -118,7 +124,7 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target

@@ -29,6 +29,8 @@ class Family:
     """Patterns of stored tensors that no model needs: buffers."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
+    base: str = ""
+    """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
 
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -53,6 +55,21 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "esm": ("esm",),
     "deberta": ("deberta-v2", "deberta"),
     "vit": ("vit", "deit", "dinov2"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
+    "gpt_neo": ("gpt_neo",),
+    "gptj": ("gptj", "codegen"),
+    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
+    "bloom": ("bloom",),
+    "opt": ("opt",),
+    "mpt": ("mpt",),
+    "falcon": ("falcon",),
+    "ctrl": ("ctrl",),
+    "xglm": ("xglm",),
+    "biogpt": ("biogpt",),
+    "xlnet": ("xlnet",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
