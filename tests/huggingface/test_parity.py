@@ -42,7 +42,10 @@ def test_logits(case):
 
 @every
 def test_logits_of_a_padded_batch(case):
-    assert padded_gap(pair(case)) <= case.logits
+    both = pair(case)
+    if both.ours.architecture.embedding.symbols is None:
+        pytest.skip("transformers masks no padding of sources that are not tokens")
+    assert padded_gap(both) <= case.logits
 
 
 @every

@@ -34,6 +34,11 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot"),
+    "pegasus": ("pegasus",),
+    "marian": ("marian",),
+    "m2m_100": ("m2m_100",),
+    "fsmt": ("fsmt",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
