@@ -403,7 +403,12 @@ PAIRS = {
         Embedding(vocab=VOCAB),
         WIDTH,
         stack([pre_norm(RMS, BOTH, FEED)], position=LearnedPosition(length=32)),
-        stack([pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2),
+        stack(
+            [pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2,
+            position=LearnedPosition(length=32),
+            input_norm=LAYER,
+            input_norm_at="before_position",
+        ),
         initialisation=LOUD,
     ),
     **TEXT_PAIRS,

@@ -34,7 +34,7 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
-    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot"),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
     "pegasus": ("pegasus",),
     "marian": ("marian",),
     "m2m_100": ("m2m_100",),

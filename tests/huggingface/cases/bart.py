@@ -23,4 +23,5 @@ def both(model_type: str, **more: object) -> list[Case]:
     return [Case(model_type, config, "Seq2SeqLM", name) for name, config in configs.items()]
 
 
-CASES = [case for model_type in ("bart", "mbart", "plbart", "mvp", "blenderbot") for case in both(model_type)]
+LINE = ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small")
+CASES = [case for model_type in LINE for case in both(model_type)]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import get
+from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
@@ -219,7 +219,18 @@ def longest(architecture: Architecture) -> dict[str, Any]:
 BART = Line(*learned(2, 1024), input_norm=True)
 MBART = Line(*learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True)
 PLBART = Line(*learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1)
+SMALL = Line(*learned(0, 512), input_norm=True)
 BLENDERBOT = Line(*learned(0, 128), wiring=pre_norm, final_norm=True)
+
+
+def read_small(config: Config) -> Architecture:
+    """BlenderbotSmall's decoder normalises the tokens before their positions are added, its encoder after.
+
+    And it does not scale them: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
+    """
+    made = SMALL.read(config)
+    eps = get(made, "decoder.input_norm.eps") * get(made, "embedding.scale") ** 2
+    return change_all(made, {"decoder.input_norm_at": "before_position", "decoder.input_norm.eps": eps})
 
 
 def read_mvp(config: Config) -> Architecture:
@@ -233,4 +244,5 @@ FAMILIES = (
     PLBART.family("plbart", "PLBartForConditionalGeneration"),
     BART.family("mvp", "MvpForConditionalGeneration", read=read_mvp, inert=("prompt_length", "prompt_mid_dim", "use_prompt")),
     BLENDERBOT.family("blenderbot", "BlenderbotForConditionalGeneration"),
+    SMALL.family("blenderbot-small", "BlenderbotSmallForConditionalGeneration", read=read_small),
 )
