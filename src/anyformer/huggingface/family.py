@@ -39,6 +39,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "marian": ("marian",),
     "m2m_100": ("m2m_100",),
     "fsmt": ("fsmt",),
+    "t5": ("t5", "mt5", "umt5"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
