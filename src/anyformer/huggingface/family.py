@@ -40,6 +40,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "m2m_100": ("m2m_100",),
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5"),
+    "whisper": ("whisper",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -33,7 +33,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.heads import PROJECTIONS, Projection
 from anyformer.parts.position import Position
 
 INERT = (
@@ -108,6 +108,8 @@ class Line:
     final_norm: bool = False
     bias: bool = True
     """Whether the head adds a bias, which transformers keeps as a buffer: `final_logits_bias`."""
+    projections: tuple[Projection, ...] = PROJECTIONS
+    """Projections of an attention that add a bias."""
     scaled: bool = False
     activation: str = "gelu"
     attention_dropout: float = 0.0
@@ -138,7 +140,7 @@ class Line:
         norm, dropout = LayerNorm(), config("dropout", 0.1)
         heads = {
             "heads": config(f"{side}_attention_heads"),
-            "bias": PROJECTIONS,
+            "bias": self.projections,
             "dropout": config("attention_dropout", self.attention_dropout),
         }
         encodes = side == "encoder"
@@ -176,12 +178,13 @@ class Line:
 
 
 def written(architecture: Architecture) -> dict[str, Any]:
-    """What all of them write alike: sizes, activation, dropout."""
-    found: dict[str, Any] = {
-        "d_model": architecture.width,
-        "scale_embedding": get(architecture, "embedding.scale") != 1.0,
-        "dropout": get(architecture, "decoder.dropout"),
-    }
+    """What all that read tokens write alike."""
+    return written_stacks(architecture) | {"scale_embedding": get(architecture, "embedding.scale") != 1.0}
+
+
+def written_stacks(architecture: Architecture) -> dict[str, Any]:
+    """Sizes, activation, dropout."""
+    found: dict[str, Any] = {"d_model": architecture.width, "dropout": get(architecture, "decoder.dropout")}
     for side, part in architecture.stacks.items():
         attention: Attention = get(architecture, f"{side}.layer.attention.sublayer")
         feedforward: FeedForward = get(architecture, f"{side}.layer.feedforward.sublayer")
