@@ -41,6 +41,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5"),
     "whisper": ("whisper",),
+    "t5gemma": ("t5gemma",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
