@@ -40,6 +40,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "m2m_100": ("m2m_100",),
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5"),
+    "longt5": ("longt5",),
     "whisper": ("whisper",),
     "t5gemma": ("t5gemma",),
 }

@@ -41,9 +41,6 @@ OUTSIDE: Table = {
     "encoder.final_norm": "encoder.final_layer_norm",
     "decoder.final_norm": "decoder.final_layer_norm",
 }
-SHARED_BIAS: Table = {
-    f"{side}.score_bias": f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias" for side in ("encoder", "decoder")
-}
 
 
 def projections(ours: str, theirs: str) -> Table:
@@ -51,11 +48,15 @@ def projections(ours: str, theirs: str) -> Table:
     return {f"{ours}.{name}": f"{theirs}.{name[0]}" for name in PROJECTIONS}
 
 
-SELF: Table = {
-    **projections("attention", "layer.0.SelfAttention"),
-    "attention.norm_before": "layer.0.layer_norm",
-    "attention.score_bias": "layer.0.SelfAttention.relative_attention_bias",
-}
+def self_attention(called: str) -> Table:
+    """Self-attention, with a table of relative positions if it has its own."""
+    return {
+        **projections("attention", f"layer.0.{called}"),
+        "attention.norm_before": "layer.0.layer_norm",
+        "attention.score_bias": f"layer.0.{called}.relative_attention_bias",
+    }
+
+
 CROSS: Table = {
     **projections("cross_attention", "layer.1.EncDecAttention"),
     "cross_attention.norm_before": "layer.1.layer_norm",
@@ -73,13 +74,21 @@ def feedforward(number: int, gated: bool, name: str = "DenseReluDense") -> Table
     }
 
 
-def names(architecture: Architecture) -> Names:
+def names(architecture: Architecture, encodes: str = "SelfAttention") -> Names:
+    """`encodes`: what the encoder's attention is called."""
     gated = get(architecture, "encoder.layer.feedforward.sublayer.gated")
+    return stacks(feedforward(1, gated), {**CROSS, **feedforward(2, gated)}, encodes)
+
+
+def stacks(encoder: Table, decoder: Table, encodes: str = "SelfAttention") -> Names:
+    """The names of both stacks, given what is in their layers beside self-attention."""
+    shared = {f"{side}.score_bias": f"{side}.block.0.layer.0.{called}.relative_attention_bias"
+              for side, called in (("encoder", encodes), ("decoder", "SelfAttention"))}  # fmt: skip
     return Names(
-        {**OUTSIDE, **SHARED_BIAS},
+        {**OUTSIDE, **shared},
         {
-            "encoder": ("encoder.block.{i}.", {**SELF, **feedforward(1, gated)}),
-            "decoder": ("decoder.block.{i}.", {**SELF, **CROSS, **feedforward(2, gated)}),
+            "encoder": ("encoder.block.{i}.", {**self_attention(encodes), **encoder}),
+            "decoder": ("decoder.block.{i}.", {**self_attention("SelfAttention"), **decoder}),
         },
     )
 
@@ -220,7 +229,7 @@ def scaled(architecture: Architecture) -> bool:
     return bool(get(architecture, "head.scale") != 1.0)
 
 
-def _as_said(config: Config) -> bool:
+def as_said(config: Config) -> bool:
     """T5 1.0 scales; 1.1 and UMT5 do not, and their files say so by an untied head. transformers 5 has a key of its own.
 
     Of UMT5 transformers 5 reads neither, and always scales: a model that does not is read as published, and not exported.
@@ -228,7 +237,7 @@ def _as_said(config: Config) -> bool:
     return bool(config("scale_decoder_outputs", config("tie_word_embeddings", True) is not False))
 
 
-def _write_t5(architecture: Architecture) -> dict[str, Any]:
+def write_t5(architecture: Architecture) -> dict[str, Any]:
     return T5.write(architecture) | {"scale_decoder_outputs": scaled(architecture)}
 
 
@@ -240,13 +249,14 @@ def _write_umt5(architecture: Architecture) -> dict[str, Any]:
     return UMT5.write(architecture) | {"scale_decoder_outputs": True}
 
 
-T5 = Line(_as_said, proj="relu")
+T5 = Line(as_said, proj="relu")
 MT5 = Line(lambda config: False)
-UMT5 = Line(_as_said, shared_bias=False)
+UMT5 = Line(as_said, shared_bias=False)
 IGNORED = (COPIES, UNUSED)
+"""What files hold beside the weights."""
 
 FAMILIES = (
-    Family("t5", T5.read, _write_t5, names, "T5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
+    Family("t5", T5.read, write_t5, names, "T5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
     Family("mt5", MT5.read, MT5.write, names, "MT5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
     Family("umt5", UMT5.read, _write_umt5, names, "UMT5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
 )
