@@ -36,6 +36,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
     "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
     "pegasus": ("pegasus",),
+    "bigbird_pegasus": ("bigbird_pegasus",),
     "marian": ("marian",),
     "m2m_100": ("m2m_100",),
     "fsmt": ("fsmt",),

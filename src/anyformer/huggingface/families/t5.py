@@ -82,8 +82,10 @@ def names(architecture: Architecture, encodes: str = "SelfAttention") -> Names:
 
 def stacks(encoder: Table, decoder: Table, encodes: str = "SelfAttention") -> Names:
     """The names of both stacks, given what is in their layers beside self-attention."""
-    shared = {f"{side}.score_bias": f"{side}.block.0.layer.0.{called}.relative_attention_bias"
-              for side, called in (("encoder", encodes), ("decoder", "SelfAttention"))}  # fmt: skip
+    shared: Table = {
+        f"{side}.score_bias": f"{side}.block.0.layer.0.{called}.relative_attention_bias"
+        for side, called in (("encoder", encodes), ("decoder", "SelfAttention"))
+    }
     return Names(
         {**OUTSIDE, **shared},
         {
