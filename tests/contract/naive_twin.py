@@ -625,12 +625,15 @@ def expert(part, name, weights, e, v):
 
 
 def experts(part, name, weights, x, run):
-    """Token by token and expert by expert; without a capacity."""
-    out = []
+    """Token by token and expert by expert; without a capacity over rows."""
+    out, asked = [], {}
     for t, v in enumerate(x):
         read = norm(part.norm, f"{name}.norm", weights, v)
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
+            asked[e] = asked.get(e, 0) + 1
+            if part.row_capacity is not None and asked[e] > part.row_capacity:
+                continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)
             else:

@@ -411,6 +411,13 @@ PAIRS = {
         ),
         initialisation=LOUD,
     ),
+    "pair_row_capacity": encoder_decoder(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, row_capacity=3))] * 2),
+        stack([pre_norm(RMS, SELF, CROSS, FEED)]),
+        initialisation=LOUD,
+    ),
     **TEXT_PAIRS,
 }
 
