@@ -42,6 +42,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "fsmt": ("fsmt",),
     "t5": ("t5", "mt5", "umt5"),
     "longt5": ("longt5",),
+    "switch_transformers": ("switch_transformers",),
     "whisper": ("whisper",),
     "t5gemma": ("t5gemma",),
 }
