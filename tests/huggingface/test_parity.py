@@ -44,7 +44,7 @@ def test_logits(case):
 def test_logits_of_a_padded_batch(case):
     both = pair(case)
     if both.ours.architecture.embedding.symbols is None:
-        pytest.skip("images have no padding")
+        pytest.skip("transformers masks no padding of sources that are not tokens")
     assert padded_gap(both) <= case.logits
 
 
@@ -68,7 +68,8 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
     for parameter in again.parameters():
-        parameter.data = parameter.data.clone()  # A file's offset decides how memory is aligned, and that a product's last bit.
+        # The last bits of a product may depend on where in a mapped file its matrix begins.
+        parameter.data = parameter.data.clone()
     x = inputs(both)
     with torch.no_grad():
         before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)

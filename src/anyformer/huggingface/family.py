@@ -70,6 +70,17 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "xglm": ("xglm",),
     "biogpt": ("biogpt",),
     "xlnet": ("xlnet",),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
+    "pegasus": ("pegasus",),
+    "bigbird_pegasus": ("bigbird_pegasus",),
+    "marian": ("marian",),
+    "m2m_100": ("m2m_100",),
+    "fsmt": ("fsmt",),
+    "t5": ("t5", "mt5", "umt5"),
+    "longt5": ("longt5",),
+    "switch_transformers": ("switch_transformers",),
+    "whisper": ("whisper",),
+    "t5gemma": ("t5gemma",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
