@@ -40,6 +40,8 @@ class Case:
     """Give the head weights of its own, where a class ties them whatever its configuration says."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
+    unpadded: str = ""
+    """Why a padded batch is another computation in transformers."""
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
@@ -120,6 +122,8 @@ def randomise(model: torch.nn.Module) -> None:
         for name, buffer in model.named_buffers():
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:

@@ -81,6 +81,22 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "switch_transformers": ("switch_transformers",),
     "whisper": ("whisper",),
     "t5gemma": ("t5gemma",),
+    "mixtral": ("mixtral",),
+    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
+    "olmoe": ("olmoe", "flex_olmo"),
+    "dbrx": ("dbrx",),
+    "phimoe": ("phimoe",),
+    "gpt_oss": ("gpt_oss",),
+    "granitemoe": ("granitemoe", "granitemoeshared"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
+    "exaone_moe": ("exaone_moe",),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
+    "minimax_m2": ("minimax_m2",),
+    "ernie_moe": ("ernie4_5_moe",),
+    "hunyuan_moe": ("hunyuan_v1_moe",),
+    "llama4": ("llama4_text",),
+    "cohere2_moe": ("cohere2_moe",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
