@@ -34,6 +34,9 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
