@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from anyformer.catalogue import architecture
     from anyformer.costs import cost
     from anyformer.generation import generate
+    from anyformer.huggingface import export
     from anyformer.loading import load
     from anyformer.model import Architecture, Transformer, build, decoder_only, encoder_decoder, encoder_only
     from anyformer.plan import Plan
@@ -28,6 +29,7 @@ _HOMES = {
     "decoder_only": "model",
     "encoder_decoder": "model",
     "encoder_only": "model",
+    "export": "huggingface",
     "generate": "generation",
     "load": "loading",
     "train": "training",
@@ -44,6 +46,7 @@ __all__ = [
     "decoder_only",
     "encoder_decoder",
     "encoder_only",
+    "export",
     "generate",
     "load",
     "train",

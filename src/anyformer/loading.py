@@ -1,4 +1,4 @@
-"""`load`: a model and its tokenizer from a run's directory or a checkpoint's."""
+"""`load`: a model and its tokenizer from a run's directory, a checkpoint's or one of Hugging Face's layout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 
-from anyformer import checkpoint
+from anyformer import checkpoint, huggingface
 from anyformer.data import Tokenizer
 from anyformer.model import Transformer
 from anyformer.plan import Plan
@@ -15,8 +15,13 @@ from anyformer.plan import Plan
 def load(
     path: str | Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model of a checkpoint, or of a run's latest whole one, in evaluation mode; and its tokenizer, None if absent."""
+    """The model of a checkpoint, of a run's latest whole one, or of a Hugging Face directory, in evaluation mode.
+
+    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    """
     path = Path(path)
+    if (path / "config.json").is_file() and not (path / checkpoint.MANIFEST).is_file():
+        return huggingface.load(path, plan=plan, device=device, dtype=dtype)
     if not path.is_dir():
         raise checkpoint.CheckpointError(f"{path}: no such directory; give a run's directory or a checkpoint's")
     if checkpoint.steps(path):

@@ -80,7 +80,7 @@ class Draw:
             RMSNorm(gain=gain, cast=self.one("before_gain", "after_gain")),
             LayerNorm(gain=gain, bias=self.one(True, False)),
             GroupNorm(groups=self.one(1, 2), gain=gain),
-            BatchNorm(gain=gain),
+            BatchNorm(gain=gain, momentum=1.0),
         )
 
     def per_head_norm(self):

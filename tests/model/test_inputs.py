@@ -46,6 +46,12 @@ def test_a_cached_position_counts_towards_the_table():
         model(X, state=state)
 
 
+@pytest.mark.parametrize("name", ["encoder", "encoder_linear"])
+def test_what_looks_ahead_has_no_state_to_go_on_from(name):
+    with pytest.raises(InputError, match="cannot go on from a state"):
+        build(ENCODERS[name]).state(1, 8)
+
+
 def test_positions_count_within_documents_and_past_padding():
     documents = torch.tensor([[0, 0, 1, 1, 1], [4, 5, 5, 5, 4]])
     assert count_positions(X, None, documents).tolist() == [[0, 1, 0, 1, 2], [0, 0, 1, 2, 0]]

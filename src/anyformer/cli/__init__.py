@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyformer.cli import generate, listing, show, train
+from anyformer.cli import exporting, generate, importing, listing, show, train, verifying
 from anyformer.describe import UserError
 
 app = typer.Typer(
@@ -24,6 +24,9 @@ app.command("list")(listing.run)
 app.command("show")(show.run)
 app.command("train")(train.run)
 app.command("generate")(generate.run)
+app.command("import")(importing.run)
+app.command("export")(exporting.run)
+app.command("verify")(verifying.run)
 
 
 def main() -> None:

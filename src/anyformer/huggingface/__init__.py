@@ -2,18 +2,22 @@
 
 from anyformer.huggingface.config import Config, HuggingFaceError, read_config
 from anyformer.huggingface.convert import architecture_of, export, load
-from anyformer.huggingface.family import FAMILIES, Family, express, family, read_architecture
+from anyformer.huggingface.family import FAMILIES, Family, express, family, own, read_architecture
+from anyformer.huggingface.verify import Verdict, verify
 
 __all__ = [
     "FAMILIES",
     "Config",
     "Family",
     "HuggingFaceError",
+    "Verdict",
     "architecture_of",
     "export",
     "express",
     "family",
     "load",
+    "own",
     "read_architecture",
     "read_config",
+    "verify",
 ]

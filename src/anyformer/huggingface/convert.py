@@ -12,10 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.data import Tokenizer
+from anyformer.data.progress import meter
 from anyformer.describe import change
 from anyformer.huggingface.config import HuggingFaceError, read_config
 from anyformer.huggingface.family import Family, express, read_architecture
 from anyformer.huggingface.files import Stored, write_shards
+from anyformer.huggingface.own import MODEL_TYPE
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.model import Architecture, Transformer
 from anyformer.plan import Plan
@@ -38,6 +40,7 @@ def load(
     plan: Plan | None = None,
     device: torch.device | str = "cpu",
     dtype: torch.dtype | None = None,
+    progress: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model in evaluation mode, in the files' own type unless `dtype` says another; and its tokenizer, None if absent."""
     directory = Path(directory)
@@ -47,10 +50,12 @@ def load(
     wanted = rules(family.names(architecture), _shapes(architecture))
     _check_names(wanted, family, stored)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
-    for name, tensor in _ours(wanted, stored, _shapes(architecture)):
-        owner, _, leaf = name.rpartition(".")
-        value = tensor.to(device=device, dtype=dtype or tensor.dtype)
-        setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
+    with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
+        for name, tensor in _ours(wanted, stored, _shapes(architecture)):
+            owner, _, leaf = name.rpartition(".")
+            value = tensor.to(device=device, dtype=dtype or tensor.dtype)
+            setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
+            advance(tensor.nbytes)
     tokenizer = Tokenizer.load(directory) if (directory / _TOKENIZER).is_file() else None
     return model.eval(), tokenizer
 
@@ -65,12 +70,14 @@ def export(
 ) -> Family:
     """Write a directory that transformers' AutoModel loads; gives the family that expresses the model.
 
-    `model_type` asks for one family; `extra`: keys of the configuration that change nothing computed (ids of special tokens).
+    Where none does, the directory has our own layout, which transformers loads after `import anyformer.huggingface.auto`.
+    `model_type` asks for one family ("anyformer": our own). `extra`: keys of the configuration that change nothing that is
+    computed, as ids of special tokens.
     """
     directory = Path(directory)
     if directory.exists() and any(directory.iterdir()):
         raise HuggingFaceError(f"{directory}: is not empty; export into a new directory")
-    family, config = express(model.architecture, model_type)
+    family, config = _chosen(model.architecture, model_type)
     partial = directory.with_name(directory.name + ".partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
@@ -86,6 +93,16 @@ def export(
         directory.rmdir()
     partial.rename(directory)
     return family
+
+
+def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
+    """The family asked for, the first that expresses the architecture, or our own."""
+    if model_type is not None:
+        return express(architecture, model_type)
+    try:
+        return express(architecture)
+    except HuggingFaceError:
+        return express(architecture, MODEL_TYPE)
 
 
 def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:

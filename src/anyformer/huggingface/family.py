@@ -43,6 +43,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 
 def family(model_type: str) -> Family:
     """The family of a model type; refuses an unknown one with the known."""
+    if model_type == "anyformer":
+        return own()
     for file, types in FAMILIES.items():
         if model_type in types:
             return next(each for each in families_of(file) if each.model_type == model_type)
@@ -50,6 +52,12 @@ def family(model_type: str) -> Family:
     raise HuggingFaceError(
         f"model type {model_type!r} is not known here{did_you_mean(model_type, known)}; known: {', '.join(sorted(known))}"
     )
+
+
+def own() -> Family:
+    """The family of our own layout, which expresses every architecture."""
+    found: Family = importlib.import_module("anyformer.huggingface.own").OWN
+    return found
 
 
 def families_of(file: str) -> Iterable[Family]:

@@ -30,6 +30,11 @@ class Stored:
     def __contains__(self, name: str) -> bool:
         return name in self.files
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the files."""
+        return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
+
     def tensor(self, name: str) -> Tensor:
         """One tensor, read from its file."""
         path = self.directory / self.files[name]

@@ -14,6 +14,7 @@ from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
+from anyformer.parts.embedding import InputError
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Draws, Noise
@@ -148,6 +149,9 @@ class Transformer(Described):
 
     def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
+        reasons = self._tally.breaks("causal")
+        if reasons:
+            raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())
         if self.architecture.source == "prefix":
             capacity += source

@@ -56,8 +56,8 @@ class SelfAttention(Heads):
         E = self.width_of_head(width)
         if self.rotary is not None:
             self.rotary.rotated(E)
-        if self.score_bias is not None and self.score_bias.kind == "transformer_xl" and width % 2:
-            raise ValueError(f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {width}")
+        if self.score_bias is not None:
+            self.score_bias.check(width)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)
@@ -87,7 +87,7 @@ class SelfAttention(Heads):
 
     @property
     def reads_relative(self) -> int | None:
-        return self.score_bias.span if isinstance(self.score_bias, Disentangled) else None
+        return self.score_bias.reads_relative if self.score_bias else None
 
     @property
     def masks(self) -> tuple[MaskValue, ...]:

@@ -13,6 +13,7 @@ from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
 from anyformer.parts.norm import Norm
 from anyformer.parts.position import SinusoidalPosition, sinusoids
+from anyformer.parts.score_bias import ScoreBiasValue
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 Term = Literal["content_to_position", "position_to_content"]
 
 
-class TransformerXL(Value):
+class TransformerXL(ScoreBiasValue):
     """Scores of Dai et al. 2019 (arXiv 1901.02860, section 3.3), with R the sinusoids of the distance t - s:
 
         q_t k_s + q_t W_r R_(t-s) + u k_s + v W_r R_(t-s), all times scale
@@ -30,6 +31,10 @@ class TransformerXL(Value):
     """
 
     kind: Literal["transformer_xl"] = "transformer_xl"
+
+    def check(self, width: int) -> None:
+        if width % 2:
+            raise ValueError(f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {width}")
 
     def build(self, heads: Heads, width: int) -> TransformerXLModule:
         return TransformerXLModule(heads, width)
@@ -74,7 +79,7 @@ class TransformerXLModule(nn.Module):
         return scores
 
 
-class Disentangled(Value):
+class Disentangled(ScoreBiasValue):
     """Scores of DeBERTa (He et al. 2021, arXiv 2006.03654, section 3.1), with P a table of relative positions:
 
         q_t k_s + q_t K_(delta(t, s)) + k_s Q_(delta(t, s)), all times scale
@@ -92,6 +97,10 @@ class Disentangled(Value):
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
+
+    @property
+    def reads_relative(self) -> int:
+        return self.span
 
     def build(self, heads: Heads, width: int) -> DisentangledModule:
         return DisentangledModule(self, heads, width)

@@ -11,13 +11,36 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
+from anyformer.parts.state import Keys
 from anyformer.tally import Shape, Tally, Weight
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads, HeadsModule
 
 
-class ALiBi(Value):
+class ScoreBiasValue(Value):
+    """What may be added to the scores of an attention over heads."""
+
+    kind: str
+
+    @property
+    def reads_relative(self) -> int | None:
+        """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
+        return None
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+
+    def build(self, heads: Heads, width: int) -> nn.Module:
+        """The module: queries, memory, context and the attention -> (B or 1, H, T, S)."""
+        raise NotImplementedError
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        """Its weights and products."""
+        raise NotImplementedError
+
+
+class ALiBi(ScoreBiasValue):
     """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
 
     Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads. For the heads beyond, `interleaved` takes every other
@@ -52,16 +75,18 @@ class ALiBiModule(nn.Module):
     def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
         super().__init__()
         factor = heads.scale_of(width) if alibi.before_scale else 1.0
-        self.slopes = [slope * factor for slope in alibi.of_heads(heads.heads)]
+        self.slopes = tuple(slope * factor for slope in alibi.of_heads(heads.heads))
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
-        query_BT, key_BS = context.positions, memory.keys.positions
-        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
-        return -torch.tensor(self.slopes, device=query_BT.device)[:, None, None] * distance
+        return context.once(("alibi", self.slopes, memory.keys.label), lambda: self._bias(context, memory.keys))
+
+    def _bias(self, context: Context, keys: Keys) -> Tensor:
+        distance = (context.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs()
+        return -torch.tensor(self.slopes, device=distance.device)[:, None, None] * distance
 
 
-class RelativeBuckets(Value):
+class RelativeBuckets(ScoreBiasValue):
     """A learned number per head and bucket of s - t (Raffel et al. 2020, arXiv 1910.10683, section 2.1; T5).
 
     Half of the buckets hold one distance each, the others grow by equal factors up to `max_distance`; `two_sided` keeps

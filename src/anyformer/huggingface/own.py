@@ -1,0 +1,45 @@
+"""Our own layout of a Hugging Face directory, for architectures that no family of transformers expresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.rules import Names
+from anyformer.model import Architecture
+from anyformer.tally import Shape
+
+MODEL_TYPE = "anyformer"
+
+
+def read(config: Config) -> Architecture:
+    """The architecture stands in the configuration as data."""
+    return Architecture.parse(config("architecture"), where=f"{config.where}: architecture")
+
+
+def write(architecture: Architecture) -> dict[str, Any]:
+    """The architecture as data, and the few keys that tools ask every configuration for."""
+    return {
+        "architecture": architecture.plain(),
+        "architectures": ["AnyformerForMaskedLM" if architecture.decoder is None else "AnyformerForCausalLM"],
+        "hidden_size": architecture.width,
+        "num_hidden_layers": architecture.output_stack.depth,
+        "vocab_size": architecture.outputs,
+    }
+
+
+def names(architecture: Architecture) -> Names:
+    """Our own, under the `model.` of the class in `auto`."""
+    declared = architecture.cost(Shape()).weights
+    return Names({name.replace(".sublayer", ""): f"model.{name}" for name in declared}, {})
+
+
+OWN = Family(
+    MODEL_TYPE,
+    read,
+    write,
+    names,
+    "AnyformerForCausalLM",
+    inert=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
+)

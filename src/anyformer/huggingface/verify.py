@@ -1,0 +1,114 @@
+"""Ours beside transformers on the same directory: where the logits agree, and if not, the first layer that drifts."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.huggingface.config import HuggingFaceError
+from anyformer.huggingface.convert import architecture_of, load
+from anyformer.parts import Stack
+
+TOLERANCE = 2e-5
+"""Largest difference, of the largest value, that counts as equal in fp32."""
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How far one layer's output, or the logits, are from theirs: the largest difference, of the largest value."""
+
+    where: str
+    difference: float
+
+    @property
+    def agrees(self) -> bool:
+        return self.difference <= TOLERANCE
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Layer by layer in the order computed, the logits last."""
+
+    model_type: str
+    drifts: tuple[Drift, ...]
+
+    @property
+    def agrees(self) -> bool:
+        return self.drifts[-1].agrees
+
+    @property
+    def first_drift(self) -> Drift | None:
+        """The first place where they differ."""
+        return next((drift for drift in self.drifts if not drift.agrees), None)
+
+
+def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int = 0) -> Verdict:
+    """Run both models in fp32 on the same random input; needs transformers (the extra `hf`)."""
+    directory = Path(directory)
+    architecture, family, _ = architecture_of(directory)
+    theirs = _theirs(directory, family.kernel)
+    ours, _ = load(directory, dtype=torch.float32)
+    given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
+    target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
+    mine: dict[str, Tensor] = {}
+    other: dict[str, Tensor] = {}
+    for stack, (prefix, _) in family.names(architecture).layers.items():
+        for i, layer in enumerate(ours.get_submodule(stack).layers):  # type: ignore[arg-type]
+            _watch(layer, mine, f"{stack} layer {i}")
+            _watch(_module(theirs, prefix.replace("{i}", str(i)).rstrip(".")), other, f"{stack} layer {i}")
+    with torch.no_grad():
+        mine["logits"] = ours(given) if target is None else ours(given, target)
+        other["logits"] = _output(theirs, given, target)
+    return Verdict(family.model_type, tuple(Drift(where, _gap(mine[where], other[where])) for where in mine if where in other))
+
+
+def _theirs(directory: Path, kernel: str) -> nn.Module:
+    try:
+        transformers = importlib.import_module("transformers")
+    except ImportError:
+        raise HuggingFaceError(
+            "verify compares with transformers, which is not installed: pip install 'anyformer[hf]'"
+        ) from None
+    config = transformers.AutoConfig.from_pretrained(directory)
+    named = (config.architectures or ["AutoModel"])[0]
+    kind = getattr(transformers, named, transformers.AutoModel)
+    model: nn.Module = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation=kernel).eval()
+    return model
+
+
+def _fits(stacks: Mapping[str, Stack], length: int) -> int:
+    return min([length, *(stack.max_length for stack in stacks.values() if stack.max_length is not None)])
+
+
+def _module(model: nn.Module, path: str) -> nn.Module:
+    """The module of a stored name; a base model's names may lack the prefix."""
+    try:
+        return model.get_submodule(path)
+    except AttributeError:
+        return model.get_submodule(path.partition(".")[2])
+
+
+def _watch(module: nn.Module, seen: dict[str, Tensor], where: str) -> None:
+    """Keep what a layer gives."""
+
+    def keep(_: nn.Module, given: Any, output: Any) -> None:
+        seen[where] = output[0] if isinstance(output, tuple) else output
+
+    module.register_forward_hook(keep)
+
+
+def _output(theirs: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:
+    main = getattr(theirs, "main_input_name", "input_ids")
+    out = theirs(**{main: given}) if target is None else theirs(**{main: given, "decoder_input_ids": target})
+    logits: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
+    return logits
+
+
+def _gap(mine: Tensor, other: Tensor) -> float:
+    return float((mine - other).abs().max() / other.abs().max().clamp(min=1e-30))
