@@ -34,6 +34,9 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
     "starcoder2": ("starcoder2",),
     "phi": ("phi3", "phi"),
     "stablelm": ("stablelm",),
