@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.llama import common
+from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Step, Window, stack
@@ -133,3 +134,31 @@ def write_windows(architecture: Architecture, default: int | None = None) -> dic
 def biased(architecture: Architecture, branch: str = "attention") -> bool:
     """Whether the first layer's projections add biases."""
     return bool(each(architecture, f"{branch}.bias")[0])
+
+
+def plain(config: Config, default: str, *, bias: bool = False) -> FeedForward:
+    """The network without a gate; `default`: its activation where the configuration is silent; `bias`: on both matrices."""
+    name = activation(config("hidden_act", default))
+    return FeedForward(width=config("intermediate_size"), activation=name, gated=False, bias=("up", "down") if bias else ())
+
+
+def repeated(config: Config, block: Block) -> list[tuple[str, Block]]:
+    """Every layer alike."""
+    return [("layer", block)] * config("num_hidden_layers")
+
+
+def renamed(written: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """The same values under the names that a model type has for them."""
+    return {names.get(key, key): value for key, value in written.items()}
+
+
+FUSED_QKV: Table = {
+    ("attention.query", "attention.key", "attention.value"): To("self_attn.qkv_proj", Rows()),
+    "attention.output": "self_attn.o_proj",
+}
+FUSED_GATE: Table = {
+    ("feedforward.gate", "feedforward.up"): To("mlp.gate_up_proj", Rows()),
+    "feedforward.down": "mlp.down_proj",
+}
+UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down_proj"}
+QK_NORM: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}

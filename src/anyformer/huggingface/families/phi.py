@@ -5,28 +5,28 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from anyformer.describe import get
+from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.dense import (
+from anyformer.huggingface.families import decoder
+from anyformer.huggingface.families.decoder import (
+    BUFFERS,
     FUSED_GATE,
     FUSED_QKV,
-    PLAIN,
-    present,
-    read_attention,
-    read_decoder,
-    read_feedforward,
-    read_positions,
+    attention,
+    each,
+    feedforward,
+    masked,
+    model,
+    plain,
+    renamed,
     repeated,
-    write_attention,
-    write_decoder,
-    write_sublayers,
 )
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, OUTSIDE, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_activation
+from anyformer.huggingface.spelling import read_rope, read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import Causal, Head, LayerNorm, RMSNorm, Rotary, Window, parallel, pre_norm
+from anyformer.parts import LayerNorm, RMSNorm, Rotary, parallel, pre_norm
 from anyformer.parts.heads import PROJECTIONS
 
 PHI_LAYER: Table = {
@@ -43,43 +43,32 @@ PHI_OUTSIDE: Table = {**OUTSIDE, "decoder.final_norm": "model.final_layernorm"}
 
 def read_phi(config: Config) -> Architecture:
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    attention = read_attention(
-        config,
-        read_positions(config, fraction=0.5),
-        bias=PROJECTIONS,
-        qk_norm=norm if config("qk_layernorm", False) else None,
-    )
-    feedforward = read_feedforward(config, "gelu_new", bias=PLAIN, gated=False)
-    return read_decoder(
-        config,
-        repeated(config, parallel(norm, attention, feedforward, dropout=config("resid_pdrop", 0.0))),
-        head=Head(bias=True),
-        dropout=config("embd_pdrop", 0.0),
-        final_norm=norm,
-    )
+    qk_norm = norm if config("qk_layernorm", False) else None
+    heads = attention(config, rotary=read_rope(config, fraction=0.5), bias=PROJECTIONS, qk_norm=qk_norm)
+    network = plain(config, "gelu_new", bias=True)
+    block = parallel(norm, heads, network, dropout=config("resid_pdrop", 0.0))
+    made = model(config, repeated(config, block), norm, bias=True)
+    return change(made, "decoder.dropout", config("embd_pdrop", 0.0))
 
 
 def write_phi(architecture: Architecture) -> dict[str, Any]:
-    attention, feedforward = write_sublayers(architecture)
-    written = write_decoder(architecture, "layer_norm_eps") | write_attention(attention)
+    written = renamed(decoder.write(architecture), rms_norm_eps="layer_norm_eps")
     written["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
-    return present(written) | {
-        "qk_layernorm": attention.qk_norm is not None,
-        "resid_pdrop": get(architecture, "decoder.layer.attention.dropout"),
+    return {
+        **written,
+        "qk_layernorm": each(architecture, "attention.qk_norm")[0] is not None,
+        "resid_pdrop": each(architecture, "attention.dropout")[0],
         "embd_pdrop": get(architecture, "decoder.dropout"),
-        "intermediate_size": feedforward.width,
         # Of transformers' two tanh forms of GELU, other bits each, this is the family's.
-        "hidden_act": {"gelu_tanh": "gelu_new"}.get(feedforward.activation) or write_activation(feedforward.activation),
+        "hidden_act": {"gelu_pytorch_tanh": "gelu_new"}.get(written["hidden_act"], written["hidden_act"]),
     }
 
 
 def read_phi3(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
-    window = config("sliding_window", None)
-    attention = read_attention(config, read_long(config), mask=Causal() if window is None else Window(size=window))
-    feedforward = read_feedforward(config, "silu")
-    block = pre_norm(norm, attention, feedforward, dropout=config("resid_pdrop", 0.0))
-    return read_decoder(config, repeated(config, block), final_norm=norm)
+    heads = attention(config, rotary=read_long(config), mask=masked(config("sliding_window", None)), bias=())
+    block = pre_norm(norm, heads, feedforward(config), dropout=config("resid_pdrop", 0.0))
+    return model(config, repeated(config, block), norm)
 
 
 def read_long(config: Config) -> Rotary:
@@ -97,17 +86,12 @@ def read_long(config: Config) -> Rotary:
 
 
 def write_phi3(architecture: Architecture) -> dict[str, Any]:
-    attention, feedforward = write_sublayers(architecture)
-    written = write_decoder(architecture) | write_attention(attention)
-    trained = written["rope_parameters"].get("original_max_position_embeddings", 4096)
-    return present(written) | {
-        "original_max_position_embeddings": trained,
-        "sliding_window": attention.mask.reach,
-        "resid_pdrop": get(architecture, "decoder.layer.attention.dropout"),
-        "intermediate_size": feedforward.width,
-        "hidden_act": write_activation(feedforward.activation),
-        # The class's own default lies beyond a small vocabulary, and then refuses to load.
-        "pad_token_id": None,
+    written = decoder.write(architecture)
+    return {
+        **written,
+        "original_max_position_embeddings": written["rope_parameters"].get("original_max_position_embeddings", 4096),
+        "sliding_window": each(architecture, "attention.mask")[0].reach,
+        "resid_pdrop": each(architecture, "attention.dropout")[0],
     }
 
 
@@ -118,15 +102,15 @@ FAMILIES = (
         write_phi,
         lambda architecture: decoder_names(PHI_LAYER, outside=PHI_OUTSIDE),
         "PhiForCausalLM",
-        ignored=(r".*rotary_emb\.inv_freq",),
+        ignored=BUFFERS,
     ),
     Family(
         "phi3",
         read_phi3,
         write_phi3,
-        lambda architecture: decoder_names(FUSED_QKV, {"attention.output": "self_attn.o_proj"}, FUSED_GATE, NORMS),
+        lambda architecture: decoder_names(FUSED_QKV, FUSED_GATE, NORMS),
         "Phi3ForCausalLM",
         inert=("embd_pdrop",),
-        ignored=(r".*rotary_emb\.inv_freq",),
+        ignored=BUFFERS,
     ),
 )

@@ -4,64 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import get
+from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.dense import (
-    PLAIN,
-    present,
-    read_attention,
-    read_decoder,
-    read_feedforward,
-    read_positions,
-    repeated,
-    write_attention,
-    write_decoder,
-    write_sublayers,
-)
+from anyformer.huggingface.families import decoder
+from anyformer.huggingface.families.decoder import BUFFERS, attention, each, masked, model, plain, renamed, repeated
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import write_activation
+from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
-from anyformer.parts import Causal, LayerNorm, Window, pre_norm
+from anyformer.parts import LayerNorm, pre_norm
 from anyformer.parts.heads import PROJECTIONS
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
 
 
 def read(config: Config) -> Architecture:
+    config.assume(num_key_value_heads=2, tie_word_embeddings=True)
     config.expect("norm_type", "layer_norm")
     config.expect("mlp_type", "default")
     norm = LayerNorm(eps=config("norm_epsilon", 1e-5))
-    window = config("sliding_window", None)
     bias = config("use_bias", True)
-    attention = read_attention(
-        config,
-        read_positions(config),
-        kv_heads=2,
-        bias=PROJECTIONS if bias else (),
-        mask=Causal() if window is None else Window(size=window),
-    )
-    feedforward = read_feedforward(config, "gelu_pytorch_tanh", bias=PLAIN if bias else (), gated=False)
-    return read_decoder(
-        config,
-        repeated(config, pre_norm(norm, attention, feedforward, dropout=config("residual_dropout", 0.0))),
-        tied=True,
-        dropout=config("embedding_dropout", 0.0),
-        final_norm=norm,
-    )
+    mask = masked(config("sliding_window", None))
+    heads = attention(config, rotary=read_rope(config), mask=mask, bias=PROJECTIONS if bias else ())
+    network = plain(config, "gelu_pytorch_tanh", bias=bias)
+    block = pre_norm(norm, heads, network, dropout=config("residual_dropout", 0.0))
+    return change(model(config, repeated(config, block), norm), "decoder.dropout", config("embedding_dropout", 0.0))
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
-    attention, feedforward = write_sublayers(architecture)
-    written = write_decoder(architecture, "norm_epsilon") | write_attention(attention)
-    return present(written) | {
-        "use_bias": bool(attention.bias),
-        "sliding_window": attention.mask.reach,
-        "residual_dropout": get(architecture, "decoder.layer.attention.dropout"),
+    return {
+        **renamed(decoder.write(architecture), rms_norm_eps="norm_epsilon"),
+        "use_bias": decoder.biased(architecture),
+        "sliding_window": each(architecture, "attention.mask")[0].reach,
+        "residual_dropout": each(architecture, "attention.dropout")[0],
         "embedding_dropout": get(architecture, "decoder.dropout"),
-        "intermediate_size": feedforward.width,
-        "hidden_act": write_activation(feedforward.activation),
     }
 
 
@@ -72,6 +49,6 @@ FAMILIES = (
         write,
         lambda architecture: decoder_names(ATTENTION, FEEDFORWARD, NORMS),
         "Starcoder2ForCausalLM",
-        ignored=(r".*rotary_emb\.inv_freq",),
+        ignored=BUFFERS,
     ),
 )
