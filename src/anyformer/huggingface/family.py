@@ -37,6 +37,8 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mistral": ("mistral", "ministral", "ministral3"),
     "qwen": ("qwen2", "qwen3"),
     "smollm": ("smollm3",),
+    "olmo": ("olmo", "olmo2", "olmo3"),
+    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
     "starcoder2": ("starcoder2",),
     "phi": ("phi3", "phi"),
     "stablelm": ("stablelm",),

@@ -43,8 +43,8 @@ class SelfAttention(Heads):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
-        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over == "projection"):
-            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head")
+        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over != "head"):
+            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head, with one gain for all")
         if self.keys_from is not None and (self.value_norm or self.values == "keys"):
             raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
         if self.keys_from is not None and {"key", "value"} & set(self.bias):

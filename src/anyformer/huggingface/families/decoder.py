@@ -9,7 +9,7 @@ from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.llama import common
 from anyformer.huggingface.rules import Rows, Table, To
-from anyformer.huggingface.spelling import activation, initialisation, write_activation, write_rope
+from anyformer.huggingface.spelling import activation, initialisation, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Step, Window, stack
 from anyformer.parts.feedforward import PROJECTIONS as MATRICES
@@ -74,6 +74,32 @@ def every(period: int, depth: int) -> list[str]:
     return [SLIDING if (layer + 1) % period else FULL for layer in range(depth)]
 
 
+def rope_by_type(config: Config, thetas: Mapping[str, float]) -> dict[str, dict[str, Any]]:
+    """The table of rotary settings of sliding and of full layers; older files scale the full ones alone."""
+    tables = dict(config("rope_parameters", None) or {})
+    strange = sorted(set(tables) - set(thetas))
+    if strange:
+        raise HuggingFaceError(f"{config.where}: rope_parameters should hold {' and '.join(thetas)}, not {', '.join(strange)}")
+    old = {FULL: config("rope_scaling", None) or {}}
+    found = {}
+    for layer_type, theta in thetas.items():
+        alone = Config({"rope_parameters": {**(tables.get(layer_type) or {}), **old.get(layer_type, {})}}, config.where)
+        alone.assume(max_position_embeddings=config("max_position_embeddings", None))
+        found[layer_type] = rope_parameters(alone, theta=theta)
+    return found
+
+
+def write_rope_by_type(architecture: Architecture) -> dict[str, Any]:
+    """A table of rotary settings for each type that has layers."""
+    tables: dict[str, Any] = {}
+    longest: dict[str, Any] = {}
+    for mask, rotary in zip(*(each(architecture, f"attention.{field}") for field in ("mask", "rotary")), strict=True):
+        written = write_rope(rotary)
+        tables[SLIDING if mask.reach else FULL] = written.pop("rope_parameters")
+        longest |= written
+    return {**longest, "rope_parameters": tables}
+
+
 def kind(window: int | None) -> str:
     """The name of a layer."""
     return "local" if window else "full"
@@ -98,12 +124,12 @@ def model(config: Config, layers: Sequence[tuple[str, Block]], norm: Norm, *, sc
 
 def each(architecture: Architecture, field: str) -> list[Any]:
     """What stands at a path in every layer."""
-    decoder = architecture.output_stack
-    found = {name: get(architecture, f"decoder.{name}.{field}") for name in decoder.variants}
-    return [found[name] for name in decoder.layers]
+    layers = architecture.output_stack
+    found = {name: get(layers, f"{name}.{field}") for name in layers.variants}
+    return [found[name] for name in layers.layers]
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
+def write(architecture: Architecture, activation: str = "hidden_act") -> dict[str, Any]:
     """What all write alike, of the first layer; the rotary positions of the first layer that has some."""
     heads: Attention = each(architecture, "attention.sublayer")[0]
     network: FeedForward = each(architecture, "feedforward.sublayer")[0]
@@ -116,7 +142,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         **({} if heads.head_width is None else {"head_dim": heads.head_width}),
         **write_rope(placed[0] if placed else None),
         "intermediate_size": network.width,
-        "hidden_act": write_activation(network.activation),
+        activation: write_activation(network.activation),
         # The classes' own ids are those of one vocabulary, and a padding id beyond the table is refused.
         "pad_token_id": None,
     }

@@ -93,8 +93,8 @@ def common(architecture: Architecture) -> dict[str, Any]:
         "hidden_size": architecture.width,
         "num_hidden_layers": architecture.output_stack.depth,
         "max_position_embeddings": longest(architecture),
-        "rms_norm_eps": get(architecture, "decoder.final_norm.eps"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
+        "rms_norm_eps": get(architecture.output_stack, "final_norm.eps"),
+        "tie_word_embeddings": architecture.head is None or architecture.head.tied,
     }
 
 
