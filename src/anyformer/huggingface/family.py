@@ -42,6 +42,10 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "starcoder2": ("starcoder2",),
     "phi": ("phi3", "phi"),
     "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

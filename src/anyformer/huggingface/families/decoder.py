@@ -9,9 +9,17 @@ from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.llama import common
 from anyformer.huggingface.rules import Rows, Table, To
-from anyformer.huggingface.spelling import activation, initialisation, rope_parameters, write_activation, write_rope
+from anyformer.huggingface.spelling import (
+    activation,
+    initialisation,
+    read_rope,
+    read_rotary,
+    rope_parameters,
+    write_activation,
+    write_rope,
+)
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Step, Window, stack
+from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Rotary, Step, Window, stack
 from anyformer.parts.feedforward import PROJECTIONS as MATRICES
 from anyformer.parts.heads import PROJECTIONS
 from anyformer.parts.mask import Mask
@@ -188,3 +196,11 @@ FUSED_GATE: Table = {
 }
 UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down_proj"}
 QK_NORM: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+
+
+def rope_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> Rotary:
+    """Rotary positions, and those of a table where the configuration has none; a theta outside a table then means nothing."""
+    if config("rope_parameters", None) is None and config("rope_scaling", None) is None:
+        config("rope_theta", None)
+        return read_rotary(otherwise)
+    return read_rope(config, theta=theta)
