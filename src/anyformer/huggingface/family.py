@@ -46,6 +46,12 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "helium": ("helium", "ernie4_5"),
     "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
     "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

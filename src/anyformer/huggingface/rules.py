@@ -97,6 +97,19 @@ class Stacked:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """`count` tensors of theirs one after the other along dim 0 of ours: a norm of each head (StableLM)."""
+
+    count: int
+
+    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [torch.cat(list(theirs))]
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        return list(ours[0].chunk(self.count))
+
+
+@dataclass(frozen=True)
 class Shaped:
     """The same numbers in another shape, `theirs`, with at most one -1."""
 
@@ -128,10 +141,11 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class To:
-    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number."""
+    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number, or for `each`."""
 
     name: str
     op: Op = SAME
+    each: tuple[str, ...] | None = None
 
 
 Target = str | To
@@ -189,7 +203,7 @@ def _matching(
         if len(there) < len(parts):
             continue
         name = f"{theirs}{to.name}{leaf}"
-        experts = declared[there[0]][0]
-        every = tuple(name.replace("{x}", str(x)) for x in range(experts)) if "{x}" in name else (name,)
+        each = to.each or tuple(str(x) for x in range(declared[there[0]][0]))
+        every = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
         found.append(Rule(every, there, to.op))
     return found

@@ -12,6 +12,7 @@ BASE = {
 CASES = cases(
     "stablelm",
     BASE,
+    {"qk_layernorm": True, "num_attention_heads": 4, "num_key_value_heads": 2, "partial_rotary_factor": 0.67},
     {
         "use_parallel_residual": True, "use_qkv_bias": False, "partial_rotary_factor": 0.75, "tie_word_embeddings": True,
         "hidden_act": "gelu", "num_key_value_heads": 3, "hidden_dropout": 0.1, "attention_dropout": 0.2,

@@ -198,6 +198,13 @@ UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down
 QK_NORM: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
 
 
+def needs(config: Config, *names: str) -> None:
+    """Refuse null where the model type's class cannot compute with it."""
+    for name in names:
+        if config(name, None) is None:
+            raise HuggingFaceError(f"{config.where}: {config.model_type} needs a number for {name}, got null")
+
+
 def rope_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> Rotary:
     """Rotary positions, and those of a table where the configuration has none; a theta outside a table then means nothing."""
     if config("rope_parameters", None) is None and config("rope_scaling", None) is None:

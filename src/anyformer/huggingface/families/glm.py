@@ -6,7 +6,7 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FUSED_GATE, attention, feedforward, model, repeated
+from anyformer.huggingface.families.decoder import BUFFERS, FUSED_GATE, attention, feedforward, model, needs, repeated
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
@@ -22,6 +22,7 @@ NORMS_AFTER: Table = {
 
 def read(config: Config, *, sandwich: bool = False) -> Architecture:
     config.assume(num_key_value_heads=2, head_dim=128)
+    needs(config, "num_key_value_heads", "head_dim")
     norm = RMSNorm(eps=config("rms_norm_eps", 1.5625e-7))
     heads = attention(
         config,
@@ -39,7 +40,7 @@ def read4(config: Config) -> Architecture:
 def write(architecture: Architecture) -> dict[str, Any]:
     written = decoder.write(architecture)
     written["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
-    return {"head_dim": None, **written, "attention_bias": decoder.biased(architecture)}
+    return {**written, "attention_bias": decoder.biased(architecture)}
 
 
 FAMILIES = (

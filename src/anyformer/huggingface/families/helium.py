@@ -6,7 +6,7 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, feedforward, model, repeated
+from anyformer.huggingface.families.decoder import BUFFERS, attention, feedforward, model, needs, repeated
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
@@ -18,6 +18,7 @@ from anyformer.parts.heads import PROJECTIONS
 
 def read_helium(config: Config) -> Architecture:
     config.assume(num_key_value_heads=20, head_dim=128)
+    needs(config, "num_key_value_heads", "head_dim")
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-8), cast="after_gain")
     heads = attention(
         config,

@@ -6,7 +6,7 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, UP_DOWN, attention, model, plain, renamed, repeated
+from anyformer.huggingface.families.decoder import BUFFERS, UP_DOWN, attention, model, needs, plain, renamed, repeated
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
@@ -17,6 +17,7 @@ from anyformer.parts.norm import Norm
 
 
 def read_nemotron(config: Config) -> Architecture:
+    needs(config, "num_key_value_heads")
     norm = LayerNorm(eps=config("norm_eps", 1e-5), gain="one_plus_weight")
     return _read(config, norm, read_rope(config, fraction=0.5))
 

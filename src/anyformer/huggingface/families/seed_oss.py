@@ -16,6 +16,7 @@ from anyformer.huggingface.families.decoder import (
     kind,
     masked,
     model,
+    needs,
     repeated,
     windows,
 )
@@ -94,6 +95,7 @@ def write_llama(architecture: Architecture) -> dict[str, Any]:
 
 def read_cwm(config: Config) -> Architecture:
     config.assume(num_key_value_heads=8, head_dim=128, sliding_window=8192)
+    needs(config, "num_key_value_heads", "head_dim")
     config.expect("attention_bias", False)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
     rotary = decoder.rope_or(config, CWM_ROPE, theta=1_000_000.0)

@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, each, masked, model, plain, renamed, repeated
+from anyformer.huggingface.families.decoder import BUFFERS, attention, each, masked, model, needs, plain, renamed, repeated
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
@@ -21,6 +21,7 @@ FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_p
 
 def read(config: Config) -> Architecture:
     config.assume(num_key_value_heads=2, tie_word_embeddings=True)
+    needs(config, "num_key_value_heads")
     config.expect("norm_type", "layer_norm")
     config.expect("mlp_type", "default")
     norm = LayerNorm(eps=config("norm_epsilon", 1e-5))
