@@ -81,6 +81,19 @@ class Heads(SublayerValue):
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {
+            "QK-norm": self.qk_norm,
+            "V-norm": self.value_norm,
+            "score soft-cap": self.softcap,
+            "QKV clip": self.clip,
+            "sinks": self.sink,
+            "output gate": self.gate,
+            "sub-norm": self.sub_norm,
+        }
+        return tuple(name for name, part in there.items() if part is not None)
+
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)
@@ -158,6 +171,11 @@ class HeadsModule(nn.Module):
     def extra_repr(self) -> str:
         return f"heads={self.heads.heads}, kv_heads={self.heads.groups}, head_width={self.head_width}"
 
+    @property
+    def drops(self) -> bool:
+        """Whether attention weights are dropped now."""
+        return self.training and self.dropout.rate > 0
+
     def queries(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
         return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
@@ -201,7 +219,6 @@ class HeadsModule(nn.Module):
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
         """(B, H, T, E)."""
-        drops = self.training and self.dropout.rate > 0
         return attend(
             q_BHTE,
             k_BKSE,
@@ -211,7 +228,7 @@ class HeadsModule(nn.Module):
             softcap=self.heads.softcap,
             bias_BHTS=bias_BHTS,
             sink_H=self.sink,
-            dropout=(lambda share: self.dropout(share, context.noise)) if drops else None,
+            dropout=(lambda share: self.dropout(share, context.noise)) if self.drops else None,
             kernel=self.plan.attention,
         )
 
