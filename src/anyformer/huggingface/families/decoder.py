@@ -118,12 +118,14 @@ def masked(window: int | None) -> Mask:
     return Window(size=window) if window else Causal()
 
 
-def model(config: Config, layers: Sequence[tuple[str, Block]], norm: Norm, *, scale: float = 1.0, **head: Any) -> Architecture:
+def model(
+    config: Config, layers: Sequence[tuple[str, Block]], norm: Norm, *, embedding_scale: float = 1.0, **head: Any
+) -> Architecture:
     """A language model of its layers, each with the name of its variant; where all are the same, that is `layer`."""
     alike = len({layer for _, layer in layers}) == 1
     return Architecture(
         width=config("hidden_size"),
-        embedding=Embedding(vocab=config("vocab_size"), scale=scale),
+        embedding=Embedding(vocab=config("vocab_size"), scale=embedding_scale),
         decoder=stack([layer for _, layer in layers], names=None if alike else Named(dict(layers)), final_norm=norm),
         head=Head(tied=config("tie_word_embeddings", False), **head),
         initialisation=initialisation(config),
@@ -163,6 +165,18 @@ def write_windows(architecture: Architecture, default: int | None = None) -> dic
         "layer_types": [SLIDING if size else FULL for size in reach],
         "sliding_window": next((size for size in reach if size), default),
     }
+
+
+def scale(architecture: Architecture) -> float:
+    """The factor of the first layer's scores."""
+    heads: Attention = each(architecture, "attention.sublayer")[0]
+    return heads.scale_of(architecture.width)
+
+
+def inverse(number: float) -> float:
+    """1 / number, with the fewest digits that give back the number."""
+    rounded = (float(f"{1 / number:.{digits}g}") for digits in range(1, 18))
+    return next((each for each in rounded if each and 1 / each == number), 1 / number)
 
 
 def biased(architecture: Architecture, branch: str = "attention") -> bool:

@@ -53,12 +53,11 @@ def read2(config: Config, *, norm_after: bool = True) -> Architecture:
 
 
 def write2(architecture: Architecture) -> dict[str, Any]:
-    scale: float = decoder.each(architecture, "attention.scale")[0]
     return {
         **decoder.write(architecture, "hidden_activation"),
         **decoder.write_windows(architecture, 4096),
         "attention_bias": decoder.biased(architecture),
-        "query_pre_attn_scalar": round(scale**-2),
+        "query_pre_attn_scalar": round(decoder.scale(architecture) ** -2),
         "attn_logit_softcapping": decoder.each(architecture, "attention.softcap")[0],
         "final_logit_softcapping": None if architecture.head is None else architecture.head.softcap,
     }
@@ -111,7 +110,7 @@ def _shared(config: Config) -> RMSNorm:
 
 
 def _scaled(config: Config, layers: list[tuple[str, Block]], norm: RMSNorm, **head: Any) -> Architecture:
-    return model(config, layers, norm, scale=config("hidden_size") ** 0.5, **head)
+    return model(config, layers, norm, embedding_scale=config("hidden_size") ** 0.5, **head)
 
 
 def names(architecture: Architecture) -> Names:
