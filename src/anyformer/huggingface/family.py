@@ -34,6 +34,17 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mixtral": ("mixtral",),
+    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
+    "olmoe": ("olmoe", "flex_olmo"),
+    "dbrx": ("dbrx",),
+    "phimoe": ("phimoe",),
+    "gpt_oss": ("gpt_oss",),
+    "granitemoe": ("granitemoe", "granitemoeshared"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
+    "exaone_moe": ("exaone_moe",),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
     "mistral": ("mistral", "ministral", "ministral3"),
     "qwen": ("qwen2", "qwen3"),
     "smollm": ("smollm3",),
@@ -113,7 +124,7 @@ def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[
     try:
         config = {**each.write(architecture), "model_type": each.model_type}
         again = each.read(Config(config))
-    except (UserError, LookupError, AssertionError) as error:
+    except (UserError, LookupError, AssertionError, AttributeError) as error:
         return [str(error).splitlines()[0]] * 99
     plain = Initialisation()
     differences = diff(again.but(initialisation=plain), architecture.but(initialisation=plain))
