@@ -66,6 +66,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "nanochat": ("nanochat",),
     "bitnet": ("bitnet",),
     "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

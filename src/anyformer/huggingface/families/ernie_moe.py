@@ -110,9 +110,7 @@ FAMILIES = (
         "ernie4_5_moe",
         read,
         write,
-        lambda architecture: decoder_names(
-            ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS, EXPERTS_NORM
-        ),
+        lambda architecture: decoder_names(ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS, EXPERTS_NORM),
         "Ernie4_5_MoeForCausalLM",
         inert=("attention_dropout", "moe_capacity", "moe_gate", "moe_use_aux_free", "num_nextn_predict_layers"),
         ignored=(r".*mtp.*",),

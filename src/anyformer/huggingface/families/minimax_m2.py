@@ -82,6 +82,13 @@ FAMILIES = (
         write,
         lambda architecture: decoder_names(ATTENTION, QK_NORMS, NUMBERED, _CORRECTION, NORMS, EXPERTS_NORM),
         "MiniMaxM2ForCausalLM",
-        inert=("max_model_len", "mlp_intermediate_size", "mtp_transformer_layers", "num_mtp_modules", "shared_moe_mode", "use_mtp"),
+        inert=(
+            "max_model_len",
+            "mlp_intermediate_size",
+            "mtp_transformer_layers",
+            "num_mtp_modules",
+            "shared_moe_mode",
+            "use_mtp",
+        ),
     ),
 )

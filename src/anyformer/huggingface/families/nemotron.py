@@ -17,6 +17,7 @@ from anyformer.parts.norm import Norm
 
 
 def read_nemotron(config: Config) -> Architecture:
+    config.assume(initializer_range=0.0134)
     needs(config, "num_key_value_heads")
     norm = LayerNorm(eps=config("norm_eps", 1e-5), gain="one_plus_weight")
     return _read(config, norm, read_rope(config, fraction=0.5))

@@ -20,7 +20,7 @@ FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_p
 
 
 def read(config: Config) -> Architecture:
-    config.assume(num_key_value_heads=2, tie_word_embeddings=True)
+    config.assume(num_key_value_heads=2, tie_word_embeddings=True, initializer_range=0.018042)
     needs(config, "num_key_value_heads")
     config.expect("norm_type", "layer_norm")
     config.expect("mlp_type", "default")
