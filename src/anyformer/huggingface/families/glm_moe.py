@@ -50,8 +50,31 @@ def read_glm4(config: Config) -> Architecture:
         rotary=partial_rotary(config, 0.5),
     )
     count, shared = config("n_routed_experts", 128), config("n_shared_experts", 1)
-    experts = read_experts(config, read_router(config), count=count, shared=shared, width=1280)
+    experts = read_experts(config, read_router(config), count=count, shared=shared)
+    mlps = dense_first(config, "first_k_dense_replace", 1)
+    return layered(config, norm, {"": attention}, [""] * len(mlps), mlps, experts, dense=10944)
+
+
+def write_glm4(architecture: Architecture) -> dict[str, Any]:
+    attention: Attention = first(architecture, "attention")
+    return _counts(architecture) | {
+        "intermediate_size": dense_width(architecture, 10944),
+        "rope_parameters": partial_table(attention),
+        "use_qk_norm": attention.qk_norm is not None,
+        "first_k_dense_replace": first_dense(architecture),
+    }
+
+
+def read_solar(config: Config) -> Architecture:
     config.expect("use_qk_norm", False)
+    norm, rotary = RMSNorm(eps=config("rms_norm_eps", 1e-5)), partial_rotary(config, 1.0, theta=1e6)
+    if rotary.fraction != 1:
+        raise HuggingFaceError(f"{config.where}: partial_rotary_factor is {rotary.fraction}; solar_open turns whole heads")
+    attention = read_attention(config, kv_heads=8, head_width=128).but(
+        bias=QKV if config("attention_bias", False) else (), rotary=rotary
+    )
+    count, shared = config("n_routed_experts", 128), config("n_shared_experts", 1)
+    experts = read_experts(config, read_router(config), count=count, shared=shared, width=1280)
     mlps = dense_first(config, "first_k_dense_replace", 0)
     if "dense" in mlps:
         raise HuggingFaceError(f"{config.where}: first_k_dense_replace: solar_open has experts in all layers")

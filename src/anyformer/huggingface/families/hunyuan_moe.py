@@ -48,10 +48,11 @@ def read(config: Config) -> Architecture:
     for key, one in (("moe_intermediate_size", width), ("num_shared_expert", 1)):
         config.expect(key, one, [one] * depth)
     norm, act = RMSNorm(eps=config("rms_norm_eps", 1e-5)), activation(config("hidden_act", "silu"))
+    count, narrow = config("num_attention_heads"), config("attention_head_dim", None)
     attention = Attention(
-        heads=config("num_attention_heads"),
+        heads=count,
         kv_heads=config("num_key_value_heads", None),
-        head_width=config("head_dim", None),
+        head_width=config("head_dim", None) or narrow or config("hidden_size") // count,
         bias=PROJECTIONS if config("attention_bias", False) else (),
         qk_norm=norm,
         qk_norm_at="after_rotary",
@@ -67,9 +68,9 @@ def read(config: Config) -> Architecture:
         shared=shared_expert(width, act),
     )
     chosen = config("moe_topk", 1)
-    counts = chosen if isinstance(chosen, list) else [chosen] * depth
-    blocks = [pre_norm(norm, attention, experts.but(chosen=count)) for count in counts]
-    return decoder(config, label([f"top{count}" for count in counts]), blocks, norm)
+    tops = chosen if isinstance(chosen, list) else [chosen] * depth
+    blocks = [pre_norm(norm, attention, experts.but(chosen=top)) for top in tops]
+    return decoder(config, label([f"top{top}" for top in tops]), blocks, norm)
 
 
 def _rotary(config: Config, head_width: int) -> Rotary:
@@ -89,7 +90,6 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | heads(attention)
         | {
             "num_key_value_heads": attention.kv_heads,
-            "head_dim": attention.width_of_head(architecture.width),
             "attention_bias": bool(attention.bias),
             "rope_parameters": rotary_table(attention),
             "intermediate_size": experts.width,
@@ -107,6 +107,6 @@ FAMILIES = (
         write,
         lambda architecture: decoder_names(ATTENTION, _NAMES, NORMS, EXPERTS_NORM),
         "HunYuanMoEV1ForCausalLM",
-        inert=("attention_head_dim", "cla_share_factor", "class_num", "eod_token_id", "moe_drop_tokens"),
+        inert=("cla_share_factor", "class_num", "eod_token_id", "moe_drop_tokens"),
     ),
 )

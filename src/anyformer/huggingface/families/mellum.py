@@ -59,7 +59,10 @@ def read(config: Config) -> Architecture:
         activation=act,
         router=Router(renormalise=Renormalise(eps=0.0) if config("norm_topk_prob", True) else None),
     )
-    wide = {"experts": experts, "dense": FeedForward(width=config("intermediate_size", WIDTH), activation=act)}
+    wide: dict[str, Experts | FeedForward] = {
+        "experts": experts,
+        "dense": FeedForward(width=config("intermediate_size", WIDTH), activation=act),
+    }
     blocks = [
         pre_norm(norm, attention.but(rotary=rotaries[seen], mask=masks[seen]), wide[network])
         for seen, network in zip(windows, networks, strict=True)
