@@ -68,6 +68,7 @@ FAMILIES = (
         write,
         lambda architecture: decoder_names(ATTENTION, QK_NORM, UP_DOWN, LAYER),
         "ApertusForCausalLM",
+        inert=("hidden_dropout",),
         ignored=BUFFERS,
     ),
 )

@@ -60,7 +60,15 @@ def names(architecture: Architecture) -> Names:
 
 
 FAMILIES = (
-    Family("nemotron", read_nemotron, write_nemotron, names, "NemotronForCausalLM", inert=("hidden_dropout",), ignored=BUFFERS),
+    Family(
+        "nemotron",
+        read_nemotron,
+        write_nemotron,
+        names,
+        "NemotronForCausalLM",
+        inert=("hidden_dropout", "kv_channels"),
+        ignored=BUFFERS,
+    ),
     Family("jais2", read_jais, write_jais, names, "Jais2ForCausalLM", ignored=BUFFERS),
     Family("arcee", read_arcee, write_arcee, names, "ArceeForCausalLM", ignored=BUFFERS),
 )

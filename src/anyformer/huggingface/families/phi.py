@@ -40,6 +40,9 @@ PHI_LAYER: Table = {
 }
 PHI_OUTSIDE: Table = {**OUTSIDE, "decoder.final_norm": "model.final_layernorm"}
 
+PHI3_ONLY = {"attention_bias": False, "mlp_bias": False, "lm_head_bias": False, "full_attn_mod": 1, "interpolate_factor": 1}
+"""Keys of published files that the class does not read, and what they must say for it to be right."""
+
 
 def read_phi(config: Config) -> Architecture:
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
@@ -65,6 +68,8 @@ def write_phi(architecture: Architecture) -> dict[str, Any]:
 
 
 def read_phi3(config: Config) -> Architecture:
+    for name, only in PHI3_ONLY.items():
+        config.expect(name, only)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
     heads = attention(config, rotary=read_long(config), mask=masked(config("sliding_window", None)), bias=())
     block = pre_norm(norm, heads, feedforward(config), dropout=config("resid_pdrop", 0.0))

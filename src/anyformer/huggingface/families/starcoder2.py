@@ -50,6 +50,14 @@ FAMILIES = (
         write,
         lambda architecture: decoder_names(ATTENTION, FEEDFORWARD, NORMS),
         "Starcoder2ForCausalLM",
+        # Keys of StarCoder 1 in published files, which the class does not read.
+        inert=(
+            "activation_function",
+            "attention_softmax_in_fp32",
+            "layer_norm_epsilon",
+            "scale_attention_softmax_in_fp32",
+            "scale_attn_weights",
+        ),
         ignored=BUFFERS,
     ),
 )
