@@ -97,6 +97,20 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "hunyuan_moe": ("hunyuan_v1_moe",),
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
