@@ -34,6 +34,7 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
@@ -92,7 +93,7 @@ def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[
     try:
         config = {**each.write(architecture), "model_type": each.model_type}
         again = each.read(Config(config))
-    except (UserError, LookupError, AssertionError) as error:
+    except (UserError, LookupError, AssertionError, AttributeError) as error:
         return [str(error).splitlines()[0]] * 99
     plain = Initialisation()
     differences = diff(again.but(initialisation=plain), architecture.but(initialisation=plain))

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Unpack
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.describe import Named, Value
 from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
@@ -202,6 +202,7 @@ def decoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
@@ -212,7 +213,7 @@ def decoder_only(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        decoder=stack(layers, **around),
+        decoder=stack(layers, names=names, **around),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
@@ -223,6 +224,7 @@ def encoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
@@ -233,7 +235,7 @@ def encoder_only(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        encoder=stack(layers, **around),
+        encoder=stack(layers, names=names, **around),
         head=head,
         initialisation=initialisation or Initialisation(),
     )
