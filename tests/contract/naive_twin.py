@@ -193,6 +193,14 @@ def norm(part, name, weights, v):
     return v + weights[f"{name}.bias"] if part.bias else v
 
 
+def norm_of_each_head(part, name, weights, v, heads):
+    """Each head normalised without a gain, then the gains of all of them."""
+    bare = part.but(gain="none", bias=False)
+    v = torch.cat([norm(bare, name, weights, head) for head in v.chunk(heads)])
+    v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0)) if part.gain != "none" else v
+    return v + weights[f"{name}.bias"] if part.bias else v
+
+
 def layer(v, eps):
     v = v - v.sum() / len(v)
     return v / torch.sqrt((v * v).sum() / len(v) + eps)
@@ -370,6 +378,8 @@ def attention(part, name, weights, x, run):
         y = project(kind, v, count)
         if part.qk_norm is not None and part.qk_norm_over == "projection":
             y = norm(part.qk_norm, f"{name}.{kind}_norm", weights, y)
+        if part.qk_norm is not None and part.qk_norm_over == "each_head":
+            y = norm_of_each_head(part.qk_norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
         early = part.qk_norm is not None and part.qk_norm_over == "head" and not late
         if early:

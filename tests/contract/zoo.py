@@ -260,6 +260,7 @@ DECODERS = {
     "clip_value_norm": _llama(**_at(clip=0.5, value_norm=RMSNorm(gain="none"), kv_heads=2)),
     "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
     "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
+    "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
     "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
     "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3))),
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),

@@ -32,6 +32,9 @@ def run(
     diagram: Annotated[
         Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
     ] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Small sizes, one layer of each kind, every mechanism: to look at, to try out.")
+    ] = False,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
 ) -> None:
@@ -42,6 +45,10 @@ def run(
     from anyformer.describe import schema as schema_of
 
     value = find(what)
+    if tiny:
+        from anyformer.catalogue.tiny import tiny as shrink
+
+        value = shrink(architecture_of(value))
     if changes:
         value = change_all(value, dict(parse_assignment(text) for text in changes))
     if masks or diagram:

@@ -87,6 +87,12 @@ class Branch(Value):
     drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of rows whose whole branch is dropped in training."""
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        there = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
+        return (*self.sublayer.tricks, *(name for name, is_there in there.items() if is_there))
+
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         return BranchModule(self, width, plan, name)
 
@@ -162,6 +168,27 @@ class Step(Value):
         norms = {"norm_before": self.norm_before, "norm_after": self.norm_after}
         return {name: norm for name, norm in norms.items() if norm is not None}
 
+    @property
+    def all_norms(self) -> tuple[Norm, ...]:
+        """The step's own norms and those of its branches."""
+        inner = [norm for branch in self.branches.values() for norm in (branch.norm_before, branch.norm_after)]
+        return tuple(norm for norm in (self.norm_before, *inner, self.norm_after) if norm is not None)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where the norms of each branch stand; a residual taken from the normed value is a post-norm of what came before."""
+        if self.norm_after is not None or self.residual == "normed":
+            return ("post",)
+        places = {(True, True): "sandwich", (True, False): "pre", (False, True): "output", (False, False): "none"}
+        before = self.norm_before is not None
+        return tuple(places[before or b.norm_before is not None, b.norm_after is not None] for b in self.branches.values())
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        inner = [word for branch in self.branches.values() for word in branch.tricks]
+        return ("residual scale", *inner) if self.residual_scale != 1 else tuple(inner)
+
 
 class Block(Value):
     """One layer: steps in order."""
@@ -191,6 +218,26 @@ class Block(Value):
     def reads_source(self) -> bool:
         """Whether a branch attends to another sequence."""
         return any(branch.sublayer.reads_source for branch in self.branches.values())
+
+    @property
+    def norms(self) -> tuple[Norm, ...]:
+        """The norms on the residual stream, in the order computed."""
+        return tuple(norm for step in self.steps for norm in step.all_norms)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where norms stand, each word once: `pre`, `post`, `sandwich` (before and after a sublayer), `output` (after it)."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.placement))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether branches read the same x."""
+        return any(len(step.branches) > 1 for step in self.steps)
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.tricks))
 
     def check(self, width: int, path: str) -> None:
         """Refuse what only the width reveals, at the path of the branch."""

@@ -33,6 +33,11 @@ class InputValue(Value):
         """How many different tokens it knows; None where it reads numbers."""
         return None
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What it does for stable training, in the field's words."""
+        return ()
+
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         """How many positions `given` becomes; `InputError` where it does not fit."""
         raise NotImplementedError
@@ -64,6 +69,10 @@ class Embedding(InputValue):
     """Factor of every row (Gemma: sqrt(D))."""
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("embedding scale",) if self.scale != 1 else ()
 
     @property
     def symbols(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -47,6 +47,7 @@ class ALiBi(ScoreBiasValue):
     slope of 2n heads (the paper, BLOOM, Falcon); `ceiling` reorders the slopes of 2^ceil(log2 H) heads (MPT).
     """
 
+    position_name: ClassVar[str] = "ALiBi"
     kind: Literal["alibi"] = "alibi"
     slopes: Literal["interleaved", "ceiling"] = "interleaved"
     before_scale: bool = False
@@ -93,6 +94,7 @@ class RelativeBuckets(ScoreBiasValue):
     half of all for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["relative_buckets"] = "relative_buckets"
     buckets: Annotated[int, Field(ge=4)] = 32
     max_distance: Annotated[int, Field(ge=2)] = 128
@@ -148,6 +150,7 @@ class RelativeBucketsModule(nn.Module):
 class SharedBias(Value):
     """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
 
+    position_name: ClassVar[str] = "relative"
     heads: Annotated[int, Field(ge=1)]
     """H of every layer."""
     buckets: RelativeBuckets = RelativeBuckets()
