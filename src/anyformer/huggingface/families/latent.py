@@ -38,21 +38,31 @@ def latent_names(architecture: Architecture) -> Table:
     return {"latent_attention.norm_before": "input_layernorm", **latent_table(first(architecture, "latent_attention"))}
 
 
-def read_latent(config: Config, *, q_rank: int | None, rotary: Rotary | None, scale: float | None = None) -> LatentAttention:
-    """Latent attention in DeepSeek's words. `q_rank`: what an absent key means."""
+def read_latent(
+    config: Config,
+    *,
+    q_rank: int | None,
+    rotary: Rotary | None,
+    scale: float | None = None,
+    kv_rank: int = 512,
+    nope: int = 128,
+    rope: int = 64,
+    value: int = 128,
+) -> LatentAttention:
+    """Latent attention in DeepSeek's words. Ranks and widths: what absent keys mean."""
     heads, rank = config("num_attention_heads"), config("q_lora_rank", q_rank)
     biased = BIASED if rank is not None else BIASED[1:]
     config.expect("num_key_value_heads", heads, None, why="every head has keys of its own")
     config.expect("attention_dropout", 0.0, why="latent attention has no dropout of its weights")
-    nope, rope = config("qk_nope_head_dim", 128), config("qk_rope_head_dim", 64)
+    nope, rope = config("qk_nope_head_dim", nope), config("qk_rope_head_dim", rope)
     config.expect("qk_head_dim", nope + rope, None)
     return LatentAttention(
         heads=heads,
-        kv_rank=config("kv_lora_rank", 512),
+        kv_rank=config("kv_lora_rank", kv_rank),
         q_rank=rank,
         nope_width=nope,
         rope_width=rope,
-        value_width=config("v_head_dim", 128),
+        value_width=config("v_head_dim", None) or value,
         norm=LATENT_NORM,
         rotary=rotary,
         bias=biased if config("attention_bias", False) else (),
@@ -79,7 +89,9 @@ def stretch(factor: float, strength: float) -> float:
     return 1.0 if factor <= 1 else 0.1 * strength * log(factor) + 1.0
 
 
-def read_rope(config: Config, *, interleave: bool | None = None, theta: float = 10_000.0, **fields: Any) -> dict[str, Any]:
+def read_rope(
+    config: Config, *, interleave: bool | None = None, theta: float = 10_000.0, nope: int = 128, rope: int = 64, **fields: Any
+) -> dict[str, Any]:
     """Rotation of a head's last features, and the factor of its scores where a scaling has `mscale_all_dim`.
 
     `interleave`: what an absent `rope_interleave` means; None where the family has no such key.
@@ -94,7 +106,7 @@ def read_rope(config: Config, *, interleave: bool | None = None, theta: float = 
     scaled = table["rope_type"] != "default"
     if table["rope_type"] == "yarn" and waves and scores and table.get("attention_factor") is None:
         table["attention_factor"] = stretch(table["factor"], waves) / stretch(table["factor"], scores)
-    width = config("qk_nope_head_dim", 128) + config("qk_rope_head_dim", 64)
+    width = config("qk_nope_head_dim", nope) + config("qk_rope_head_dim", rope)
     scale = width**-0.5 * stretch(table["factor"], scores) ** 2 if scaled and scores else None
     return {"rotary": read_rotary(table, **fields), "scale": scale}
 
