@@ -35,6 +35,7 @@ class Family:
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
+    "kimi": ("kimi_linear",),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""

@@ -80,15 +80,25 @@ def read_v2(config: Config) -> Architecture:
 
 
 def corrected_router(config: Config, *, groups: int = 8, keep: int = 4, scale: float = 2.5) -> Router:
-    """V3's: sigmoids, a correction for the choice, groups. The keywords are what absent keys mean."""
+    """V3's router in V3's words. The keywords are what absent keys mean."""
     config.expect("scoring_func", "sigmoid")
     config.expect("topk_method", "noaux_tc")
-    count, kept = config("n_group", groups), config("topk_group", keep)
+    return v3_router(
+        config("n_group", groups),
+        config("topk_group", keep),
+        renormalises=config("norm_topk_prob", True),
+        scale=config("routed_scaling_factor", scale),
+    )
+
+
+def v3_router(count: int, keep: int, *, renormalises: bool, scale: float) -> Router:
+    """Sigmoids, a correction for the choice, groups unless all of them are kept."""
+    groups = None if count == keep else Groups(count=count, keep=keep, score="top_2")
     return Router(
         score="sigmoid",
-        choice=TopK(groups=None if count == kept else Groups(count=count, keep=kept, score="top_2"), correction=Correction()),
-        renormalise=Renormalise() if config("norm_topk_prob", True) else None,
-        scale=float(config("routed_scaling_factor", scale)),
+        choice=TopK(groups=groups, correction=Correction()),
+        renormalise=Renormalise() if renormalises else None,
+        scale=float(scale),
     )
 
 
