@@ -36,6 +36,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
     "kimi": ("kimi_linear",),
+    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
