@@ -37,6 +37,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
     "kimi": ("kimi_linear",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "minimax": ("minimax",),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
