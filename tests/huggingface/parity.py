@@ -37,6 +37,8 @@ class Case:
     kernel: str | None = None
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
+    unpadded: str = ""
+    """Why a padded batch is another computation in transformers."""
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:

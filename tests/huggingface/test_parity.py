@@ -42,6 +42,8 @@ def test_logits(case):
 
 @every
 def test_logits_of_a_padded_batch(case):
+    if case.unpadded:
+        pytest.skip(case.unpadded)
     assert padded_gap(pair(case)) <= case.logits
 
 

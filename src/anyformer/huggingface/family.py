@@ -38,6 +38,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "kimi": ("kimi_linear",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minimax": ("minimax",),
+    "lfm": ("lfm2", "lfm2_moe"),
     "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
