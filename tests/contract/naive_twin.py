@@ -137,6 +137,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = weights[f"{inner}.gain"] if branch.gain else 1.0
                 given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+            given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
@@ -145,6 +146,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
+            x = [weights[f"{path}.step_{number}_gain"] * v for v in x] if step.gain else x
     if streams is not None:
         x = [sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]

@@ -230,6 +230,18 @@ DECODERS = {
             )
         ),
     ),
+    "step_gain": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6)),
+                Step(
+                    branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED), other=Branch(sublayer=PLAIN_FEED)),
+                    norm_branches=RMS,
+                    gain=Gain(per="branch", initial=0.8),
+                ),
+            )
+        )
+    ),
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)

@@ -142,6 +142,11 @@ def inputs(pair: Pair) -> tuple[Tensor, ...]:
     return (given(pair.case),)
 
 
+def decodes(pair: Pair) -> bool:
+    """Whether it generates token by token and gives what the whole forward gives."""
+    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
+
+
 def logit_gap(pair: Pair) -> float:
     """Of a plain batch."""
     x = inputs(pair)

@@ -34,6 +34,14 @@ class Family:
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
+    "olmo": ("olmo", "olmo2", "olmo3"),
+    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "cohere": ("cohere", "cohere2"),
+    "granite": ("granite", "granite_swa", "hyperclovax"),
+    "exaone": ("exaone4",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
     "kimi": ("kimi_linear",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),

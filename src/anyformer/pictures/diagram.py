@@ -139,7 +139,10 @@ def _step(sheet: Sheet, step: Step) -> None:
     added = " + ".join(
         f"{branch.multiplier:g} {name}" if branch.multiplier != 1 else name for name, branch in step.branches.items()
     )
+    added = f"norm({added})" if step.norm_branches is not None else added
     sheet.note(f"      x = {scale}{source} + {added}")
+    if step.norm_branches is not None:
+        sheet.box(_lines(step.norm_branches), COLOURS["norm"], 40)
     if step.norm_after is not None:
         sheet.box(_lines(step.norm_after), COLOURS["norm"], 40)
 

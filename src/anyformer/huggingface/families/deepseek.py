@@ -24,7 +24,7 @@ from anyformer.huggingface.families.latent import (
     read_latent,
     read_rope,
     write_latent,
-    write_rope,
+    write_stretched,
 )
 from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import feedforward_width, in_order, words
@@ -166,7 +166,7 @@ def _written(architecture: Architecture) -> dict[str, Any]:
     return {
         **common(architecture),
         **write_latent(attention),
-        "rope_parameters": write_rope(attention),
+        **write_stretched(attention),
         "hidden_act": written_activation(architecture),
         "intermediate_size": feedforward_width(architecture, experts.width),
         "moe_intermediate_size": experts.width,

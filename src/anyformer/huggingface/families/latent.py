@@ -9,7 +9,7 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import first
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Rows, Table, To
-from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rotary
+from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import LatentAttention, RMSNorm, Rotary
 from anyformer.parts.latent_attention import Projection
@@ -102,24 +102,24 @@ def read_rope(
     share = table.pop("partial_rotary_factor", None) or config("partial_rotary_factor", None) or 1.0
     if share != 1.0:
         raise HuggingFaceError(f"{config.where}: partial_rotary_factor = {share}, but latent attention turns all it rotates")
-    waves, scores = table.pop("mscale", None), table.pop("mscale_all_dim", None)
-    scaled = table["rope_type"] != "default"
-    if table["rope_type"] == "yarn" and waves and scores and table.get("attention_factor") is None:
-        table["attention_factor"] = stretch(table["factor"], waves) / stretch(table["factor"], scores)
+    scores = table.get("mscale_all_dim")
+    if table["rope_type"] != "yarn":
+        table = {name: value for name, value in table.items() if not name.startswith("mscale")}
     width = config("qk_nope_head_dim", nope) + config("qk_rope_head_dim", rope)
-    scale = width**-0.5 * stretch(table["factor"], scores) ** 2 if scaled and scores else None
+    scale = width**-0.5 * stretch(table["factor"], scores) ** 2 if table["rope_type"] != "default" and scores else None
     return {"rotary": read_rotary(table, **fields), "scale": scale}
 
 
-def write_rope(attention: LatentAttention) -> dict[str, Any]:
-    """The table of settings; `mscale_all_dim` is found from the factor of the scores."""
+def write_stretched(attention: LatentAttention) -> dict[str, Any]:
+    """The keys about positions; `mscale_all_dim` is found from the factor of the scores."""
     if attention.rotary is None:
         raise HuggingFaceError("latent attention without rotary positions is not DeepSeek's")
-    table = write_rotary(attention.rotary)
-    if attention.scale is not None and table.get("factor", 1.0) > 1:
+    written = write_rope(attention.rotary)
+    factor = written["rope_parameters"].get("factor", 1.0)
+    if attention.scale is not None and factor > 1:
         growth = (attention.scale * attention.query_width**0.5) ** 0.5
-        table["mscale_all_dim"] = round((growth - 1) / (0.1 * log(table["factor"])), 9)
-    return table
+        written["rope_parameters"]["mscale_all_dim"] = round((growth - 1) / (0.1 * log(factor)), 9)
+    return written
 
 
 def interleaved(attention: LatentAttention) -> dict[str, Any]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import dense_first, first, first_dense, heads, one_by_one, rotary_table, sublayers
+from anyformer.huggingface.families.experts import dense_first, first, first_dense, heads, one_by_one, sublayers
 from anyformer.huggingface.families.llama import OUTSIDE, common, decoder_names
 from anyformer.huggingface.families.mixers import convolved, feedforward_width, in_order, kinds, words
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -145,7 +145,7 @@ def _written(architecture: Architecture) -> dict[str, Any]:
     written = {
         **common(architecture),
         **heads(attention),
-        "rope_parameters": rotary_table(attention),
+        **write_rope(attention.rotary),
         "conv_L_cache": convolution.convolution.kernel,
         "conv_bias": convolution.convolution.bias,
         "layer_types": kinds(architecture, BRANCHES),

@@ -13,7 +13,7 @@ from anyformer.huggingface.families.latent import (
     read_latent,
     read_rope,
     write_latent,
-    write_rope,
+    write_stretched,
 )
 from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import in_order
@@ -96,7 +96,7 @@ def _written(architecture: Architecture) -> dict[str, Any]:
     return {
         **common(architecture),
         **write_latent(attention),
-        "rope_parameters": write_rope(attention),
+        **write_stretched(attention),
         "intermediate_size": feedforward.width,
         "hidden_act": write_activation(feedforward.activation),
     }

@@ -11,7 +11,6 @@ from anyformer.huggingface.families.experts import (
     first,
     heads,
     one_by_one,
-    rotary_table,
     sublayers,
     window,
     window_size,
@@ -22,7 +21,7 @@ from anyformer.huggingface.families.mixers import in_order, kinds, words
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -136,7 +135,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         **{f"{FACTORS[name]}_beta_factor": step.branches[name].multiplier for name, step in steps.items()},
         "layer_types": kinds(architecture, BRANCHES),
         "head_dim": attention.head_width,
-        "rope_parameters": rotary_table(attention),
+        **write_rope(attention.rotary),
         "sliding_window": window_size(architecture),
         "num_local_experts": experts.experts,
         "num_experts_per_tok": experts.chosen,

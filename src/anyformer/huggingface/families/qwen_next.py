@@ -12,8 +12,8 @@ from anyformer.huggingface.families.experts import (
     expert_layers,
     first,
     heads,
-    partial_table,
     read_partial,
+    rotary_of,
     shared_names,
     sublayers,
 )
@@ -22,7 +22,7 @@ from anyformer.huggingface.families.mixers import feedforward_width, in_order, j
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import activation, rope_parameters, write_activation
+from anyformer.huggingface.spelling import activation, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -225,9 +225,17 @@ def _written(architecture: Architecture) -> dict[str, Any]:
         **heads(attention),
         **write_delta(first(architecture, "delta_attention")),
         "attention_bias": bool(attention.bias),
-        "rope_parameters": partial_table(attention),
+        **write_partial(attention),
         "layer_types": kinds(architecture, BRANCHES),
     }
+
+
+def write_partial(attention: Attention) -> dict[str, Any]:
+    """The keys about positions, with the share of a head that turns."""
+    rotary = rotary_of(attention)
+    written = write_rope(rotary)
+    written["rope_parameters"]["partial_rotary_factor"] = rotary.fraction
+    return written
 
 
 FAMILIES = (
