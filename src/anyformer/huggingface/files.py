@@ -21,11 +21,13 @@ SHARD = 5 * 10**9
 
 
 class Stored:
-    """The tensors of a directory by name, read when asked for."""
+    """The tensors of a directory by name, read when asked for. `spelt`: patterns in names of some files -> of others."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, spelt: Mapping[str, str] | None = None) -> None:
+        found = _files(directory)
         self.directory = directory
-        self.files = _files(directory)
+        self.stored = {_respelt(name, spelt or {}): name for name in found}
+        self.files = {name: found[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
         return name in self.files
@@ -39,18 +41,24 @@ class Stored:
         """One tensor, read from its file."""
         path = self.directory / self.files[name]
         with _opened(path) as file:
-            return file.get_tensor(name)  # type: ignore[no-any-return]
+            return file.get_tensor(self.stored[name])  # type: ignore[no-any-return]
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Its shape, from the file's header."""
         with _opened(self.directory / self.files[name]) as file:
-            return tuple(file.get_slice(name).get_shape())
+            return tuple(file.get_slice(self.stored[name]).get_shape())
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that no rule reads and that do not match an ignored pattern."""
         patterns = [re.compile(pattern) for pattern in ignored]
         left = self.files.keys() - set(used)
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
+
+
+def _respelt(name: str, spelt: Mapping[str, str]) -> str:
+    for pattern, ours in spelt.items():
+        name = re.sub(pattern, ours, name)
+    return name
 
 
 def _files(directory: Path) -> Mapping[str, str]:

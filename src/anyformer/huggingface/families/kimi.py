@@ -177,6 +177,7 @@ FAMILIES = (
         names,
         "KimiLinearForCausalLM",
         # Nothing is rotated; and a model without later tokens' predictors has none of them.
+        spelt={r"\.mlp\.": f".{MLP}."},
         inert=("head_dim", "rope_theta", "rope_scaling", "num_nextn_predict_layers", "use_grouped_topk"),
     ),
 )
