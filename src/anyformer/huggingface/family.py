@@ -46,6 +46,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "exaone": ("exaone4",),
     "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
     "kimi": ("kimi_linear",),
+    "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
     "minimax": ("minimax",),
     "lfm": ("lfm2", "lfm2_moe"),
