@@ -44,7 +44,10 @@ def test_logits(case):
 def test_logits_of_a_padded_batch(case):
     if case.unpadded:
         pytest.skip(case.unpadded)
-    assert padded_gap(pair(case)) <= case.logits
+    both = pair(case)
+    if both.ours.architecture.embedding.symbols is None:
+        pytest.skip("images have no padding")
+    assert padded_gap(both) <= case.logits
 
 
 @every

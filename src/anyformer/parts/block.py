@@ -25,6 +25,7 @@ from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.experts import Experts
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.gain import Gain
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention
@@ -36,7 +37,7 @@ from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, total
+from anyformer.tally import Shape, Tally, total
 
 Sublayer = Annotated[
     Attention
@@ -56,20 +57,6 @@ Sublayer = Annotated[
     Field(discriminator="kind"),
 ]
 """Every kind of sublayer a branch can hold."""
-
-
-class Gain(Value):
-    """A learned factor of a branch, one number per feature (LayerScale, Touvron et al. 2021, arXiv 2103.17239) or one in all
-
-    (ReZero, Bachlechner et al. 2020, arXiv 2003.04887).
-    """
-
-    per: Literal["feature", "branch"] = "feature"
-    initial: float = 1e-5
-    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
-
-    def weight(self, width: int) -> Weight:
-        return Weight((width if self.per == "feature" else 1,), "replicate", self.initial)
 
 
 class Branch(Value):

@@ -7,6 +7,7 @@ from typing import Any
 
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.families.experts import blocks_of, first
 from anyformer.huggingface.families.latent import (
     interleaved,
     latent_names,
@@ -75,14 +76,14 @@ def scaled(block: Block, multiplier: float) -> Block:
 
 
 def write_youtu(architecture: Architecture) -> dict[str, Any]:
-    return _written(architecture) | interleaved(get(architecture, "decoder.layer.latent_attention.sublayer"))
+    return _written(architecture) | interleaved(first(architecture, "latent_attention"))
 
 
 def write_minicpm(architecture: Architecture) -> dict[str, Any]:
-    multiplier = get(architecture, "decoder.layer.latent_attention.multiplier")
+    multiplier = blocks_of(architecture)[0].branches["latent_attention"].multiplier
     depth = architecture.output_stack.depth
     return _written(architecture) | {
-        "mlp_bias": bool(get(architecture, "decoder.layer.feedforward.bias")),
+        "mlp_bias": bool(first(architecture, "feedforward").bias),
         "scale_emb": get(architecture, "embedding.scale"),
         "scale_depth": None if multiplier == 1.0 else round(multiplier * sqrt(depth), 9),
         "dim_model_base": round(get(architecture, "head.scale") * architecture.width),
@@ -91,8 +92,8 @@ def write_minicpm(architecture: Architecture) -> dict[str, Any]:
 
 def _written(architecture: Architecture) -> dict[str, Any]:
     """What both write alike."""
-    attention: LatentAttention = get(architecture, "decoder.layer.latent_attention.sublayer")
-    feedforward: FeedForward = get(architecture, "decoder.layer.feedforward.sublayer")
+    attention: LatentAttention = first(architecture, "latent_attention")
+    feedforward: FeedForward = first(architecture, "feedforward")
     return {
         **common(architecture),
         **write_latent(attention),
