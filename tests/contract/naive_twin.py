@@ -662,7 +662,7 @@ def experts(part, name, weights, x, run):
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
             asked[e] = asked.get(e, 0) + 1
-            if part.row_capacity is not None and asked[e] > part.row_capacity:
+            if part.capacity is not None and part.capacity.kind == "row" and asked[e] > part.capacity.tokens:
                 continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)

@@ -59,6 +59,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    RowCapacity,
     Sampled,
     SharedBias,
     SharedExpert,
@@ -431,7 +432,10 @@ PAIRS = {
     "pair_row_capacity": encoder_decoder(
         Embedding(vocab=VOCAB),
         WIDTH,
-        stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, row_capacity=3))] * 2),
+        stack(
+            [pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, capacity=RowCapacity(tokens=3)))]
+            * 2
+        ),
         stack([pre_norm(RMS, SELF, CROSS, FEED)]),
         initialisation=LOUD,
     ),

@@ -4,7 +4,7 @@ from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.block import Block, Step
 from anyformer.parts.branch import Branch
-from anyformer.parts.capacity import Capacity
+from anyformer.parts.capacity import Capacity, RowCapacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
@@ -121,6 +121,7 @@ __all__ = [
     "Renormalise",
     "Rotary",
     "Router",
+    "RowCapacity",
     "Sampled",
     "ScalarDecay",
     "SharedBias",
