@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -42,7 +43,7 @@ class Case:
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
@@ -65,7 +66,14 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
@@ -97,6 +105,8 @@ def randomise(model: torch.nn.Module) -> None:
         for name, buffer in model.named_buffers():
             if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -118,15 +128,18 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
+    more[pair.theirs.main_input_name] = tokens
     try:
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 
@@ -136,10 +149,18 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source and a target."""
+    """Tokens, and of two inputs a source and a target; or images."""
+    if pair.theirs.main_input_name == "pixel_values":
+        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
     if pair.ours.architecture.two_inputs:
         return given(pair.case, S, seed=3), given(pair.case)
     return (given(pair.case),)
+
+
+def decodes(pair: Pair) -> bool:
+    """Whether it generates token by token and gives what the whole forward gives."""
+    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
 
 
 def logit_gap(pair: Pair) -> float:
@@ -181,16 +202,18 @@ def cached_gap(pair: Pair) -> float:
 def gradient_gap(pair: Pair) -> float:
     """The largest over all weights of the largest difference, of the largest gradient of that weight."""
     x = inputs(pair)
-    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
     pair.ours.zero_grad()
-    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    logits = pair.ours(*x)
+    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
+    (logits * direction).square().mean().sqrt().backward()
     pair.theirs.zero_grad()
     (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
     theirs = _as_ours(pair)
     ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
     scale = max(float(value.abs().max()) for value in theirs.values())
     worst = 0.0
-    for name, value in ours.items():
+    for name in ours.keys() & theirs.keys():
+        value = ours[name]
         size = max(float(theirs[name].abs().max()), 1e-3 * scale)
         worst = max(worst, float((value - theirs[name]).abs().max()) / size)
     pair.theirs.zero_grad()
@@ -198,7 +221,7 @@ def gradient_gap(pair: Pair) -> float:
 
 
 def _as_ours(pair: Pair) -> dict[str, Tensor]:
-    """Their gradients by our names: saved as weights are, and read by the same rules."""
+    """Their gradients by our names: saved as weights are, and read by the same rules; not of buffers, which have none."""
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -208,8 +231,10 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
         parameter.data = kept[name]
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
-    stored, found = Stored(directory), {}
+    stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
     for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+        if buffers & set(rule.theirs):
+            continue
         read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
         found |= dict(zip(rule.ours, read, strict=True))
     return found

@@ -146,6 +146,7 @@ def _step(step: Step) -> str:
     before, after = step.norm_before, step.norm_after
     branches = " + ".join(_branch(branch) for branch in step.branches.values())
     inner = f"({branches}) of {brief(before)}(x)" if before else branches
+    inner = f"{brief(step.norm_branches)}({inner})" if step.norm_branches else inner
     return f"{brief(after)}(x + {inner})" if after else f"x + {inner}"
 
 

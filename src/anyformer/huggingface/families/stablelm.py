@@ -47,10 +47,9 @@ def write(architecture: Architecture) -> dict[str, Any]:
 def names(architecture: Architecture) -> Names:
     heads: Attention = each(architecture, "attention.sublayer")[0]
     norms: Table = {
-        f"attention.{ours}_norm.weight": To(
-            f"self_attn.{ours[0]}_layernorm.norms.{{x}}.weight", Pieces(count), tuple(str(head) for head in range(count))
-        )
+        f"attention.{ours}_norm": To(first, Pieces(count), tuple(others))
         for ours, count in (("query", heads.heads), ("key", heads.groups))
+        for first, *others in [[f"self_attn.{ours[0]}_layernorm.norms.{head}" for head in range(count)]]
     }
     return decoder_names(ATTENTION, norms, FEEDFORWARD, NORMS, SHARED_NORM)
 
