@@ -27,7 +27,7 @@ CASES = [
             "layer_types": ["full_attention", "sliding_attention", "full_attention"], "logit_scale": 2.0,
             "mlp_layer_types": ["dense", "sparse", "sparse"], "prefix_dense_sliding_window_pattern": 2,
             "prefix_dense_intermediate_size": 16, "tie_word_embeddings": False, "hidden_act": "gelu",
-            "rope_scaling": {"rope_type": "linear", "factor": 2.0},
+            "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0},
         },
         name="summed",
     ),

@@ -14,7 +14,7 @@ CASES = [
         model_type,
         BASE | {
             "num_key_value_heads": 2, "num_experts_per_tok": 3, "norm_topk_prob": True, "attention_bias": True,
-            "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0}, "tie_word_embeddings": True,
+            "rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 100.0}, "tie_word_embeddings": True,
         },
         name="renormalised",
     )

@@ -22,7 +22,6 @@ from anyformer.huggingface.families.experts import (
     layer_types,
     layer_words,
     one_by_one,
-    rotary_table,
     shared_count,
     shared_expert,
     sublayers,
@@ -32,7 +31,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -115,7 +114,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | {
             "num_key_value_heads": attention.kv_heads,
             "attention_bias": bool(attention.bias),
-            "rope_parameters": rotary_table(turning[0]) if turning else None,
+            **write_rope(turning[0].rotary if turning else None),
             "layer_types": layer_types(architecture),
             "sliding_window": window_size(architecture) or 1024,
             "mup_enabled": get(architecture, "embedding.scale") != 1,

@@ -39,7 +39,7 @@ LAYER: Table = {
     "attention.norm_before": "attention_layernorm",
     "feedforward.norm_before": "feedforward_layernorm",
     ("feedforward.activation.positive", "feedforward.activation.negative"): To(
-        "mlp.act_fn.alpha_p", WithConstants(), ("mlp.act_fn.alpha_n", "mlp.act_fn.beta", "mlp.act_fn.eps")
+        "mlp.act_fn.{x}", WithConstants(), ("alpha_p", "alpha_n", "beta", "eps")
     ),
 }
 ROPE = {

@@ -20,7 +20,6 @@ from anyformer.huggingface.families.experts import (
     layer_types,
     layer_words,
     mlp_words,
-    rotary_table,
     shared_count,
     shared_expert,
     sublayers,
@@ -30,7 +29,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -53,6 +52,7 @@ _JOINS = {"average": "mean", "sum": "sum"}
 
 
 def read(config: Config) -> Architecture:
+    config.expect("rope_scaling", None, why="transformers looks at rope_parameters alone")
     dense, size = config("first_k_dense_replace", 0), config("sliding_window", 4096)
     step, early = config("sliding_window_pattern", 4), config("prefix_dense_sliding_window_pattern", 1)
     seen = layer_words(config, lambda i: SLIDING if ((i + 1) % early if i < dense else (i - dense + 1) % step) else FULL)
@@ -117,7 +117,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | {
             "num_key_value_heads": attentions[0].kv_heads,
             "attention_bias": bool(attentions[0].bias),
-            "rope_parameters": rotary_table(turning[0]) if turning else None,
+            **write_rope(turning[0].rotary if turning else None),
             "layer_types": kinds,
             "mlp_layer_types": mlps,
             "prefix_dense_sliding_window_pattern": 2 if any(attention.rotary is None for attention in early) else 1,

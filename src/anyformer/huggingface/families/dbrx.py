@@ -6,11 +6,11 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.experts import blocks_of, first, rotary_table, written_activation
+from anyformer.huggingface.families.experts import blocks_of, first, written_activation
 from anyformer.huggingface.families.llama import decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Shaped, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import activation, initialisation, longest, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, initialisation, longest, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, Experts, LayerNorm, Renormalise, Router, pre_norm
 
@@ -73,7 +73,7 @@ def _theta(config: Config, inner: Config) -> float:
 def write(architecture: Architecture) -> dict[str, Any]:
     attention: Attention = first(architecture, "attention")
     experts: Experts = first(architecture, "experts")
-    table = rotary_table(attention)
+    table = write_rope(attention.rotary)["rope_parameters"]
     return {
         "vocab_size": get(architecture, "embedding.vocab"),
         "d_model": architecture.width,

@@ -16,7 +16,6 @@ from anyformer.huggingface.families.experts import (
     first,
     heads,
     label,
-    rotary_table,
     shared_count,
     shared_expert,
     written_activation,
@@ -24,7 +23,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Shaped, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Correction, Experts, FeedForward, Head, Renormalise, RMSNorm, Router, TopK, pre_norm
 from anyformer.parts.feedforward import PROJECTIONS as NETWORK
@@ -85,7 +84,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | keys
         | {
             "use_bias": bool(attention.bias),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "intermediate_size": dense_width(architecture, 12288),
             "hidden_act": written_activation(architecture),
             "moe_num_experts": experts.experts,

@@ -19,7 +19,6 @@ from anyformer.huggingface.families.experts import (
     layer_words,
     mlp_words,
     read_router,
-    rotary_table,
     shared_count,
     sublayers,
     window_size,
@@ -28,7 +27,7 @@ from anyformer.huggingface.families.glm_moe import common_keys, layered, read_at
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Experts, RMSNorm, Window
 
@@ -54,7 +53,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
     experts: Experts = first(architecture, "experts")
     turning = [each for each in sublayers(architecture, "attention") if each.rotary is not None]
     return common_keys(architecture) | {
-        "rope_parameters": rotary_table(turning[0]) if turning else None,
+        **write_rope(turning[0].rotary if turning else None),
         "layer_types": layer_types(architecture),
         "mlp_layer_types": mlp_words(architecture),
         "sliding_window": window_size(architecture) or 4096,

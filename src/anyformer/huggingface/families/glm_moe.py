@@ -24,19 +24,18 @@ from anyformer.huggingface.families.experts import (
     layer_types,
     layer_words,
     partial_rotary,
-    partial_table,
     read_router,
-    rotary_table,
     shared_count,
     shared_expert,
     window_size,
+    write_partial,
     write_router,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.qwen_moe import QKV
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.heads import PROJECTIONS
@@ -59,7 +58,7 @@ def write_glm4(architecture: Architecture) -> dict[str, Any]:
     attention: Attention = first(architecture, "attention")
     return _counts(architecture) | {
         "intermediate_size": dense_width(architecture, 10944),
-        "rope_parameters": partial_table(attention),
+        **write_partial(attention),
         "use_qk_norm": attention.qk_norm is not None,
         "first_k_dense_replace": first_dense(architecture),
     }
@@ -82,7 +81,7 @@ def read_solar(config: Config) -> Architecture:
 
 
 def write_solar(architecture: Architecture) -> dict[str, Any]:
-    return _counts(architecture) | {"rope_parameters": rotary_table(first(architecture, "attention"))}
+    return _counts(architecture) | write_rope(first(architecture, "attention").rotary)
 
 
 def read_dots1(config: Config) -> Architecture:
@@ -102,7 +101,7 @@ def read_dots1(config: Config) -> Architecture:
 def write_dots1(architecture: Architecture) -> dict[str, Any]:
     return _counts(architecture) | {
         "intermediate_size": dense_width(architecture, 10944),
-        "rope_parameters": rotary_table(first(architecture, "attention")),
+        **write_rope(first(architecture, "attention").rotary),
         "first_k_dense_replace": first_dense(architecture),
         "layer_types": layer_types(architecture),
         "sliding_window": window_size(architecture),

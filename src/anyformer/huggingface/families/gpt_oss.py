@@ -15,13 +15,12 @@ from anyformer.huggingface.families.experts import (
     label,
     layer_types,
     layer_words,
-    rotary_table,
     window_size,
 )
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.heads import PROJECTIONS
@@ -81,7 +80,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
             "num_key_value_heads": attention.kv_heads,
             "head_dim": attention.head_width,
             "attention_bias": bool(attention.bias),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "layer_types": layer_types(architecture),
             "sliding_window": window_size(architecture),
             "num_local_experts": experts.experts,

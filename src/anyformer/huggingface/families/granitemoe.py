@@ -12,14 +12,13 @@ from anyformer.huggingface.families.experts import (
     decoder,
     first,
     heads,
-    rotary_table,
     shared_expert,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Experts, Head, RMSNorm, Router, Step
 from anyformer.parts.heads import PROJECTIONS
@@ -94,7 +93,7 @@ def _common(architecture: Architecture, attention: Attention, experts: Experts) 
             "residual_multiplier": blocks_of(architecture)[0].branches["experts"].multiplier,
             "embedding_multiplier": get(architecture, "embedding.scale"),
             "logits_scaling": 1 / get(architecture, "head.scale"),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "hidden_act": written_activation(architecture),
             "num_local_experts": experts.experts,
             "num_experts_per_tok": experts.chosen,

@@ -12,7 +12,6 @@ from anyformer.huggingface.families.experts import (
     heads,
     label,
     one_by_one,
-    rotary_table,
     shared_expert,
     shared_names,
     sublayers,
@@ -21,7 +20,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Rotary, Router, pre_norm
 from anyformer.parts.heads import PROJECTIONS
@@ -91,7 +90,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | {
             "num_key_value_heads": attention.kv_heads,
             "attention_bias": bool(attention.bias),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "intermediate_size": experts.width,
             "hidden_act": written_activation(architecture),
             "num_experts": experts.experts,

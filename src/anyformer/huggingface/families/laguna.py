@@ -21,12 +21,12 @@ from anyformer.huggingface.families.experts import (
     layer_types,
     layer_words,
     mlp_words,
-    partial_table,
     read_partial,
     shared_expert,
     shared_names,
     sublayers,
     window_size,
+    write_partial,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
@@ -129,7 +129,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
     experts: Experts = first(architecture, "experts")
     assert experts.shared is not None, "the experts have no shared one beside them"
     kinds = layer_types(architecture)
-    tables = {kind: partial_table(attention) for kind, attention in zip(kinds, attentions, strict=True)}
+    tables = {kind: write_partial(attention)["rope_parameters"] for kind, attention in zip(kinds, attentions, strict=True)}
     gate = attentions[0].gate
     assert gate is not None, "the heads have no gate"
     return (

@@ -16,7 +16,6 @@ from anyformer.huggingface.families.experts import (
     heads,
     label,
     layer_words,
-    rotary_table,
     shared_expert,
     shared_names,
     sublayers,
@@ -26,7 +25,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -119,7 +118,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | {
             "attention_bias": bool(attentions[0].bias),
             "no_rope_layers": [int(attention.rotary is not None) for attention in attentions],
-            "rope_parameters": rotary_table(turning[0]) if turning else None,
+            **write_rope(turning[0].rotary if turning else None),
             "use_qk_norm": any(attention.qk_norm is not None for attention in turning),
             "layer_types": [CHUNKED if attention.mask.reach else FULL for attention in attentions],
             "attention_chunk_size": window_size(architecture),

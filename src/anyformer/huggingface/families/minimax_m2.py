@@ -12,7 +12,7 @@ from anyformer.huggingface.families.experts import (
     first,
     heads,
     partial_rotary,
-    partial_table,
+    write_partial,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
@@ -66,7 +66,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         common(architecture)
         | heads(attention)
         | {
-            "rope_parameters": partial_table(attention),
+            **write_partial(attention),
             "num_local_experts": experts.experts,
             "num_experts_per_tok": experts.chosen,
             "intermediate_size": experts.width,

@@ -11,7 +11,6 @@ from anyformer.huggingface.families.experts import (
     first,
     heads,
     one_by_one,
-    rotary_table,
     window,
     window_size,
     written_activation,
@@ -19,7 +18,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Router, pre_norm
 
@@ -61,7 +60,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
             "num_key_value_heads": attention.kv_heads,
             "head_dim": attention.head_width,
             "sliding_window": window_size(architecture),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "num_local_experts": experts.experts,
             "num_experts_per_tok": experts.chosen,
             "intermediate_size": experts.width,

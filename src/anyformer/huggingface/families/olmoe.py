@@ -12,13 +12,12 @@ from anyformer.huggingface.families.experts import (
     decoder,
     first,
     heads,
-    rotary_table,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Router, output_norm, pre_norm
 from anyformer.parts.heads import PROJECTIONS
@@ -56,7 +55,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         | {
             "num_key_value_heads": attention.kv_heads,
             "attention_bias": bool(attention.bias),
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "hidden_act": written_activation(architecture),
             "num_experts": experts.experts,
             "num_experts_per_tok": experts.chosen,

@@ -19,14 +19,13 @@ from anyformer.huggingface.families.experts import (
     label,
     layer_types,
     layer_words,
-    rotary_table,
     shared_names,
     window_size,
     written_activation,
 )
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -138,7 +137,7 @@ def _common(architecture: Architecture, *, default: int) -> dict[str, Any]:
         common(architecture)
         | heads(attention)
         | {
-            "rope_parameters": rotary_table(attention),
+            **write_rope(attention.rotary),
             "hidden_act": written_activation(architecture),
             "intermediate_size": dense_width(architecture, default),
             "num_experts": experts.experts,

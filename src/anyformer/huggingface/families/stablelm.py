@@ -19,7 +19,7 @@ SHARED_NORM: Table = {"step_0_norm_before": "input_layernorm"}
 
 
 def read(config: Config) -> Architecture:
-    config.expect("head_dim", None)
+    config.expect("head_dim", None, config("hidden_size") // config("num_attention_heads"))
     config.assume(num_key_value_heads=32)
     needs(config, "num_key_value_heads")
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
@@ -47,9 +47,10 @@ def write(architecture: Architecture) -> dict[str, Any]:
 def names(architecture: Architecture) -> Names:
     heads: Attention = each(architecture, "attention.sublayer")[0]
     norms: Table = {
-        f"attention.{ours}_norm": To(first, Pieces(count), tuple(others))
+        f"attention.{ours}_norm.weight": To(
+            f"self_attn.{ours[0]}_layernorm.norms.{{x}}.weight", Pieces(count), tuple(str(head) for head in range(count))
+        )
         for ours, count in (("query", heads.heads), ("key", heads.groups))
-        for first, *others in [[f"self_attn.{ours[0]}_layernorm.norms.{head}" for head in range(count)]]
     }
     return decoder_names(ATTENTION, norms, FEEDFORWARD, NORMS, SHARED_NORM)
 
