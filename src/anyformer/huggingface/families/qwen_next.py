@@ -38,7 +38,7 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 from anyformer.parts.heads import PROJECTIONS
 
 BRANCHES = {"delta_attention": "linear_attention", "attention": "full_attention"}
