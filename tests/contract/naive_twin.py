@@ -50,6 +50,9 @@ def logits(head, weights, x, table):
             if head.transform.activation is not None:
                 features = activate(head.transform, "head.transform", weights, features)
             features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        if head.outputs == "features":
+            rows.append(features)
+            continue
         z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
@@ -58,6 +61,12 @@ def logits(head, weights, x, table):
 
 def tokens_enter(part, name, weights, tokens):
     rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 
@@ -298,6 +307,12 @@ def alibi_slopes(kind, heads):
     return power(near) + wide[0::2][: heads - near]
 
 
+def bfloat16(x):
+    """Eight significant bits, halves to even."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
 def bucket(part, relative):
     """T5's bucket of key - query, by counting up."""
     count, base = part.buckets, 0
@@ -329,7 +344,10 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
         case "alibi":
-            return -alibi_slopes(part.slopes, attention.heads)[h] * abs(t - s) * (scale if part.before_scale else 1)
+            slope, factor = alibi_slopes(part.slopes, attention.heads)[h], scale if part.before_scale else 1
+            if part.rounded_to == "bfloat16":
+                return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
+            return -factor * slope * abs(t - s)
         case "relative_buckets":
             return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
         case "transformer_xl":

@@ -278,6 +278,9 @@ DECODERS = {
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
     "alibi_six_heads": _llama(**_at(rotary=None, heads=6, kv_heads=3, score_bias=ALiBi(before_scale=True))),
+    "alibi_rounded": _llama(
+        **_at(rotary=None, heads=12, kv_heads=6, head_width=4, score_bias=ALiBi(before_scale=True, rounded_to="bfloat16"))
+    ),
     "alibi_ceiling": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi(slopes="ceiling"))),
     "alibi_window": _llama(**_at(rotary=None, score_bias=ALiBi(), mask=Window(size=4))),
     "buckets": _llama(**_at(rotary=None, scale=1.0, score_bias=RelativeBuckets(buckets=6, max_distance=8))),
@@ -291,7 +294,8 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=("position_to_content",))),
+        **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
         *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -40,7 +41,7 @@ class Case:
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
@@ -63,7 +64,14 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
@@ -116,15 +124,18 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
+    more[pair.theirs.main_input_name] = tokens
     try:
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 
@@ -134,7 +145,10 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source and a target."""
+    """Tokens, and of two inputs a source and a target; or images."""
+    if pair.theirs.main_input_name == "pixel_values":
+        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
     if pair.ours.architecture.two_inputs:
         return given(pair.case, S, seed=3), given(pair.case)
     return (given(pair.case),)
@@ -184,9 +198,10 @@ def cached_gap(pair: Pair) -> float:
 def gradient_gap(pair: Pair) -> float:
     """The largest over all weights of the largest difference, of the largest gradient of that weight."""
     x = inputs(pair)
-    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
     pair.ours.zero_grad()
-    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    logits = pair.ours(*x)
+    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
+    (logits * direction).square().mean().sqrt().backward()
     pair.theirs.zero_grad()
     (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
     theirs = _as_ours(pair)

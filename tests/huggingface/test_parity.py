@@ -42,7 +42,10 @@ def test_logits(case):
 
 @every
 def test_logits_of_a_padded_batch(case):
-    assert padded_gap(pair(case)) <= case.logits
+    both = pair(case)
+    if both.ours.architecture.embedding.symbols is None:
+        pytest.skip("images have no padding")
+    assert padded_gap(both) <= case.logits
 
 
 @every
@@ -64,6 +67,8 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     target = tmp_path / "exported"
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
+    for parameter in again.parameters():
+        parameter.data = parameter.data.clone()  # A file's offset decides how memory is aligned, and that a product's last bit.
     x = inputs(both)
     with torch.no_grad():
         before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)

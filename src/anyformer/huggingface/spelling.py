@@ -123,9 +123,9 @@ def write_rope(rotary: Rotary | None) -> dict[str, Any]:
     return {"max_position_embeddings": table.pop("original_max_position_embeddings"), "rope_parameters": table}
 
 
-def initialisation(config: Config, default: float = 0.02) -> Initialisation:
+def initialisation(config: Config, default: float = 0.02, key: str = "initializer_range") -> Initialisation:
     """Matrices and tables normal with the configuration's deviation."""
-    rule = Normal(std=config("initializer_range", default))
+    rule = Normal(std=config(key, default))
     return Initialisation(matrix=rule, embedding=rule)
 
 

@@ -9,7 +9,7 @@ from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
-from anyformer.parts.embedding import Embedding
+from anyformer.parts.embedding import Embedding, MaskedTokens
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
     EluPlusOne,
@@ -106,6 +106,7 @@ __all__ = [
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
+    "MaskedTokens",
     "Normal",
     "Patches",
     "PositiveRandom",

@@ -106,7 +106,9 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
         sheet.arrow(f"(B, T, {width})")
     if stack is architecture.output_stack and architecture.head is not None:
         outputs = architecture.outputs
-        sheet.box(_lines(architecture.head, f"{architecture.table_width} x {outputs:,}"), COLOURS["table"], 60)
+        features = architecture.head.features(width, architecture.table_width)
+        matrix = () if architecture.head.outputs == "features" else (f"{features} x {outputs:,}",)
+        sheet.box(_lines(architecture.head, *matrix), COLOURS["table"], 60)
         sheet.arrow(f"(B, {outputs:,})" if architecture.head.pool else f"(B, T, {outputs:,})")
 
 
