@@ -124,8 +124,6 @@ def randomise(model: torch.nn.Module) -> None:
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
-            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
-                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
