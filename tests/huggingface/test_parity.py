@@ -60,7 +60,10 @@ def test_logits(case):
 def test_logits_of_a_padded_batch(case):
     if case.unpadded:
         pytest.skip(case.unpadded)
-    assert padded_gap(pair(case)) <= case.logits
+    both = pair(case)
+    if both.ours.architecture.embedding.symbols is None:
+        pytest.skip("transformers masks no padding of sources that are not tokens")
+    assert padded_gap(both) <= case.logits
 
 
 @every
@@ -82,6 +85,9 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     target = tmp_path / "exported"
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
+    for parameter in again.parameters():
+        # The last bits of a product may depend on where in a mapped file its matrix begins.
+        parameter.data = parameter.data.clone()
     x = inputs(both)
     with torch.no_grad():
         before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)

@@ -22,6 +22,7 @@ from anyformer.parts import (
     Renormalise,
     Rotary,
     Router,
+    RowCapacity,
     SharedExpert,
     TopK,
     grouped,
@@ -210,6 +211,25 @@ def test_a_capacity_breaks_what_it_declares():
     model._tally = Tally()
     packed = model(x, documents=(torch.arange(T) >= 5).long().expand(B, T))
     assert differs(packed[:, :5], model(x[:, :5])), "packed"
+
+
+def test_a_row_capacity_breaks_what_it_declares_and_nothing_else():
+    architecture = of(capacity=RowCapacity(tokens=3))
+    model, x = build(architecture).eval(), tokens()
+    assert {limit.contract for limit in architecture.cost(Shape()).limits} == {"chunked", "packed", "cached"}
+    whole = model(x)
+    assert not torch.allclose(whole, build(of()).eval()(x), atol=1e-3), "somebody found no place"
+    for cut in ((5, 6), (1,) * T):
+        state = model.state(B, T)
+        assert not torch.allclose(torch.cat([model(piece, state=state) for piece in x.split(cut, 1)], 1), whole, atol=1e-3)
+    torch.testing.assert_close(model(x[:1]), whole[:1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model(x[:, :6]), whole[:, :6], rtol=1e-4, atol=1e-5)
+    padding = torch.zeros(B, T + 4, dtype=torch.bool)
+    padding[:, :4] = True
+    wide = torch.cat([x[:, :4], x], 1)
+    torch.testing.assert_close(model(wide, padding=padding)[:, 4:], whole, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match="each row"):
+        model(x, documents=torch.zeros_like(x))
 
 
 def test_a_capacity_in_training_only_leaves_evaluation_whole():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anyformer.describe import did_you_mean
@@ -27,8 +27,12 @@ class Family:
     """Keys of its configuration that change nothing that is computed."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that no model needs: buffers."""
+    spelt: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in the names that published files have, where transformers saves others -> what it saves."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
+    base: str = ""
+    """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
 
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -42,6 +46,43 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "cohere": ("cohere", "cohere2"),
     "granite": ("granite", "granite_swa", "hyperclovax"),
     "exaone": ("exaone4",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert"),
+    "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
+    "esm": ("esm",),
+    "deberta": ("deberta-v2", "deberta"),
+    "vit": ("vit", "deit", "dinov2"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
+    "gpt_neo": ("gpt_neo",),
+    "gptj": ("gptj", "codegen"),
+    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
+    "bloom": ("bloom",),
+    "opt": ("opt",),
+    "mpt": ("mpt",),
+    "falcon": ("falcon",),
+    "ctrl": ("ctrl",),
+    "xglm": ("xglm",),
+    "biogpt": ("biogpt",),
+    "xlnet": ("xlnet",),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
+    "pegasus": ("pegasus",),
+    "bigbird_pegasus": ("bigbird_pegasus",),
+    "marian": ("marian",),
+    "m2m_100": ("m2m_100",),
+    "fsmt": ("fsmt",),
+    "t5": ("t5", "mt5", "umt5"),
+    "longt5": ("longt5",),
+    "switch_transformers": ("switch_transformers",),
+    "whisper": ("whisper",),
+    "t5gemma": ("t5gemma",),
     "mixtral": ("mixtral",),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
     "olmoe": ("olmoe", "flex_olmo"),
@@ -61,6 +102,28 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "mimo_v2": ("mimo_v2_flash",),
     "hunyuan3": ("hy_v3",),
     "kolibri": ("kolibri1", "flint"),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
+    "kimi": ("kimi_linear",),
+    "bailing": ("bailing_hybrid",),
+    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "minimax": ("minimax",),
+    "lfm": ("lfm2", "lfm2_moe"),
+    "olmo_hybrid": ("olmo_hybrid",),
+    "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

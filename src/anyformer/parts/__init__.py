@@ -2,14 +2,15 @@
 
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Branch, Step
-from anyformer.parts.capacity import Capacity
+from anyformer.parts.block import Block, Step
+from anyformer.parts.branch import Branch
+from anyformer.parts.capacity import Capacity, RowCapacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
-from anyformer.parts.embedding import Embedding
+from anyformer.parts.embedding import Embedding, MaskedTokens
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
     EluPlusOne,
@@ -106,6 +107,7 @@ __all__ = [
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
+    "MaskedTokens",
     "Normal",
     "Patches",
     "PositiveRandom",
@@ -119,6 +121,7 @@ __all__ = [
     "Renormalise",
     "Rotary",
     "Router",
+    "RowCapacity",
     "Sampled",
     "ScalarDecay",
     "SharedBias",

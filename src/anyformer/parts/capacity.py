@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import torch
@@ -10,10 +12,27 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.tally import Contract, Limit
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
+_ROW_REASON = "an expert takes the first tokens of each row of a call that choose it"
+_ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the tokens of a call ask for.
+
+    `wanted` (Z, k): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
+    (Z, R), every expert that a token may have, the best first.
+    """
+
+    wanted: Tensor
+    real: Tensor
+    experts: int
+    ranked: Callable[[], Tensor]
 
 
 class Capacity(Value):
@@ -25,6 +44,7 @@ class Capacity(Value):
     are those of the experts that took the token.
     """
 
+    kind: Literal["call"] = "call"
     factor: Annotated[float, Field(gt=0)] = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
     when: Literal["training", "always"] = "training"
@@ -38,6 +58,58 @@ class Capacity(Value):
     def limits(self) -> tuple[Limit, ...]:
         """Contracts broken in evaluation."""
         return tuple(Limit(contract, _REASON) for contract in _CONTRACTS) if self.when == "always" else ()
+
+    @property
+    def reroutes(self) -> bool:
+        return self.overflow == "reroute"
+
+    def holds(self, training: bool) -> bool:
+        return training or self.when == "always"
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many rows all experts compute together."""
+        return experts * self.places(tokens, experts, chosen)
+
+    def place(self, asked: Asked) -> Placement:
+        chosen = asked.wanted.shape[1]
+        places = self.places(len(asked.wanted), asked.experts, chosen)
+        order_ZR = asked.ranked() if self.reroutes else asked.wanted
+        taken = assign(order_ZR, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
+        return in_places(*taken, asked.experts, places)
+
+
+class RowCapacity(Value):
+    """Every expert takes the first `tokens` of each row of a call that chose it, and the others add nothing.
+
+    In training and evaluation alike: Switch Transformer as transformers has it.
+    """
+
+    kind: Literal["row"] = "row"
+    tokens: Annotated[int, Field(ge=1)]
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts broken in evaluation."""
+        return tuple(Limit(contract, _ROW_REASON) for contract in _ROW_CONTRACTS)
+
+    @property
+    def reroutes(self) -> bool:
+        return False
+
+    def holds(self, training: bool) -> bool:
+        return True
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many rows all experts compute together."""
+        return tokens * chosen
+
+    def place(self, asked: Asked) -> Placement:
+        # Every choice has its row all the same, so that no size depends on the routing.
+        taken_ZJ = first_in_row(asked.wanted, asked.real, asked.experts, self.tokens)
+        return replace(sorted_by_expert(asked.wanted, asked.experts), taken=taken_ZJ)
+
+
+AnyCapacity = Annotated[Capacity | RowCapacity, Field(discriminator="kind")]
 
 
 def assign(
@@ -66,3 +138,12 @@ def assign(
         place_ZJ = torch.where(here_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
         taken_ZJ = taken_ZJ | here_ZJ
     return chosen_ZJ, taken_ZJ, place_ZJ
+
+
+def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
+    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, k)."""
+    chosen_BC = chosen_ZJ.reshape(len(asking_BT), -1)
+    asking_BC = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
+    asks_BCX = (chosen_BC[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking_BC[..., None]
+    place_BC = asks_BCX.cumsum(1).gather(2, chosen_BC[..., None])[..., 0]
+    return ((place_BC <= most) & asking_BC).view(chosen_ZJ.shape)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.capacity import Capacity, assign
+from anyformer.parts.capacity import AnyCapacity, Asked
 from anyformer.parts.context import Context
-from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
+from anyformer.parts.dispatch import Placement, sorted_by_expert
 from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
 from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
@@ -76,7 +76,7 @@ class Experts(SublayerValue):
     weigh: Literal["output", "input"] = "output"
     """What the weights multiply."""
     shared: SharedExpert | None = None
-    capacity: Capacity | None = None
+    capacity: AnyCapacity | None = None
     """At most so many tokens for each expert; without it, every expert takes all that chose it."""
 
     @field_validator("bias")
@@ -130,8 +130,8 @@ class Experts(SublayerValue):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         tokens = shape.batch * shape.length
         routed = computed = tokens * self.chosen
-        if self.capacity is not None and self.capacity.when == "always":
-            computed = self.experts * self.capacity.places(tokens, self.experts, self.chosen)
+        if self.capacity is not None and self.capacity.holds(training=False):
+            computed = self.capacity.rows(tokens, self.experts, self.chosen)
         # What falls on experts that compute, if each is chosen equally often.
         evenly = self.experts / self.choices
         work = 2 * width * self.width
@@ -183,7 +183,7 @@ class ExpertsModule(nn.Module):
         real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
         routing = self.router(x_BTD, context)
         wanted_ZJ = best(routing.preference, self.description.chosen)
-        placement = self._place(routing, wanted_ZJ, real_BT.flatten())
+        placement = self._place(routing, wanted_ZJ, real_BT)
         if context.auxiliary is not None:
             counted = context.auxiliary.counted
             counted_BT = real_BT if counted is None else real_BT & counted
@@ -200,22 +200,18 @@ class ExpertsModule(nn.Module):
             shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
         return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
 
-    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_Z: Tensor) -> Placement:
+    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
         """Which row computes which token, with a capacity where it holds."""
-        experts, chosen, capacity = self.description.experts, self.description.chosen, self.description.capacity
-        if capacity is None or (capacity.when == "training" and not self.training):
+        experts, capacity = self.description.experts, self.description.capacity
+        if capacity is None or not capacity.holds(self.training):
             return sorted_by_expert(wanted_ZJ, experts)
-        places = capacity.places(len(real_Z), experts, chosen)
-        reroute = capacity.overflow == "reroute"
         candidates = self.description.router.choice.candidates(experts)
-        order_ZR = best(routing.preference, candidates) if reroute else wanted_ZJ
-        taken = assign(order_ZR, real_Z, experts, chosen, places, reroute=reroute)
-        return in_places(*taken, experts, places)
+        return capacity.place(Asked(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
     def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
         capacity = self.description.capacity
-        among = placement.taken if capacity is not None and capacity.overflow == "reroute" else None
+        among = placement.taken if capacity is not None and capacity.reroutes else None
         weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
         rows_QD = placement.dispatch(x_ZD)
         if self.description.weigh == "input":
