@@ -50,7 +50,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "ctrl": ("ctrl",),
     "xglm": ("xglm",),
     "biogpt": ("biogpt",),
+    "bert_generation": ("bert-generation",),
     "xlnet": ("xlnet",),
+    "xlm": ("xlm", "flaubert"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
