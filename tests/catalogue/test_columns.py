@@ -26,6 +26,19 @@ FILLED = {
     "minimax-text-01": {"attention": "lightning+GQA", "placement": "post", "tricks": ("residual scale",)},
     "kimi-linear-48b-a3b": {"attention": "delta+MLA", "position": "NoPE"},
     "lfm2-1.2b": {"attention": "convolution+GQA"},
+    "gpt-oss-120b": {"reach": "local 128+full", "experts": 128, "chosen": 4, "tricks": ("sinks", "clamp")},
+    "bert-base-uncased": {"shape": "encoder-only", "placement": "post", "position": "learned", "activation": "GELU"},
+    "deberta-v3-base": {"shape": "encoder-only", "position": "relative", "tricks": ("embedding norm",)},
+    "vit-base-16": {"shape": "encoder-only", "placement": "pre", "position": "learned", "layers": 12},
+    "bart-large": {"shape": "encoder-decoder", "layers": 24, "placement": "post", "position": "learned", "reach": "full"},
+    "switch-base-8": {"shape": "encoder-decoder", "experts": 8, "chosen": 1, "activation": "ReLU"},
+    "whisper-tiny": {"shape": "encoder-decoder", "position": "sinusoidal+learned", "parameters": 37_184_640},
+    "perceiver-imagenet": {"shape": "latent", "layers": 56},
+    "gemma-4-31b": {
+        "placement": "sandwich",
+        "reach": "local 1024+full",
+        "tricks": ("QK-norm", "V-norm", "embedding scale", "logit soft-cap"),
+    },
 }
 
 

@@ -50,6 +50,9 @@ def logits(head, weights, x, table):
             if head.transform.activation is not None:
                 features = activate(head.transform, "head.transform", weights, features)
             features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        if head.outputs == "features":
+            rows.append(features)
+            continue
         z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
@@ -58,6 +61,12 @@ def logits(head, weights, x, table):
 
 def tokens_enter(part, name, weights, tokens):
     rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 
@@ -137,6 +146,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = weights[f"{inner}.gain"] if branch.gain else 1.0
                 given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+            given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
@@ -145,6 +155,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
+            x = [weights[f"{path}.step_{number}_gain"] * v for v in x] if step.gain else x
     if streams is not None:
         x = [sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]

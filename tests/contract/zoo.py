@@ -230,6 +230,18 @@ DECODERS = {
             )
         ),
     ),
+    "step_gain": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6)),
+                Step(
+                    branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED), other=Branch(sublayer=PLAIN_FEED)),
+                    norm_branches=RMS,
+                    gain=Gain(per="branch", initial=0.8),
+                ),
+            )
+        )
+    ),
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
@@ -282,7 +294,8 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=("position_to_content",))),
+        **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
         *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2

@@ -41,7 +41,7 @@ class Case:
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
@@ -64,6 +64,8 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
     # Transformers has an auto class for it no more.
     "CausalImageModeling": SimpleNamespace(
@@ -98,6 +100,9 @@ def randomise(model: torch.nn.Module) -> None:
             noise = torch.randn(parameter.shape, generator=generator)
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -123,11 +128,14 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
+    more[pair.theirs.main_input_name] = tokens
     try:
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 
@@ -137,10 +145,18 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source and a target."""
+    """Tokens, and of two inputs a source and a target; or images."""
+    if pair.theirs.main_input_name == "pixel_values":
+        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
     if pair.ours.architecture.two_inputs:
         return given(pair.case, S, seed=3), given(pair.case)
     return (given(pair.case),)
+
+
+def decodes(pair: Pair) -> bool:
+    """Whether it generates token by token and gives what the whole forward gives."""
+    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
 
 
 def logit_gap(pair: Pair) -> float:
@@ -182,16 +198,18 @@ def cached_gap(pair: Pair) -> float:
 def gradient_gap(pair: Pair) -> float:
     """The largest over all weights of the largest difference, of the largest gradient of that weight."""
     x = inputs(pair)
-    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
     pair.ours.zero_grad()
-    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    logits = pair.ours(*x)
+    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
+    (logits * direction).square().mean().sqrt().backward()
     pair.theirs.zero_grad()
     (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
     theirs = _as_ours(pair)
     ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
     scale = max(float(value.abs().max()) for value in theirs.values())
     worst = 0.0
-    for name, value in ours.items():
+    for name in ours.keys() & theirs.keys():
+        value = ours[name]
         size = max(float(theirs[name].abs().max()), 1e-3 * scale)
         worst = max(worst, float((value - theirs[name]).abs().max()) / size)
     pair.theirs.zero_grad()
@@ -199,7 +217,7 @@ def gradient_gap(pair: Pair) -> float:
 
 
 def _as_ours(pair: Pair) -> dict[str, Tensor]:
-    """Their gradients by our names: saved as weights are, and read by the same rules."""
+    """Their gradients by our names: saved as weights are, and read by the same rules; not of buffers, which have none."""
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -209,8 +227,10 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
         parameter.data = kept[name]
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
-    stored, found = Stored(directory), {}
+    stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
     for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+        if buffers & set(rule.theirs):
+            continue
         read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
         found |= dict(zip(rule.ours, read, strict=True))
     return found

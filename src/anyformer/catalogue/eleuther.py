@@ -76,6 +76,8 @@ ENTRIES = (
           partial(gpt_neo, width=2560, depth=32, heads=20)),
     Entry("gpt-j-6b", 2021, "rotary on a quarter of each head, parallel layers with one norm, a head with a bias", _J,
           partial(gpt_j, width=4096, depth=28, heads=16, rotated=0.25, vocab=50_400)),
+    Entry("gpt-jt-6b", 2022, "GPT-J, trained further to see its prompt both ways", "released configuration GPT-JT-6B-v1",
+          partial(gpt_j, width=4096, depth=28, heads=16, rotated=0.25, vocab=50_400), organisation="Together"),
     Entry("gpt-neox-20b", 2022, _PARALLEL, _NEOX, partial(gpt_neox, width=6144, depth=44, heads=64, vocab=50_432)),
     Entry("pythia-14m", 2023, _PARALLEL, _PYTHIA, partial(gpt_neox, width=128, depth=6, heads=4)),
     Entry("pythia-31m", 2023, _PARALLEL, _PYTHIA, partial(gpt_neox, width=256, depth=6, heads=8)),

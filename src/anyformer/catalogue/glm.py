@@ -7,7 +7,7 @@ from functools import partial
 from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm, sandwich
+from anyformer.parts import Attention, Embedding, FeedForward, LatentAttention, RMSNorm, Rotary, pre_norm, sandwich
 
 
 def glm(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int, eps: float, around: bool) -> Architecture:
@@ -62,6 +62,26 @@ _45_AIR = partial(
     vocab=151_552,
     norm=RMSNorm(eps=1e-5),
 )
+_47_FLASH = partial(
+    dense_then_experts,
+    LatentAttention(
+        heads=20,
+        kv_rank=512,
+        q_rank=768,
+        nope_width=192,
+        rope_width=64,
+        value_width=256,
+        norm=RMSNorm(eps=1e-6),
+        rotary=Rotary(theta=1_000_000.0, pairing="adjacent"),
+    ),
+    width=2048,
+    depth=47,
+    dense=1,
+    ffn=10_240,
+    experts=fine_experts(experts=64, chosen=4, width=1536, shared=1, router=by_correction(scale=1.8)),
+    vocab=154_880,
+    norm=RMSNorm(eps=1e-5),
+)
 _WHAT = "half of each head rotated, two heads of keys and values"
 
 ENTRIES = (
@@ -75,4 +95,8 @@ ENTRIES = (
           "arXiv 2508.06471, table 1; released configuration GLM-4.5", _45),
     Entry("glm-4.5-air", 2025, "8 of 128 experts by sigmoid and correction; its layer that predicts two tokens is left out",
           "arXiv 2508.06471, table 1; released configuration GLM-4.5-Air", _45_AIR),
+    Entry("glm-4.6", 2025, "GLM-4.5, trained further", "released configuration GLM-4.6", _45),
+    Entry("glm-4.7", 2025, "GLM-4.5, trained further", "released configuration GLM-4.7", _45),
+    Entry("glm-4.7-flash", 2026, "latent attention, 4 of 64 experts by sigmoid and correction",
+          "released configuration GLM-4.7-Flash", _47_FLASH),
 )  # fmt: skip

@@ -13,8 +13,15 @@ from anyformer.catalogue.row import Listed
 
 LINEAGES = {
     "original": "Google",
+    "bert": "Google",
+    "bart": "Meta",
     "t5": "Google",
+    "switch": "Google",
+    "vit": "Google",
+    "whisper": "OpenAI",
+    "latent": "DeepMind",
     "gpt": "OpenAI",
+    "gpt_oss": "OpenAI",
     "eleuther": "EleutherAI",
     "opt": "Meta",
     "bloom": "BigScience",
@@ -29,6 +36,7 @@ LINEAGES = {
     "qwen": "Alibaba",
     "qwen_moe": "Alibaba",
     "gemma": "Google",
+    "gemma4": "Google",
     "phi": "Microsoft",
     "olmo": "Ai2",
     "smollm": "Hugging Face",

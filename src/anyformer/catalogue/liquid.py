@@ -87,6 +87,8 @@ _WHAT = "ten gated convolutions, six layers of attention"
 ENTRIES = (
     Entry("lfm2-350m", 2025, _WHAT, _SOURCE.format("LFM2-350M"),
           partial(lfm2, width=1024, depth=16, attends=_ATTENDS, heads=16, kv_heads=8, ffn=4608)),
+    Entry("lfm2-700m", 2025, _WHAT, _SOURCE.format("LFM2-700M"),
+          partial(lfm2, width=1536, depth=16, attends=_ATTENDS, heads=24, kv_heads=8, ffn=6912)),
     Entry("lfm2-1.2b", 2025, _WHAT, _SOURCE.format("LFM2-1.2B"),
           partial(lfm2, width=2048, depth=16, attends=_ATTENDS, heads=32, kv_heads=8, ffn=8192)),
     Entry("lfm2-8b-a1b", 2025, "gated convolutions, 4 of 32 experts", _SOURCE.format("LFM2-8B-A1B"),

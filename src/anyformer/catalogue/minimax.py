@@ -1,9 +1,10 @@
-"""MiniMax-Text-01: seven layers of lightning attention to one of softmax attention, experts, DeepNorm's residuals."""
+"""MiniMax-Text-01: seven lightning layers to one of softmax, DeepNorm's residuals; M2: softmax attention and fine experts."""
 
 from __future__ import annotations
 
 from functools import partial
 
+from anyformer.catalogue.deepseek import by_correction
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
@@ -20,6 +21,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     Step,
+    pre_norm,
 )
 from anyformer.parts.block import Sublayer
 
@@ -71,10 +73,33 @@ def minimax(
     return decoder_only(Embedding(vocab=vocab), width, layers, names=Named(names), final_norm=norm)
 
 
+def minimax_m2(
+    *, width: int, depth: int, heads: int, kv_heads: int, head_width: int, experts: int, chosen: int, expert: int, vocab: int
+) -> Architecture:
+    """MiniMax 2025: every layer sees everything; queries and keys normalised whole, half of each head rotated."""
+    norm = RMSNorm(eps=1e-6)
+    block = pre_norm(
+        norm,
+        Attention(
+            heads=heads,
+            kv_heads=kv_heads,
+            head_width=head_width,
+            qk_norm=norm,
+            qk_norm_over="projection",
+            rotary=Rotary(theta=5_000_000.0, fraction=0.5),
+        ),
+        Experts(experts=experts, chosen=chosen, width=expert, router=by_correction(scale=1.0)),
+    )
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+
+
 _SOURCE = "arXiv 2501.08313, section 2; MiniMax-AI/MiniMax-01, README; released configuration MiniMax-Text-01"
 
 ENTRIES = (
     Entry("minimax-text-01", 2025, "seven lightning layers to one of softmax, 2 of 32 experts", _SOURCE,
           partial(minimax, width=6144, depth=80, heads=64, kv_heads=8, head_width=128, experts=32, chosen=2, expert=9216,
                   alpha=3.5565588200778455, vocab=200_064)),
+    Entry("minimax-m2", 2025, "8 of 256 experts by sigmoid and correction", "released configuration MiniMax-M2",
+          partial(minimax_m2, width=3072, depth=62, heads=48, kv_heads=8, head_width=128, experts=256, chosen=8, expert=1536,
+                  vocab=200_064)),
 )  # fmt: skip

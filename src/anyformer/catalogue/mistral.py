@@ -12,11 +12,13 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
+    LogTemperature,
     Renormalise,
     RMSNorm,
     Rotary,
     Router,
     Window,
+    YaRN,
     pre_norm,
 )
 
@@ -41,6 +43,22 @@ def mistral(
         head_width=head_width,
         rotary=Rotary(theta=theta),
         mask=Window(size=window) if window else Causal(),
+    )
+    block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+
+
+def ministral3(
+    *, width: int, depth: int, heads: int, ffn: int, kv_heads: int = 8, head_width: int = 128, vocab: int = 131_072
+) -> Architecture:
+    """Mistral 2025: positions squeezed by 16 from 16,384, queries sharper beyond."""
+    norm = RMSNorm(eps=1e-5)
+    attention = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=head_width,
+        rotary=Rotary(theta=1_000_000.0, scaling=YaRN(factor=16.0, trained=16_384, attention_factor=1.0)),
+        temperature=LogTemperature(strength=0.1, span=16_384, shift=0),
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -84,4 +102,7 @@ ENTRIES = (
     Entry("mistral-small-22b", 2024, "dense", _RELEASE.format("Mistral-Small-Instruct-2409"), _22B),
     Entry("mistral-small-24b", 2025, "wide and shallow", _RELEASE.format("Mistral-Small-24B-Base-2501"),
           partial(mistral, width=5120, depth=40, heads=32, ffn=32_768, vocab=131_072, theta=100_000_000.0)),
+    Entry("ministral-3-8b", 2025, "256k tokens by YaRN, queries sharper far out",
+          _RELEASE.format("Ministral-3-8B-Base-2512") + ", its text model",
+          partial(ministral3, width=4096, depth=34, heads=32, ffn=14_336)),
 )  # fmt: skip

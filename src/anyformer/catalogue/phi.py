@@ -1,4 +1,4 @@
-"""Phi: small parallel GPTs (1, 1.5, 2), Llamas (3, 4), and Phi-3-small with block-sparse layers."""
+"""Phi: small parallel GPTs (1, 1.5, 2), Llamas (3, 4), Phi-3-small with block-sparse layers, Phi-3.5-MoE."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from anyformer.parts import (
     BlockWindow,
     Causal,
     Embedding,
+    Experts,
     FeedForward,
     Head,
     LayerNorm,
     LongRoPE,
     RMSNorm,
     Rotary,
+    Router,
+    SparseMixer,
     VerticalStride,
     Window,
     parallel,
@@ -93,6 +96,19 @@ def phi3_small(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, v
     )
 
 
+def phi_moe(
+    *, width: int, depth: int, heads: int, kv_heads: int, experts: int, chosen: int, expert: int, vocab: int
+) -> Architecture:
+    """Abdin et al. 2024 (arXiv 2404.14219), section 5: LayerNorm, biases, experts drawn in training among the best."""
+    norm = LayerNorm(eps=1e-5)
+    block = pre_norm(
+        norm,
+        Attention(heads=heads, kv_heads=kv_heads, bias=("query", "key", "value", "output"), rotary=Rotary()),
+        Experts(experts=experts, chosen=chosen, width=expert, router=Router(choice=SparseMixer(margin=0.02))),
+    )
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(bias=True))
+
+
 # The released factors, which the waves of the 48 pairs are divided by.
 _SHORT_35 = (
     1.0, 1.02, 1.03, 1.03, 1.05, 1.05, 1.05, 1.05, 1.05, 1.07, 1.1, 1.11, 1.16, 1.16, 1.17, 1.29, 1.34, 1.68, 1.79, 1.82, 1.85,
@@ -133,6 +149,10 @@ ENTRIES = (
           partial(phi3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=32_064, window=2048)),
     Entry("phi-3.5-mini", 2024, "128k tokens by LongRoPE", "released configuration Phi-3.5-mini-instruct",
           partial(_MINI, rotary=Rotary(scaling=_LONGROPE_35))),
+    Entry("phi-3.5-moe", 2024, "2 of 16 experts by SparseMixer",
+          "arXiv 2404.14219, section 5; released configuration Phi-3.5-MoE-instruct",
+          partial(phi_moe, width=4096, depth=32, heads=32, kv_heads=8, experts=16, chosen=2, expert=6400, vocab=32_064),
+          "the factors of LongRoPE, which stretch 4k tokens to 128k, are left out"),
     Entry("phi-4", 2024, "a Llama", "arXiv 2412.08905, section 3; released configuration phi-4",
           partial(phi3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=100_352,
                   rotary=Rotary(theta=250_000.0))),

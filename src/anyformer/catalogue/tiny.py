@@ -14,6 +14,8 @@ from anyformer.parts.order import parse_order, write_order
 LIMITS = {
     "width": 16,
     "vocab": 257,
+    "outputs": 12,
+    "features": 6,
     "length": 64,
     "heads": 4,
     "embedding_width": 8,

@@ -142,9 +142,11 @@ class Architecture(Value):
 
     @property
     def outputs(self) -> int:
-        """V, how many logits the head gives; without a head, D features."""
+        """V, how many logits the head gives; without a head, D features; of a head that gives features, how many."""
         if self.head is None:
             return self.width
+        if self.head.outputs == "features":
+            return self.width if self.head.transform is None else self.table_width
         outputs = self.head.outputs or self.output_embedding.symbols
         assert outputs is not None
         return outputs
