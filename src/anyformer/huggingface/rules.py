@@ -99,11 +99,14 @@ class Stacked:
 
 @dataclass(frozen=True)
 class Shaped:
-    """The same numbers in another shape, `theirs`, with at most one -1."""
+    """The same numbers in another shape, `theirs`, with at most one -1. `ours`: where another step follows in `Then`."""
 
     theirs: tuple[int, ...]
+    ours: tuple[int, ...] | None = None
 
     def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        if self.ours is not None:
+            return [x.reshape(self.ours) for x in theirs]
         return [x.reshape(shape) for x, shape in zip(theirs, shapes, strict=True)]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
