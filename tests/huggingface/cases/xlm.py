@@ -10,4 +10,8 @@ BASE = {
 }  # fmt: skip
 OTHER = {"gelu_activation": False, "n_langs": 3, "use_lang_emb": False, "tie_word_embeddings": False}
 
-CASES = [*cases("xlm", BASE, OTHER, task="MaskedLM"), *cases("flaubert", BASE, OTHER, task="MaskedLM")]
+CASES = [
+    *cases("xlm", BASE, OTHER, task="MaskedLM"),
+    *cases("xlm", BASE | {"causal": True}, unpadded="transformers attends to padding on the left where it is causal"),
+    *cases("flaubert", BASE, OTHER, task="MaskedLM"),
+]

@@ -1,4 +1,4 @@
-"""XLM and FlauBERT: post-norm encoders with learned positions and a norm after the embedding; layers stored kind by kind.
+"""XLM and FlauBERT: post-norm, learned positions, a norm after the embedding; layers stored kind by kind.
 
 FlauBERT's files may ask for layers to be skipped at random in training (`layerdrop`); they always stand here.
 """
@@ -14,10 +14,11 @@ from anyformer.huggingface.families.gpt2 import INERT
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
-from anyformer.model import Architecture, encoder_only
+from anyformer.model import Architecture, decoder_only, encoder_only
 from anyformer.parts import (
     Attention,
     Bidirectional,
+    Causal,
     Embedding,
     FeedForward,
     Head,
@@ -28,12 +29,6 @@ from anyformer.parts import (
 )
 from anyformer.parts.heads import PROJECTIONS
 
-OUTSIDE: Table = {
-    "embedding": "transformer.embeddings",
-    "encoder.position": "transformer.position_embeddings",
-    "encoder.input_norm": "transformer.layer_norm_emb",
-    "head": "pred_layer.proj",
-}
 LAYERS: Table = {
     "attention.query": "attentions.{i}.q_lin",
     "attention.key": "attentions.{i}.k_lin",
@@ -48,7 +43,7 @@ LAYERS: Table = {
 
 def read(config: Config) -> Architecture:
     width, dropout = config("emb_dim", 2048), config("dropout", 0.1)
-    config.expect("causal", False, why="its class then attends to padding on the left")
+    causal = config("causal", False)
     config.expect("is_encoder", True)
     config.expect("asm", False, why="logits by an adaptive softmax")
     config.expect("pre_norm", False, why="its class cannot run it")
@@ -57,7 +52,10 @@ def read(config: Config) -> Architecture:
         config.expect("n_langs", 1, why="a language's embedding is added where a call names it")
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-12))
     attention = Attention(
-        heads=config("n_heads", 16), bias=PROJECTIONS, mask=Bidirectional(), dropout=config("attention_dropout", 0.1)
+        heads=config("n_heads", 16),
+        bias=PROJECTIONS,
+        mask=Causal() if causal else Bidirectional(),
+        dropout=config("attention_dropout", 0.1),
     )
     feedforward = FeedForward(
         width=4 * width,
@@ -65,7 +63,8 @@ def read(config: Config) -> Architecture:
         gated=False,
         bias=("up", "down"),
     )
-    return encoder_only(
+    make = decoder_only if causal else encoder_only
+    return make(
         Embedding(vocab=either(config, "vocab_size", "n_words", default=30145)),
         width,
         [post_norm(norm, attention, feedforward, dropout=dropout)] * config("n_layers", 12),
@@ -78,18 +77,31 @@ def read(config: Config) -> Architecture:
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
+    stack = next(iter(architecture.stacks))
     return {
+        "causal": stack == "decoder",
         "vocab_size": get(architecture, "embedding.vocab"),
         "emb_dim": architecture.width,
         "n_layers": architecture.output_stack.depth,
-        "n_heads": get(architecture, "encoder.layer.attention.heads"),
-        "gelu_activation": get(architecture, "encoder.layer.feedforward.activation") == "gelu",
-        "layer_norm_eps": get(architecture, "encoder.input_norm.eps"),
-        "max_position_embeddings": get(architecture, "encoder.position.length"),
-        "attention_dropout": get(architecture, "encoder.layer.attention.sublayer.dropout"),
-        "dropout": get(architecture, "encoder.dropout"),
+        "n_heads": get(architecture, f"{stack}.layer.attention.heads"),
+        "gelu_activation": get(architecture, f"{stack}.layer.feedforward.activation") == "gelu",
+        "layer_norm_eps": get(architecture, f"{stack}.input_norm.eps"),
+        "max_position_embeddings": get(architecture, f"{stack}.position.length"),
+        "attention_dropout": get(architecture, f"{stack}.layer.attention.sublayer.dropout"),
+        "dropout": get(architecture, f"{stack}.dropout"),
         "tie_word_embeddings": get(architecture, "head.tied"),
     }
+
+
+def names(architecture: Architecture) -> Names:
+    stack = next(iter(architecture.stacks))
+    outside: Table = {
+        "embedding": "transformer.embeddings",
+        f"{stack}.position": "transformer.position_embeddings",
+        f"{stack}.input_norm": "transformer.layer_norm_emb",
+        "head": "pred_layer.proj",
+    }
+    return Names(outside, {stack: ("transformer.", LAYERS)})
 
 
 OWN = (
@@ -109,7 +121,7 @@ FAMILIES = tuple(
         model_type,
         read,
         write,
-        lambda architecture: Names(OUTSIDE, {"encoder": ("transformer.", LAYERS)}),
+        names,
         default_class,
         inert=(*INERT, *OWN, *TRAINING),
         ignored=(r"(transformer\.)?position_ids",),
