@@ -120,6 +120,8 @@ def randomise(model: torch.nn.Module) -> None:
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
         for name, buffer in model.named_buffers():
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move

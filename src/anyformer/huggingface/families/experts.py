@@ -167,10 +167,15 @@ def read_partial(table: Mapping[str, Any], default: float = 1.0) -> Rotary:
     return read_rotary(table, unread=("partial_rotary_factor",), fraction=float(default if fraction is None else fraction))
 
 
+def rotary_of(attention: Attention) -> Rotary:
+    """Its rotary positions, which the family cannot do without."""
+    assert attention.rotary is not None, "the attention has no rotary positions"
+    return attention.rotary
+
+
 def write_partial(attention: Attention) -> dict[str, Any]:
     """The keys about its rotary positions, with the share of a head that turns."""
-    rotary = attention.rotary
-    assert rotary is not None, "the attention has no rotary positions"
+    rotary = rotary_of(attention)
     keys = write_rope(rotary)
     return {**keys, "rope_parameters": {**keys["rope_parameters"], "partial_rotary_factor": rotary.fraction}}
 
