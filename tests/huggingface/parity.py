@@ -109,7 +109,7 @@ def randomise(model: torch.nn.Module) -> None:
         for parameter in module.parameters(recurse=False)
     }
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias") and buffer.is_floating_point()]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("logits_bias")]
     tied = set()
     with torch.no_grad():
         for name, parameter in trained + biases:
