@@ -64,6 +64,8 @@ AUTO = {
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
     "PreTraining": transformers.AutoModelForPreTraining,
+    "SequenceClassification": transformers.AutoModelForSequenceClassification,
+    "TokenClassification": transformers.AutoModelForTokenClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
 }
@@ -162,6 +164,8 @@ def padded_gap(pair: Pair) -> float:
     with torch.no_grad():
         ours = pair.ours(wide, *x[1:], padding=padding)
         theirs = their_logits(pair, wide, padding, x[1] if len(x) > 1 else None)
+    if ours.dim() == 2:
+        return gap(ours, theirs)
     valid = ~padding if len(x) == 1 else torch.ones_like(x[1], dtype=torch.bool)
     return gap(ours[valid], theirs[valid])
 

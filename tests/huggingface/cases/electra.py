@@ -17,4 +17,7 @@ CASES = [
     *cases("electra", ELECTRA, task="Model"),
     *cases("rembert", REMBERT, {"hidden_act": "silu", "hidden_dropout_prob": 0.2}, task="MaskedLM"),
     *cases("rembert", REMBERT, task="Model"),
+    *cases("electra", ELECTRA | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("electra", ELECTRA | {"num_labels": 3}, task="TokenClassification"),
+    *cases("rembert", REMBERT | {"num_labels": 5}, task="SequenceClassification"),
 ]

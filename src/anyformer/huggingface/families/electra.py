@@ -15,11 +15,10 @@ from anyformer.huggingface.families.bert import (
     common,
     encoder,
     encoder_names,
-    head_names,
-    masked_head,
     norm_of,
     sublayers,
 )
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation
@@ -56,12 +55,14 @@ def write_narrow(architecture: Architecture, name: str, width: str = "embedding_
 
 def read_electra(config: Config) -> Architecture:
     width = config("embedding_size", 128)
-    if config.task != "ForPreTraining":
-        head = masked_head(config, Transform(activation="gelu", norm=norm_of(config)))
-        return narrow(config, head, width, always=False)
-    config("tie_word_embeddings", None)
     acted = Transform(activation=activation(config("hidden_act", "gelu")), width=config("hidden_size"))
-    return narrow(config, Head(outputs=1, bias=True, transform=acted), width, always=False)
+    head = encoder_head(
+        config,
+        Transform(activation="gelu", norm=norm_of(config)),
+        pooled=acted.but(activation="gelu"),
+        ForPreTraining=Head(outputs=1, bias=True, transform=acted),
+    )
+    return narrow(config, head, width, always=False)
 
 
 def write_electra(architecture: Architecture) -> dict[str, Any]:
@@ -77,7 +78,8 @@ def electra_names(architecture: Architecture) -> Names:
 
 def _discriminates(architecture: Architecture) -> bool:
     """Whether the head says of each token if it was replaced."""
-    return architecture.head is not None and architecture.head.outputs == 1
+    head = architecture.head
+    return head is not None and head.outputs == 1 and head.pool is None and head.transform is not None
 
 
 def read_rembert(config: Config) -> Architecture:
@@ -85,18 +87,20 @@ def read_rembert(config: Config) -> Architecture:
     config.expect("tie_word_embeddings", False, why="its head has a width of its own")
     acted = activation(config("hidden_act", "gelu"))
     transform = Transform(activation=acted, norm=norm_of(config), width=config("output_embedding_size", 1664))
-    head = masked_head(config, transform, tied=False)
+    pooled = Transform(activation="tanh", width=config("hidden_size"))
+    head = encoder_head(config, transform, tied=False, pooled=pooled)
     return narrow(config, head, config("input_embedding_size", 256), always=True)
 
 
 def write_rembert(architecture: Architecture) -> dict[str, Any]:
-    own = {} if architecture.head is None else {"output_embedding_size": get(architecture, "head.transform.width")}
+    masked = architecture.head is not None and architecture.head.outputs is None
+    own = {"output_embedding_size": get(architecture, "head.transform.width")} if masked else {}
     return write_narrow(architecture, "RemBert", "input_embedding_size") | own
 
 
 def rembert_names(architecture: Architecture) -> Names:
     outside: Table = {**EMBEDDINGS, "encoder.input_projection": "encoder.embedding_hidden_mapping_in"}
-    head = head_names(architecture, REMBERT, f"{REMBERT[2]}.bias")
+    head = head_names(architecture, REMBERT, f"{REMBERT[2]}.bias", ("rembert.pooler.dense", "classifier"))
     return encoder_names(architecture, "rembert", outside, head, ATTENTION, FEEDFORWARD, POST_NORMS)
 
 
