@@ -168,6 +168,16 @@ ALONE = {
     "pooled_text": encoder_only(
         Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=4, pool="first"), initialisation=LOUD
     ),
+    "pooler": encoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [READER],
+        head=Head(outputs="features", pool="first", transform=Transform(activation="tanh")),
+        initialisation=LOUD,
+    ),
+    "sentences": encoder_only(
+        Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs="features", pool="mean"), initialisation=LOUD
+    ),
     "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
     "latents_of_an_image": Architecture(
         width=WIDTH,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -68,6 +69,11 @@ AUTO = {
     "TokenClassification": transformers.AutoModelForTokenClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
@@ -96,6 +102,9 @@ def randomise(model: torch.nn.Module) -> None:
             noise = torch.randn(parameter.shape, generator=generator)
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -117,7 +126,7 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
@@ -145,6 +154,11 @@ def inputs(pair: Pair) -> tuple[Tensor, ...]:
     if pair.ours.architecture.two_inputs:
         return given(pair.case, S, seed=3), given(pair.case)
     return (given(pair.case),)
+
+
+def decodes(pair: Pair) -> bool:
+    """Whether it generates token by token and gives what the whole forward gives."""
+    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
 
 
 def logit_gap(pair: Pair) -> float:
@@ -198,7 +212,8 @@ def gradient_gap(pair: Pair) -> float:
     ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
     scale = max(float(value.abs().max()) for value in theirs.values())
     worst = 0.0
-    for name, value in ours.items():
+    for name in ours.keys() & theirs.keys():
+        value = ours[name]
         size = max(float(theirs[name].abs().max()), 1e-3 * scale)
         worst = max(worst, float((value - theirs[name]).abs().max()) / size)
     pair.theirs.zero_grad()
@@ -206,7 +221,7 @@ def gradient_gap(pair: Pair) -> float:
 
 
 def _as_ours(pair: Pair) -> dict[str, Tensor]:
-    """Their gradients by our names: saved as weights are, and read by the same rules."""
+    """Their gradients by our names: saved as weights are, and read by the same rules; not of buffers, which have none."""
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -216,8 +231,10 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
         parameter.data = kept[name]
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
-    stored, found = Stored(directory), {}
+    stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
     for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+        if buffers & set(rule.theirs):
+            continue
         read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
         found |= dict(zip(rule.ours, read, strict=True))
     return found

@@ -48,9 +48,9 @@ class Config:
             raise HuggingFaceError(f"{self.where}: {name} is missing")
         return default
 
-    def suppose(self, **defaults: Any) -> None:
-        """What a family's configuration class has for absent keys, where the family reads them with another's functions."""
-        self._data = {**defaults, **self._data}
+    def assume(self, **values: Any) -> None:
+        """What the model's configuration class puts where a key is absent."""
+        self._data = {**values, **self._data}
 
     def __contains__(self, name: str) -> bool:
         return name in self._data

@@ -2,7 +2,7 @@
 
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Branch, Gain, Step
+from anyformer.parts.block import Block, Branch, Step
 from anyformer.parts.capacity import Capacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
@@ -23,6 +23,7 @@ from anyformer.parts.feature_map import (
 )
 from anyformer.parts.features import AudioFrames, Features
 from anyformer.parts.feedforward import FeedForward, gated_width
+from anyformer.parts.gain import Gain
 from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.head import Head, Transform

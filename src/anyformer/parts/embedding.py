@@ -33,6 +33,11 @@ class InputValue(Value):
         """How many different tokens it knows; None where it reads numbers."""
         return None
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What it does for stable training, in the field's words."""
+        return ()
+
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         """How many positions `given` becomes; `InputError` where it does not fit."""
         raise NotImplementedError
@@ -93,6 +98,10 @@ class Embedding(InputValue):
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
     masked: MaskedTokens | None = None
     """What becomes of the table's rows where tokens are masked."""
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("embedding scale",) if self.scale != 1 else ()
 
     @property
     def symbols(self) -> int:

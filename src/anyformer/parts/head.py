@@ -35,7 +35,8 @@ class Transform(Value):
 class Head(Value):
     """logits = cap(scale * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap).
 
-    t is the transform, if there is one. One vector of logits per position, or with `pool` one per row.
+    t is the transform, if there is one. One vector of logits per position, or with `pool` one per row. `outputs = "features"`:
+    t(x) itself, without W (BERT's pooler; Sentence-BERT's mean, Reimers & Gurevych 2019, arXiv 1908.10084).
     """
 
     tied: bool = False
@@ -43,8 +44,8 @@ class Head(Value):
     bias: bool = False
     scale: Annotated[float, Field(gt=0)] = 1.0
     softcap: Annotated[float, Field(gt=0)] | None = None
-    outputs: Annotated[int, Field(ge=1)] | None = None
-    """How many logits: classes, for instance; by default one per token of the embedding."""
+    outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
+    """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean"] | None = None
     """One x per row: that of the first position (ViT, BERT), or the mean of those that are not padding."""
     transform: Transform | None = None
@@ -53,6 +54,10 @@ class Head(Value):
     def _one_size(self) -> Head:
         if self.tied and self.outputs is not None:
             raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
+        if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
+            raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
+        if self.outputs == "features" and self.pool is None and self.transform is None:
+            raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
         if self.tied and not self.may_be_tied:
             raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         return self
@@ -74,12 +79,14 @@ class Head(Value):
     def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
         rows, features = batch if self.pool else batch * length, self.features(width, table_width)
         weights: dict[str, Weight] = {}
+        inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
+        if self.outputs == "features":
+            return inner
         if not self.tied:
             weights["weight"] = Weight((outputs, features), "column", "head")
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros")
         work = 2 * rows * features * outputs
-        inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
         return Tally(weights, {"logits": Flops(work, work)}) + inner
 
 
@@ -103,13 +110,16 @@ class HeadModule(nn.Module):
         super().__init__()
         self.head = head
         self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
-        self.weight = None if head.tied else nn.Parameter(torch.empty(outputs, features))
+        own = not head.tied and head.outputs != "features"
+        self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
         self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
 
     def extra_repr(self) -> str:
         return repr(self.head)
 
     def forward(self, x_D: Tensor, table_VD: Tensor | None) -> Tensor:
+        if self.head.outputs == "features":
+            return self.transform(x_D)  # type: ignore[no-any-return]
         table = table_VD if self.weight is None else self.weight
         assert table is not None, "a tied head is handed the table"
         logits_V = F.linear(self.transform(x_D), table, self.bias)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -32,6 +32,7 @@ class TransformerXL(ScoreBiasValue):
     The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["transformer_xl"] = "transformer_xl"
 
     def check(self, width: int) -> None:
@@ -92,6 +93,7 @@ class Disentangled(ScoreBiasValue):
     `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["disentangled"] = "disentangled"
     terms: tuple[Term, ...] = Field(TERMS, min_length=1)
     shared: bool = True

@@ -33,7 +33,7 @@ HEAD = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
 
 def read(config: Config) -> Architecture:
     """The layers of a group are one set of weights, or `inner_group_num` sets that take turns."""
-    config.suppose(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config.assume(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     transform = Transform(activation=activation(config("hidden_act")), norm=norm_of(config))
     head = encoder_head(config, transform, pooled=Transform(activation="tanh", width=config("hidden_size")))
     made = narrow(config, head, config("embedding_size", 128), always=True)

@@ -93,7 +93,7 @@ def architecture(
 
 
 def read_second(config: Config) -> Architecture:
-    config.suppose(layer_norm_eps=1e-7)
+    config.assume(layer_norm_eps=1e-7)
     config.expect("conv_kernel_size", 0, why="the convolution after the first layer is not there yet")
     config.expect("attention_head_size", config("hidden_size") // config("num_attention_heads"))
     norm, buckets, longest = norm_of(config), config("position_buckets", -1), span_of(config)
@@ -109,7 +109,7 @@ def read_second(config: Config) -> Architecture:
 
 
 def read_first(config: Config) -> Architecture:
-    config.suppose(layer_norm_eps=1e-7)
+    config.assume(layer_norm_eps=1e-7)
     config.expect("talking_head", False)
     norm, span, terms = norm_of(config).but(cast="before_gain"), span_of(config), terms_of(config)
     if not config("relative_attention", False):

@@ -83,7 +83,7 @@ def _discriminates(architecture: Architecture) -> bool:
 
 
 def read_rembert(config: Config) -> Architecture:
-    config.suppose(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config.assume(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     config.expect("tie_word_embeddings", False, why="its head has a width of its own")
     acted = activation(config("hidden_act", "gelu"))
     transform = Transform(activation=acted, norm=norm_of(config), width=config("output_embedding_size", 1664))

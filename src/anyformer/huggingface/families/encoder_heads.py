@@ -84,6 +84,7 @@ def write_head(architecture: Architecture, name: str, row: str = "ForSequenceCla
         return {"architectures": [f"{name}Model"]}
     if head.outputs is None:
         return {"architectures": [f"{name}ForMaskedLM"], "tie_word_embeddings": head.tied}
+    assert head.outputs != "features", "a head without logits is no class of theirs"
     labels = {i: f"LABEL_{i}" for i in range(head.outputs)}
     return {
         "architectures": [f"{name}{row if head.pool else 'ForTokenClassification'}"],

@@ -32,7 +32,7 @@ NORMS: Table = {"attention.norm_before": "attention.LayerNorm", "feedforward.nor
 
 
 def read(config: Config) -> Architecture:
-    config.suppose(max_position_embeddings=1026)
+    config.assume(max_position_embeddings=1026)
     config.expect("hidden_act", "gelu")
     config.expect("is_decoder", False)
     config.expect("is_folding_model", False, why="ESMFold is more than a transformer")

@@ -18,7 +18,7 @@ OUTSIDE: Table = {"embedding": "embed_tokens", "encoder.final_norm": "norm"}
 
 
 def read(config: Config) -> Architecture:
-    config.suppose(rms_norm_eps=1e-5)
+    config.assume(rms_norm_eps=1e-5)
     made = llama.read(config)
     layers = change(made.output_stack, "layer.attention.mask", Bidirectional())
     masked = Head(tied=config("tie_word_embeddings", False), bias=config("mlp_bias", False))

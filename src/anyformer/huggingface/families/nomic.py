@@ -81,7 +81,7 @@ def rotary_bert(config: Config, attention: Attention, feedforward: FeedForward, 
 
 
 def read_nomic(config: Config) -> Architecture:
-    config.suppose(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    config.assume(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     acted = activation(config("hidden_act", "silu"))
     attention = attention_of(config, 1000.0, (), head_width=config("head_dim", None))
     feedforward = FeedForward(width=config("intermediate_size"), activation=acted)
@@ -89,7 +89,7 @@ def read_nomic(config: Config) -> Architecture:
 
 
 def read_gte(config: Config) -> Architecture:
-    config.suppose(attention_probs_dropout_prob=0.0)
+    config.assume(attention_probs_dropout_prob=0.0)
     feedforward = FeedForward(
         width=config("intermediate_size"),
         activation=activation(config("hidden_act", "gelu")),
@@ -100,7 +100,7 @@ def read_gte(config: Config) -> Architecture:
 
 
 def read_jina(config: Config) -> Architecture:
-    config.suppose(layer_norm_eps=1e-5)
+    config.assume(layer_norm_eps=1e-5)
     feedforward = FeedForward(
         width=config("intermediate_size"),
         activation=activation(config("hidden_act", "gelu")),
