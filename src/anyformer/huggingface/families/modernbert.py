@@ -56,7 +56,8 @@ def layers_of(config: Config, norm: LayerNorm, masks: dict[str, Mask]) -> Stack:
     kinds = config("layer_types", None)
     if kinds is None:
         kinds = ["sliding_attention" if i % every else "full_attention" for i in range(depth)]
-    blocks = {kind: block_of(config, norm, kind, masks[kind]) for kind in dict.fromkeys(kinds)}
+    every_kind = {kind: block_of(config, norm, kind, mask) for kind, mask in masks.items()}
+    blocks = {kind: every_kind[kind] for kind in dict.fromkeys(kinds)}
     first = change(blocks[kinds[0]], "attention.norm_before", None)
     names = Named[Block](
         {{"full_attention": "full", "sliding_attention": "local"}[kind]: block for kind, block in blocks.items()}, first=first
