@@ -96,7 +96,7 @@ def randomise(model: torch.nn.Module) -> None:
     tied = set()
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if parameter.data_ptr() in tied:
+            if parameter.data_ptr() in tied or not parameter.requires_grad:
                 continue
             tied.add(parameter.data_ptr())
             noise = torch.randn(parameter.shape, generator=generator)

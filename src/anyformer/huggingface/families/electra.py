@@ -1,4 +1,4 @@
-"""ELECTRA and RemBERT: BERT with embeddings narrower than the stream."""
+"""ELECTRA, RemBERT and RoFormer: BERT with embeddings narrower than the stream; the last turns queries and keys by position."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from anyformer.huggingface.families.bert import (
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.spelling import activation, longest
 from anyformer.model import Architecture
-from anyformer.parts import Head, InputProjection, LearnedPosition, Transform, post_norm
+from anyformer.parts import Head, InputProjection, LearnedPosition, Rotary, Transform, post_norm
 
 GENERATOR = ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")
 DISCRIMINATOR: Table = {
@@ -33,15 +33,16 @@ DISCRIMINATOR: Table = {
 REMBERT = ("cls.predictions.dense", "cls.predictions.LayerNorm", "cls.predictions.decoder")
 
 
-def narrow(config: Config, head: Head | None, width: int, *, always: bool) -> Architecture:
+def narrow(config: Config, head: Head | None, width: int, *, always: bool, rotary: Rotary | None = None) -> Architecture:
     """BERT on embeddings of `width` features, projected last; `always`: even where that is the stream's width."""
     norm, other = norm_of(config), width != config("hidden_size")
+    length = config("max_position_embeddings", 512)
     return encoder(
         config,
-        post_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1)),
+        post_norm(norm, *sublayers(config, rotary=rotary), dropout=config("hidden_dropout_prob", 0.1)),
         head,
         embedding_width=width if other else None,
-        position=LearnedPosition(length=config("max_position_embeddings", 512)),
+        position=None if rotary else LearnedPosition(length=length),
         input_norm=norm,
         input_projection=InputProjection() if other or always else None,
     )
@@ -104,6 +105,26 @@ def rembert_names(architecture: Architecture) -> Names:
     return encoder_names(architecture, "rembert", outside, head, ATTENTION, FEEDFORWARD, POST_NORMS)
 
 
+def read_roformer(config: Config) -> Architecture:
+    config.expect("rotary_value", False, why="values are not rotated here")
+    acted, width = activation(config("hidden_act", "gelu")), config("hidden_size")
+    pooled = Transform(activation=acted, width=width)
+    head = encoder_head(config, Transform(activation=acted, norm=norm_of(config)), pooled=pooled)
+    return narrow(config, head, config("embedding_size", None) or width, always=False, rotary=Rotary(pairing="adjacent"))
+
+
+def write_roformer(architecture: Architecture) -> dict[str, Any]:
+    return common(architecture, "RoFormer") | {
+        "embedding_size": architecture.table_width,
+        "max_position_embeddings": longest(architecture, 1536),
+    }
+
+
+def roformer_names(architecture: Architecture) -> Names:
+    outside: Table = {**EMBEDDINGS, "encoder.input_projection": "embeddings_project"}
+    return encoder_names(architecture, "roformer", outside, head_names(architecture), ATTENTION, FEEDFORWARD, POST_NORMS)
+
+
 FAMILIES = (
     Family(
         "electra", read_electra, write_electra, electra_names, "ElectraForMaskedLM",
@@ -112,5 +133,9 @@ FAMILIES = (
     Family(
         "rembert", read_rembert, write_rembert, rembert_names, "RemBertForMaskedLM",
         inert=("classifier_dropout_prob",), ignored=IGNORED,
+    ),
+    Family(
+        "roformer", read_roformer, write_roformer, roformer_names, "RoFormerForMaskedLM",
+        ignored=(*IGNORED, r"(.*\.)?encoder\.embed_positions\.weight"),
     ),
 )  # fmt: skip
