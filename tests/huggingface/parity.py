@@ -69,6 +69,8 @@ AUTO = {
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
     "PreTraining": transformers.AutoModelForPreTraining,
+    "SequenceClassification": transformers.AutoModelForSequenceClassification,
+    "TokenClassification": transformers.AutoModelForTokenClassification,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
     "Model": transformers.AutoModel,
@@ -109,7 +111,7 @@ def randomise(model: torch.nn.Module) -> None:
         for parameter in module.parameters(recurse=False)
     }
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("logits_bias")]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith(("logits_bias", "layer_scalar"))]
     tied = set()
     with torch.no_grad():
         for name, parameter in trained + biases:
@@ -202,6 +204,8 @@ def padded_gap(pair: Pair) -> float:
     with torch.no_grad():
         ours = pair.ours(wide, *x[1:], padding=padding)
         theirs = their_logits(pair, wide, padding, x[1] if len(x) > 1 else None)
+    if ours.dim() == 2:
+        return gap(ours, theirs)
     valid = ~padding if len(x) == 1 else torch.ones_like(x[1], dtype=torch.bool)
     return gap(ours[valid], theirs[valid])
 

@@ -49,7 +49,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bert": ("bert", "ernie", "megatron-bert"),
     "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
     "distilbert": ("distilbert",),
-    "electra": ("electra", "rembert"),
+    "electra": ("electra", "rembert", "roformer"),
     "albert": ("albert",),
     "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
     "modernbert": ("modernbert", "modernbert-decoder"),
