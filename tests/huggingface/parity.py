@@ -37,6 +37,8 @@ class Case:
     kernel: str | None = None
     untied: bool = False
     """Give the head weights of its own, where a class ties them whatever its configuration says."""
+    time_first: bool = False
+    """Whether theirs reads frames as ours does, (B, T, I), and not (B, I, T)."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
@@ -134,8 +136,8 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
-    # Theirs have time last.
-    more[pair.theirs.main_input_name] = tokens.mT if tokens.is_floating_point() else tokens
+    turned = tokens.is_floating_point() and not pair.case.time_first
+    more[pair.theirs.main_input_name] = tokens.mT if turned else tokens
     try:
         out = pair.theirs(**more)
     except TypeError:

@@ -44,6 +44,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "longt5": ("longt5",),
     "switch_transformers": ("switch_transformers",),
     "whisper": ("whisper",),
+    "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""

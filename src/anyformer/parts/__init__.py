@@ -21,7 +21,7 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
-from anyformer.parts.features import AudioFrames, Features
+from anyformer.parts.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
@@ -83,6 +83,7 @@ __all__ = [
     "Gain",
     "Gate",
     "GatedConvolution",
+    "GatedFrames",
     "GlobalTokens",
     "GroupNorm",
     "Groups",
