@@ -17,7 +17,7 @@ FLOORS = [
     {"catalogue", "costs", "data", "pictures"},
     {"objectives", "checkpoint", "huggingface"},
     {"training", "loading"},
-    {"generation"},
+    {"generation", "compare"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from anyformer.catalogue import architecture
+    from anyformer.compare import difference
     from anyformer.costs import cost
     from anyformer.generation import generate
     from anyformer.huggingface import export
@@ -27,6 +28,7 @@ _HOMES = {
     "build": "model",
     "cost": "costs",
     "decoder_only": "model",
+    "difference": "compare",
     "encoder_decoder": "model",
     "encoder_only": "model",
     "export": "huggingface",
@@ -44,6 +46,7 @@ __all__ = [
     "build",
     "cost",
     "decoder_only",
+    "difference",
     "encoder_decoder",
     "encoder_only",
     "export",

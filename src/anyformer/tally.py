@@ -19,11 +19,12 @@ Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros", "log_
 """How a weight starts: at a number, or by a rule of the description; `residual` matrices write to the residual stream,
 `log_rate` and `time_step` are those of a learned decay."""
 
-Contract = Literal["causal", "chunked", "packed", "padded", "cached"]
+Contract = Literal["causal", "chunked", "packed", "padded", "cached", "stepwise"]
 """What every part keeps unless it declares a limit.
 
 `causal`: no token sees a later one. `chunked`: prefill in pieces equals the whole. `packed`: documents in one row equal
-each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing.
+each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing. `stepwise`:
+tokens can be read one by one at all, whether equal to recomputing or not: nothing waits for those to come.
 """
 
 

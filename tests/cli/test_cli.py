@@ -123,6 +123,21 @@ def test_listing_and_help_import_no_torch():
 def test_list_filters():
     assert call("list", "gpt2", "--names").stdout.split() == ["gpt2", "gpt2-medium", "gpt2-large", "gpt2-xl"]
     assert "transformer-base" not in call("list", "--since", "2018").stdout
+    latent = call("list", "--moe", "--since", "2025", "--attention", "mla", "--sort", "active", "--names").stdout.split()
+    assert latent == ["moonlight-16b-a3b", "kimi-linear-48b-a3b", "kimi-k2", "deepseek-r1", "deepseek-v3.2"]
+    assert call("list", "--position", "alibi", "--norm", "rms", "--names").stdout.split() == ["baichuan-13b"]
+    assert "671,026,419,200" in call("list", "deepseek-v3.2").stdout
+    assert "the lightning indexer" in call("list", "deepseek-v3.2", "--sources").stdout
+
+
+def test_tiny_variants_are_shown_and_trained(tmp_path):
+    shown = call("show", "deepseek-v3", "--tiny", "--toml").stdout
+    assert 'order = "dense routed"' in shown
+    (tmp_path / "text.py").write_text("x = 1\n" * 2000)
+    few = ["steps=2", "batch=2", "plan.compile=off", "evaluation.baseline=false"]
+    words = ["train", "grok-1", "--tiny", "--data", "text.py", "--out", "out", *(f"--set={text}" for text in few)]
+    assert call(*words, cwd=tmp_path).returncode == 0
+    assert "is a run" in call("train", "out/run.toml", "--tiny", cwd=tmp_path).stderr
 
 
 def test_a_reader_that_leaves_is_no_error():

@@ -50,6 +50,9 @@ def logits(head, weights, x, table):
             if head.transform.activation is not None:
                 features = activate(head.transform, "head.transform", weights, features)
             features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        if head.outputs == "features":
+            rows.append(features)
+            continue
         z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
         z = z * head.scale
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
@@ -58,6 +61,12 @@ def logits(head, weights, x, table):
 
 def tokens_enter(part, name, weights, tokens):
     rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 
@@ -161,6 +170,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = weights[f"{inner}.gain"] if branch.gain else 1.0
                 given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+            given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
                 streams = [
                     [m + w * g for m, w in zip(mixed, write, strict=True)]
@@ -169,6 +179,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
+            x = [weights[f"{path}.step_{number}_gain"] * v for v in x] if step.gain else x
     if streams is not None:
         x = [sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
@@ -214,6 +225,14 @@ def norm(part, name, weights, v):
         v = v / torch.sqrt((v * v).sum() / len(v) + part.eps)
     if part.gain != "none":
         v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0))
+    return v + weights[f"{name}.bias"] if part.bias else v
+
+
+def norm_of_each_head(part, name, weights, v, heads):
+    """Each head normalised without a gain, then the gains of all of them."""
+    bare = part.but(gain="none", bias=False)
+    v = torch.cat([norm(bare, name, weights, head) for head in v.chunk(heads)])
+    v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0)) if part.gain != "none" else v
     return v + weights[f"{name}.bias"] if part.bias else v
 
 
@@ -312,6 +331,12 @@ def alibi_slopes(kind, heads):
     return power(near) + wide[0::2][: heads - near]
 
 
+def bfloat16(x):
+    """Eight significant bits, halves to even."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
 def bucket(part, relative):
     """T5's bucket of key - query, by counting up."""
     count, base = part.buckets, 0
@@ -343,7 +368,10 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
         case "alibi":
-            return -alibi_slopes(part.slopes, attention.heads)[h] * abs(t - s) * (scale if part.before_scale else 1)
+            slope, factor = alibi_slopes(part.slopes, attention.heads)[h], scale if part.before_scale else 1
+            if part.rounded_to == "bfloat16":
+                return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
+            return -factor * slope * abs(t - s)
         case "relative_buckets":
             return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
         case "transformer_xl":
@@ -394,6 +422,8 @@ def attention(part, name, weights, x, run):
         y = project(kind, v, count)
         if part.qk_norm is not None and part.qk_norm_over == "projection":
             y = norm(part.qk_norm, f"{name}.{kind}_norm", weights, y)
+        if part.qk_norm is not None and part.qk_norm_over == "each_head":
+            y = norm_of_each_head(part.qk_norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
         early = part.qk_norm is not None and part.qk_norm_over == "head" and not late
         if early:

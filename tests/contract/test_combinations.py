@@ -133,6 +133,10 @@ SENSELESS = {
         lambda: Attention(heads=2, qk_norm=RMSNorm(), qk_norm_over="projection", qk_norm_at="after_rotary"),
         "each head",
     ),
+    "groups with a gain for each head": (
+        lambda: Attention(heads=2, qk_norm=GroupNorm(groups=2), qk_norm_over="each_head"),
+        "rms_norm or layer_norm",
+    ),
 }
 
 

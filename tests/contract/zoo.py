@@ -230,6 +230,18 @@ DECODERS = {
             )
         ),
     ),
+    "step_gain": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6)),
+                Step(
+                    branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED), other=Branch(sublayer=PLAIN_FEED)),
+                    norm_branches=RMS,
+                    gain=Gain(per="branch", initial=0.8),
+                ),
+            )
+        )
+    ),
     "streams": _llama(**{"decoder.streams": HyperConnections(count=3)}),
     "streams_static": _decoder(
         parallel(RMS, SELF, FEED), pre_norm(RMS, SELF, FEED), streams=HyperConnections(count=2, dynamic=False)
@@ -260,11 +272,15 @@ DECODERS = {
     "clip_value_norm": _llama(**_at(clip=0.5, value_norm=RMSNorm(gain="none"), kv_heads=2)),
     "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
     "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
+    "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
     "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
     "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3))),
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
     "alibi_six_heads": _llama(**_at(rotary=None, heads=6, kv_heads=3, score_bias=ALiBi(before_scale=True))),
+    "alibi_rounded": _llama(
+        **_at(rotary=None, heads=12, kv_heads=6, head_width=4, score_bias=ALiBi(before_scale=True, rounded_to="bfloat16"))
+    ),
     "alibi_ceiling": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi(slopes="ceiling"))),
     "alibi_window": _llama(**_at(rotary=None, score_bias=ALiBi(), mask=Window(size=4))),
     "buckets": _llama(**_at(rotary=None, scale=1.0, score_bias=RelativeBuckets(buckets=6, max_distance=8))),
@@ -278,7 +294,8 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False)), **{"decoder.relative": RelativeTable(span=4)}
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=("position_to_content",))),
+        **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
         *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2

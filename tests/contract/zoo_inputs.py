@@ -19,6 +19,7 @@ from anyformer.parts import (
     Latents,
     LayerNorm,
     LearnedPosition,
+    MaskedTokens,
     Normal,
     Patches,
     Prefix,
@@ -72,6 +73,22 @@ NARROW_ENCODERS = {
         [post_norm(LAYER, BOTH, PLAIN_FEED)],
         position=SinusoidalPosition(),
         head=Head(tied=True, bias=True, transform=Transform(activation="gelu", norm=LAYER)),
+        initialisation=LOUD,
+    ),
+    "narrow_labels": encoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [READER],
+        embedding_width=NARROW,
+        input_projection=InputProjection(),
+        head=Head(bias=True, transform=Transform(activation="gelu", norm=LAYER, width=WIDTH + 3)),
+        initialisation=LOUD,
+    ),
+    "masked_tokens": encoder_only(
+        Embedding(vocab=VOCAB, types=2, masked=MaskedTokens(token=27, share=0.3)),
+        WIDTH,
+        [READER],
+        head=Head(tied=True),
         initialisation=LOUD,
     ),
     "labels": encoder_only(Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=3, bias=True), initialisation=LOUD),
@@ -151,6 +168,16 @@ ALONE = {
     ),
     "pooled_text": encoder_only(
         Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=4, pool="first"), initialisation=LOUD
+    ),
+    "pooler": encoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [READER],
+        head=Head(outputs="features", pool="first", transform=Transform(activation="tanh")),
+        initialisation=LOUD,
+    ),
+    "sentences": encoder_only(
+        Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs="features", pool="mean"), initialisation=LOUD
     ),
     "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
     "gated_audio": encoder_only(

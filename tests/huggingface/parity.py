@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -44,7 +45,7 @@ class Case:
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
@@ -68,7 +69,14 @@ AUTO = {
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
     "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
@@ -111,6 +119,9 @@ def randomise(model: torch.nn.Module) -> None:
             noise = torch.randn(parameter.shape, generator=generator)
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -132,17 +143,19 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
-    turned = tokens.is_floating_point() and not pair.case.time_first
+    turned = pair.theirs.main_input_name == "input_features" and not pair.case.time_first
     more[pair.theirs.main_input_name] = tokens.mT if turned else tokens
     try:
         out = pair.theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
         out = pair.theirs(**more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 
@@ -152,13 +165,21 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source, of tokens or what else is read, and a target."""
+    """Tokens; of two inputs a source, of tokens or frames, and a target; or images."""
+    if pair.theirs.main_input_name == "pixel_values":
+        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
     architecture = pair.ours.architecture
     if architecture.two_inputs and architecture.embedding.symbols is None:
         return architecture.embedding.example(B, S, seed=3), given(pair.case)
     if architecture.two_inputs:
         return given(pair.case, S, seed=3), given(pair.case)
     return (given(pair.case),)
+
+
+def decodes(pair: Pair) -> bool:
+    """Whether it generates token by token and gives what the whole forward gives."""
+    return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
 
 
 def logit_gap(pair: Pair) -> float:
@@ -200,9 +221,10 @@ def cached_gap(pair: Pair) -> float:
 def gradient_gap(pair: Pair) -> float:
     """The largest over all weights of the largest difference, of the largest gradient of that weight."""
     x = inputs(pair)
-    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
     pair.ours.zero_grad()
-    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    logits = pair.ours(*x)
+    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
+    (logits * direction).square().mean().sqrt().backward()
     pair.theirs.zero_grad()
     (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
     theirs = _as_ours(pair)

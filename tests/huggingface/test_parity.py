@@ -10,11 +10,11 @@ import torch
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.parts import Initialisation
-from anyformer.tally import Shape
 from huggingface.cases import CASES
 from huggingface.parity import (
     AUTO,
     cached_gap,
+    decodes,
     gradient_gap,
     inputs,
     logit_gap,
@@ -44,14 +44,14 @@ def test_logits(case):
 def test_logits_of_a_padded_batch(case):
     both = pair(case)
     if both.ours.architecture.embedding.symbols is None:
-        pytest.skip("transformers masks no padding of sources that are not tokens")
+        pytest.skip("images have no padding, and transformers masks none of frames")
     assert padded_gap(both) <= case.logits
 
 
 @every
 def test_logits_token_by_token(case):
     both = pair(case)
-    if both.ours.architecture.decoder is None or both.ours.architecture.cost(Shape()).breaks("cached"):
+    if not decodes(both):
         pytest.skip("does not decode")
     assert cached_gap(both) <= case.logits
 
@@ -68,8 +68,7 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
     for parameter in again.parameters():
-        # The last bits of a product may depend on where in a mapped file its matrix begins.
-        parameter.data = parameter.data.clone()
+        parameter.data = parameter.data.clone()  # A file's offset decides how memory is aligned, and that a product's last bit.
     x = inputs(both)
     with torch.no_grad():
         before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)

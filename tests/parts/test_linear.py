@@ -6,6 +6,8 @@ from functools import partial
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode
 from zoo import DECODERS, ZOO
 
@@ -198,6 +200,32 @@ def test_work_grows_linearly_with_length():
         assert mixers
         for key in mixers:
             assert (second[key].dense, third[key].dense) == (2 * first[key].dense, 4 * first[key].dense)
+
+
+class Written(TorchDispatchMode):
+    """Counts the numbers that all operations inside give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        self.numbers += sum(x.numel() for x in tree_leaves(result) if isinstance(x, torch.Tensor))
+        return result
+
+
+@pytest.mark.parametrize("rule", ["linear", "delta"])
+def test_gradients_grow_linearly_with_length(rule):
+    def written(length: int) -> int:
+        q, k, v, log_decay, beta = (torch.empty(1, 2, length, n, device="meta", requires_grad=True) for n in (M, M, E, 1, 1))
+        extra = {"beta": beta} if rule == "delta" else {}
+        run = delta_recurrence if rule == "delta" else linear_recurrence
+        with Written() as counter:
+            run(q, k, v, log_decay=log_decay, state=None, chunk=4, segments=None, **extra)[0].sum().backward()
+        return counter.numbers
+
+    assert written(256) / written(128) == pytest.approx(2, rel=0.02)
 
 
 @pytest.mark.parametrize("name", ["linear_elu", "lightning_plain", "delta", "gated_convolution_wide"])

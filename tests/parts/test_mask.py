@@ -84,3 +84,10 @@ def test_combinations_are_flat():
 def test_an_empty_window_is_refused(size):
     with pytest.raises(ValueError, match="size"):
         Window(size=size)
+
+
+@given(masks, st.integers(2, 14))
+def test_no_pair_leaves_its_chunk(mask, length):
+    if mask.chunk is not None:
+        query, key = np.nonzero(dense(mask, 0, length, 0))
+        assert (query // mask.chunk == key // mask.chunk).all()

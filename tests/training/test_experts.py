@@ -8,11 +8,12 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.cli.train import finish
-from anyformer.describe import change_all
+from anyformer.describe import change, change_all
 from anyformer.model import decoder_only
 from anyformer.objectives import CausalObjective
 from anyformer.parts import (
     Attention,
+    Bidirectional,
     Capacity,
     Correction,
     Embedding,
@@ -110,7 +111,7 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
 
 
 UNABLE = {
-    "capacity": (model_with(capacity=Capacity(when="always")), "an expert with a capacity takes tokens in the order"),
+    "ahead": (change(model_with(), "decoder.layer.attention.sublayer.mask", Bidirectional()), "lets a token see later ones"),
     "short": (
         model_with().but(decoder=model_with().decoder.but(position=LearnedPosition(length=32))),
         "position table ends at 32",

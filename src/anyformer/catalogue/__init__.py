@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyformer.catalogue.row import Listed
 from anyformer.describe import DescriptionError, did_you_mean, read_data
 
 if TYPE_CHECKING:
@@ -17,27 +17,21 @@ if TYPE_CHECKING:
 INDEX = Path(__file__).with_name("index.json")
 
 
-@dataclass(frozen=True)
-class Listed:
-    """One line of the index: `lineage` is the module that makes it, `parameters` its exact count."""
-
-    name: str
-    lineage: str
-    year: int
-    shape: str
-    parameters: int
-    summary: str
-    source: str
-
-
 @cache
 def listing() -> tuple[Listed, ...]:
     """Every architecture of the catalogue, from the index."""
-    return tuple(Listed(**entry) for entry in json.loads(INDEX.read_text(encoding="utf-8")))
+    return tuple(Listed.parse(line) for line in json.loads(INDEX.read_text(encoding="utf-8")))
 
 
-def architecture(what: str | Path) -> Architecture:
-    """The architecture of a catalogue name, or of a TOML or JSON file (of an architecture, or of a run that has one)."""
+def architecture(what: str | Path, *, tiny: bool = False) -> Architecture:
+    """The architecture of a catalogue name, or of a TOML or JSON file (of an architecture, or of a run that has one).
+
+    `tiny`: with small sizes and one layer of each kind, but with every mechanism, to try it out.
+    """
+    if tiny:
+        from anyformer.catalogue.tiny import tiny as shrink
+
+        return shrink(architecture(what))
     from anyformer.model import Architecture
 
     path = Path(what)

@@ -10,10 +10,14 @@ from anyformer.model import Architecture
 
 @dataclass(frozen=True)
 class Entry:
-    """A named architecture: when, in one line what, where its numbers were published, and how it is made."""
+    """A named architecture: the year of its source, in one line what it is, where its numbers stand, and how it is made."""
 
     name: str
     year: int
     summary: str
     source: str
     make: Callable[[], Architecture]
+    stand_in: str | None = None
+    """What is not public, and what was put in its place."""
+    organisation: str | None = None
+    """Who published it, where that is not who published the others of its lineage."""

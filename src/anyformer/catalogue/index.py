@@ -4,30 +4,80 @@ from __future__ import annotations
 
 import importlib
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 
 from anyformer.catalogue import INDEX
-from anyformer.tally import Shape
+from anyformer.catalogue.columns import columns
+from anyformer.catalogue.row import Listed
 
-LINEAGES = ("original", "gpt", "llama")
-"""The modules of the catalogue, in the order listed."""
+LINEAGES = {
+    "original": "Google",
+    "bert": "Google",
+    "bart": "Meta",
+    "t5": "Google",
+    "switch": "Google",
+    "vit": "Google",
+    "whisper": "OpenAI",
+    "latent": "DeepMind",
+    "gpt": "OpenAI",
+    "gpt_oss": "OpenAI",
+    "eleuther": "EleutherAI",
+    "opt": "Meta",
+    "bloom": "BigScience",
+    "bigcode": "BigCode",
+    "falcon": "TII",
+    "mosaic": "Databricks",
+    "palm": "Google",
+    "gopher": "DeepMind",
+    "llama": "Meta",
+    "llama4": "Meta",
+    "mistral": "Mistral AI",
+    "qwen": "Alibaba",
+    "qwen_moe": "Alibaba",
+    "gemma": "Google",
+    "gemma4": "Google",
+    "phi": "Microsoft",
+    "olmo": "Ai2",
+    "smollm": "Hugging Face",
+    "granite": "IBM",
+    "nemotron": "NVIDIA",
+    "cohere": "Cohere",
+    "stablelm": "Stability AI",
+    "yi": "01.AI",
+    "internlm": "Shanghai AI Laboratory",
+    "baichuan": "Baichuan",
+    "glm": "Zhipu AI",
+    "deepseek": "DeepSeek",
+    "kimi": "Moonshot AI",
+    "minimax": "MiniMax",
+    "hunyuan": "Tencent",
+    "liquid": "Liquid AI",
+    "grok": "xAI",
+    "undisclosed": "",
+}
+"""The modules of the catalogue in the order listed, and who published what they make."""
+
+
+def rows() -> Iterator[Listed]:
+    """Every entry with its columns."""
+    for lineage, organisation in LINEAGES.items():
+        for entry in importlib.import_module(f"anyformer.catalogue.{lineage}").ENTRIES:
+            yield Listed(
+                name=entry.name,
+                lineage=lineage,
+                organisation=entry.organisation or organisation,
+                year=entry.year,
+                columns=columns(entry.make()),
+                summary=entry.summary,
+                source=entry.source,
+                stand_in=entry.stand_in,
+            )
 
 
 def index() -> str:
     """The text of the index."""
-    lines = []
-    for lineage in LINEAGES:
-        for entry in importlib.import_module(f"anyformer.catalogue.{lineage}").ENTRIES:
-            made = entry.make()
-            facts = {
-                "name": entry.name,
-                "lineage": lineage,
-                "year": entry.year,
-                "shape": made.shape_of_model,
-                "parameters": made.cost(Shape()).parameters,
-                "summary": entry.summary,
-                "source": entry.source,
-            }
-            lines.append(json.dumps(facts, ensure_ascii=False))
+    lines = [json.dumps(asdict(row), ensure_ascii=False) for row in rows()]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 def run(
     what: Annotated[
-        str, typer.Argument(help="A catalogue name, a .toml or .json file, or a run's directory.", metavar="NAME|PATH")
+        str,
+        typer.Argument(
+            help="A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout.",
+            metavar="NAME|PATH",
+        ),
     ],
     toml: Annotated[bool, typer.Option("--toml", help="The whole resolved description as TOML.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
@@ -32,6 +36,9 @@ def run(
     diagram: Annotated[
         Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
     ] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Small sizes, one layer of each kind, every mechanism: to look at, to try out.")
+    ] = False,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
 ) -> None:
@@ -42,6 +49,10 @@ def run(
     from anyformer.describe import schema as schema_of
 
     value = find(what)
+    if tiny:
+        from anyformer.catalogue.tiny import tiny as shrink
+
+        value = shrink(architecture_of(value))
     if changes:
         value = change_all(value, dict(parse_assignment(text) for text in changes))
     if masks or diagram:
@@ -64,6 +75,10 @@ def find(what: str) -> Value:
     from anyformer.describe import read_data
 
     path = Path(what)
+    if (path / "config.json").is_file() and not (path / "run.toml").is_file():
+        from anyformer.huggingface import read_architecture, read_config
+
+        return read_architecture(read_config(path))[0]
     if path.is_dir() or (path.suffix in (".toml", ".json") and "architecture" in read_data(path)):
         from anyformer.training import load_run, read_run
 
@@ -131,6 +146,7 @@ def _step(step: Step) -> str:
     before, after = step.norm_before, step.norm_after
     branches = " + ".join(_branch(branch) for branch in step.branches.values())
     inner = f"({branches}) of {brief(before)}(x)" if before else branches
+    inner = f"{brief(step.norm_branches)}({inner})" if step.norm_branches else inner
     return f"{brief(after)}(x + {inner})" if after else f"x + {inner}"
 
 

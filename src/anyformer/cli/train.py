@@ -28,6 +28,9 @@ def run(
         ),
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", help="Where the run's directory goes (default: runs/<time>).")] = None,
+    tiny: Annotated[
+        bool, typer.Option("--tiny", help="Of a NAME: small sizes, one layer of each kind, every mechanism, to try it out.")
+    ] = False,
     resume: Annotated[
         Path | None, typer.Option("--resume", help="Continue the run of this directory, bit for bit.", metavar="RUN_DIR")
     ] = None,
@@ -41,8 +44,10 @@ def run(
     if (resume is None) == (what is None):
         raise UserError("give either a run to start (RUN.toml or NAME) or --resume RUN_DIR")
     if resume is not None:
-        if data or changes or out:
-            raise UserError("--resume continues a run exactly as it was: --data, --set and --out have no place beside it")
+        if data or changes or out or tiny:
+            raise UserError(
+                "--resume continues a run exactly as it was: --data, --set, --tiny and --out have no place beside it"
+            )
         from anyformer.training import resume as resume_run
 
         finish(resume_run(resume))
@@ -50,10 +55,10 @@ def run(
     assert what is not None
     from anyformer.training import train
 
-    finish(train(resolve(what, tuple(data or ()), changes or []), out))
+    finish(train(resolve(what, tuple(data or ()), changes or [], tiny=tiny), out))
 
 
-def resolve(what: str, paths: tuple[str, ...], changes: list[str]) -> Run:
+def resolve(what: str, paths: tuple[str, ...], changes: list[str], *, tiny: bool = False) -> Run:
     """The run that a file, or a name and some text, with changes, stand for."""
     from anyformer.catalogue import architecture
     from anyformer.describe import UserError, change_all, parse_assignment, read_data
@@ -63,10 +68,12 @@ def resolve(what: str, paths: tuple[str, ...], changes: list[str]) -> Run:
     if "steps" in assigned:
         assigned.setdefault("minutes", None)
     if what.endswith((".toml", ".json")) and "data" in read_data(Path(what)):
+        if tiny:
+            raise UserError(f"--tiny shrinks an architecture, and {what} is a run: give a NAME with --data")
         if paths:
             assigned["data.paths"] = list(paths)
         return load_run(Path(what), assigned)
-    model = architecture(what)
+    model = architecture(what, tiny=tiny)
     if not paths:
         raise UserError(
             f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"

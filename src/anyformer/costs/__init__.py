@@ -1,5 +1,5 @@
 """What an architecture costs, before it is built."""
 
-from anyformer.costs.sheet import CostSheet, cost
+from anyformer.costs.sheet import CostSheet, cost, scaled
 
-__all__ = ["CostSheet", "cost"]
+__all__ = ["CostSheet", "cost", "scaled"]

@@ -104,7 +104,7 @@ def check(
     kind, two = architecture.shape_of_model, architecture.two_inputs
     if architecture.decoder is None or architecture.latents is not None or architecture.head is None:
         raise InputError(f"a {kind} model {'without a head ' if architecture.head is None else ''}does not generate text")
-    reasons = architecture.cost(Shape()).breaks("causal")
+    reasons = architecture.cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")
     if not prompts or any(len(prompt) == 0 for prompt in prompts):

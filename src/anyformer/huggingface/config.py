@@ -48,6 +48,10 @@ class Config:
             raise HuggingFaceError(f"{self.where}: {name} is missing")
         return default
 
+    def assume(self, **values: Any) -> None:
+        """What the model's configuration class puts where a key is absent."""
+        self._data = {**values, **self._data}
+
     def __contains__(self, name: str) -> bool:
         return name in self._data
 

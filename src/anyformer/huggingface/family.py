@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from anyformer.describe import UserError, did_you_mean, diff
+from anyformer.describe import did_you_mean
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
-from anyformer.parts import Initialisation
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,47 @@ class Family:
     """Patterns of stored tensors that no model needs: buffers."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
+    base: str = ""
+    """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
 
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
+    "olmo": ("olmo", "olmo2", "olmo3"),
+    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma4": ("gemma4_text",),
+    "cohere": ("cohere", "cohere2"),
+    "granite": ("granite", "granite_swa", "hyperclovax"),
+    "exaone": ("exaone4",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert"),
+    "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
+    "esm": ("esm",),
+    "deberta": ("deberta-v2", "deberta"),
+    "vit": ("vit", "deit", "dinov2"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
+    "gpt_neo": ("gpt_neo",),
+    "gptj": ("gptj", "codegen"),
+    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
+    "bloom": ("bloom",),
+    "opt": ("opt",),
+    "mpt": ("mpt",),
+    "falcon": ("falcon",),
+    "ctrl": ("ctrl",),
+    "xglm": ("xglm",),
+    "biogpt": ("biogpt",),
+    "xlnet": ("xlnet",),
     "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
     "pegasus": ("pegasus",),
     "bigbird_pegasus": ("bigbird_pegasus",),
@@ -81,31 +117,3 @@ def read_architecture(config: Config) -> tuple[Architecture, Family]:
     made = found.read(config)
     config.finish(found.inert)
     return made, found
-
-
-def express(architecture: Architecture, model_type: str | None = None) -> tuple[Family, dict[str, Any]]:
-    """The family and configuration that give exactly this architecture (how weights start aside).
-
-    Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
-    """
-    candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
-    reasons: list[tuple[int, str]] = []
-    for each in candidates:
-        differences = _attempt(each, architecture)
-        if not isinstance(differences, list):
-            return each, differences
-        reasons.append((len(differences), f"{each.model_type}: {'; '.join(differences[:4])}"))
-    nearest = "\n  ".join(reason for _, reason in sorted(reasons)[:3])
-    raise HuggingFaceError(f"no family of transformers expresses this architecture; the nearest:\n  {nearest}")
-
-
-def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
-    """The configuration, or how far the family is from it."""
-    try:
-        config = {**each.write(architecture), "model_type": each.model_type}
-        again = each.read(Config(config))
-    except (UserError, LookupError, AssertionError) as error:
-        return [str(error).splitlines()[0]] * 99
-    plain = Initialisation()
-    differences = diff(again.but(initialisation=plain), architecture.but(initialisation=plain))
-    return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config

@@ -89,8 +89,9 @@ class Stacked:
     """One tensor of theirs per expert, and all experts in one of ours along dim 0."""
 
     def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        experts = len(theirs) // len(shapes)
-        return [torch.stack(list(theirs[i * experts : (i + 1) * experts])) for i in range(len(shapes))]
+        kinds = max(len(shapes), 1)
+        experts = len(theirs) // kinds
+        return [torch.stack(list(theirs[i * experts : (i + 1) * experts])) for i in range(kinds)]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
         return [expert for stacked in ours for expert in stacked.unbind(0)]
@@ -132,12 +133,20 @@ class To:
 
     name: str
     op: Op = SAME
+    more: tuple[str, ...] = ()
+    """Where ours is several of theirs: the names after the first."""
 
 
 Target = str | To
 Source = str | tuple[str, ...]
 Table = Mapping[Source, Target]
 """Our name, or several that are one tensor of theirs, to theirs. A module's name stands for its weight and its bias."""
+
+
+def under(prefix: str, table: Table) -> Table:
+    """A table whose names stand below `prefix`."""
+    targets = {ours: to if isinstance(to, To) else To(to) for ours, to in table.items()}
+    return {ours: To(prefix + to.name, to.op, tuple(prefix + other for other in to.more)) for ours, to in targets.items()}
 
 
 @dataclass(frozen=True)
@@ -191,5 +200,6 @@ def _matching(
         name = f"{theirs}{to.name}{leaf}"
         experts = declared[there[0]][0]
         every = tuple(name.replace("{x}", str(x)) for x in range(experts)) if "{x}" in name else (name,)
+        every += tuple(f"{theirs}{other}{leaf}" for other in to.more)
         found.append(Rule(every, there, to.op))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,7 +76,9 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
     table.setdefault("rope_type", kind)
     if table.get("rope_theta") is None:
         table["rope_theta"] = base
-    if table["rope_type"] not in ("default", "linear", "proportional"):
+    if table["rope_type"] == "dynamic":
+        table["original_max_position_embeddings"] = config("max_position_embeddings")
+    elif table["rope_type"] not in ("default", "linear", "proportional"):
         table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
     return table
 
@@ -90,6 +93,8 @@ def read_rotary(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fie
         return Rotary(theta=float(table["rope_theta"]), **fields)
     if kind not in _SCALINGS:
         raise HuggingFaceError(f"rope_type {kind!r} is not known here, only default, {', '.join(_SCALINGS)}")
+    if kind == "yarn":
+        given = _with_attention_factor(given)
     keys = _SCALINGS[kind]
     strange = sorted(set(given) - set(keys))
     if strange:
@@ -109,15 +114,34 @@ def write_rotary(rotary: Rotary) -> dict[str, Any]:
     return table
 
 
-def initialisation(config: Config, default: float = 0.02) -> Initialisation:
+def write_rope(rotary: Rotary | None) -> dict[str, Any]:
+    """The keys of a configuration about rotary positions, or about none."""
+    table = write_rotary(rotary) if rotary is not None else {"rope_type": "default", "rope_theta": 10_000.0}
+    if table["rope_type"] != "dynamic":
+        return {"rope_parameters": table}
+    # transformers scales from max_position_embeddings on, whatever the table says.
+    return {"max_position_embeddings": table.pop("original_max_position_embeddings"), "rope_parameters": table}
+
+
+def initialisation(config: Config, default: float = 0.02, key: str = "initializer_range") -> Initialisation:
     """Matrices and tables normal with the configuration's deviation."""
-    rule = Normal(std=config("initializer_range", default))
+    rule = Normal(std=config(key, default))
     return Initialisation(matrix=rule, embedding=rule)
 
 
 def longest(architecture: Architecture, default: int = 131_072) -> int:
     """`max_position_embeddings` of a model whose positions are computed: no limit, so a large one."""
     return architecture.output_stack.max_length or default
+
+
+def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:
+    """DeepSeek's `mscale` and `mscale_all_dim` as the factor of the waves that they stand for."""
+    given = {name: value for name, value in yarn.items() if not name.startswith("mscale")}
+    scales = [yarn.get(name) for name in ("mscale", "mscale_all_dim")]
+    if given.get("attention_factor") is None and all(scales):
+        over, under = (0.1 * scale * math.log(max(given["factor"], 1.0)) + 1.0 for scale in scales if scale)
+        given["attention_factor"] = over / under
+    return given
 
 
 def _number(value: Any) -> Any:

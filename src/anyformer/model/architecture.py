@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Unpack
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.describe import Named, Value
 from anyformer.parts.block import Block
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
@@ -142,9 +142,11 @@ class Architecture(Value):
 
     @property
     def outputs(self) -> int:
-        """V, how many logits the head gives; without a head, D features."""
+        """V, how many logits the head gives; without a head, D features; of a head that gives features, how many."""
         if self.head is None:
             return self.width
+        if self.head.outputs == "features":
+            return self.width if self.head.transform is None else self.table_width
         outputs = self.head.outputs or self.output_embedding.symbols
         assert outputs is not None
         return outputs
@@ -202,6 +204,7 @@ def decoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
@@ -212,7 +215,7 @@ def decoder_only(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        decoder=stack(layers, **around),
+        decoder=stack(layers, names=names, **around),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
@@ -223,6 +226,7 @@ def encoder_only(
     width: int,
     layers: Iterable[Block],
     *,
+    names: Named[Block] | None = None,
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
@@ -233,7 +237,7 @@ def encoder_only(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        encoder=stack(layers, **around),
+        encoder=stack(layers, names=names, **around),
         head=head,
         initialisation=initialisation or Initialisation(),
     )

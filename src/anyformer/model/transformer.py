@@ -149,7 +149,7 @@ class Transformer(Described):
 
     def state(self, batch: int, capacity: int, *, source: int = 0, dtype: torch.dtype | None = None) -> StackState:
         """Empty decode state for `batch` rows of up to `capacity` positions (and a source of `source` positions)."""
-        reasons = self._tally.breaks("causal")
+        reasons = self._tally.breaks("stepwise")
         if reasons:
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())

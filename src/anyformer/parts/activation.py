@@ -77,3 +77,14 @@ FIXED: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {name: activation.function for name, activation in ACTIVATIONS.items() if not activation.learned}
 )
 """Those that learn nothing."""
+
+_GATED = {"silu": "SwiGLU", "swish": "SwiGLU", "relu": "ReGLU", "sigmoid": "GLU"}
+_PLAIN = {"silu": "SiLU", "swish": "Swish", "relu": "ReLU", "relu_squared": "ReLU²", "xielu": "xIELU"}
+_GELU = ("gelu", "gelu_tanh", "quick_gelu")
+
+
+def activation_name(activation: str, *, gated: bool) -> str:
+    """The field's word for a feed-forward network with this activation: SwiGLU, GeGLU, ReLU."""
+    if activation in _GELU:
+        return "GeGLU" if gated else "GELU"
+    return _GATED.get(activation, f"gated {activation}") if gated else _PLAIN.get(activation, activation)

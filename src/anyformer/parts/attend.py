@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anyformer.parts.band import Band
 from anyformer.parts.context import Visible
 
 PLAIN_LIMIT = 512
@@ -33,6 +34,10 @@ def attend(
     B or T. A sink is one more score per head that takes part in the softmax and has no value: shares may sum to less than
     1 (gpt-oss). V, the width of a value head, may differ from E.
     """
+    if visible.band is not None:
+        assert bias_BHTS is None, "a bias is laid out for all pairs, so its layer asks for no band"
+        assert dropout is None, "noise is drawn for all pairs, so a layer that drops asks for no band"
+        return _banded(q_BHTE, k_BKSE, v_BKSE, visible, visible.band, scale, softcap, sink_H, kernel)
     if kernel == "auto":
         kernel = _choose(q_BHTE, k_BKSE)
     # torch's kernel knows neither caps nor sinks, and its dropout is not a function of the global row.
@@ -46,6 +51,29 @@ def _choose(q: Tensor, k: Tensor) -> str:
     if q.device.type == "cpu" and torch.compiler.is_compiling() and k.shape[2] <= PLAIN_LIMIT:
         return "plain"
     return "sdpa"
+
+
+def _banded(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    visible: Visible,
+    band: Band,
+    scale: float,
+    softcap: float | None,
+    sink: Tensor | None,
+    kernel: str,
+) -> Tensor:
+    """Every block of queries as a row of its own, beside the keys of its band."""
+    assert visible.allowed is not None
+    q_NHTE, k_NKSE, v_NKSV = (
+        cut(x.transpose(1, 2)).flatten(0, 1).transpose(1, 2)
+        for cut, x in ((band.blocks, q), (band.surroundings, k), (band.surroundings, v))
+    )
+    allowed = visible.allowed.expand(len(q), -1, -1, -1).flatten(0, 1)[:, None]
+    mixed_NHTV = attend(q_NHTE, k_NKSE, v_NKSV, Visible(allowed), scale=scale, softcap=softcap, sink_H=sink, kernel=kernel)
+    mixed_BTHV = torch.unflatten(mixed_NHTV.transpose(1, 2), 0, (len(q), -1)).flatten(1, 2)
+    return mixed_BTHV[:, : q.shape[2]].transpose(1, 2)
 
 
 def _plain(
@@ -67,8 +95,9 @@ def _plain(
         scores = scores + bias
     if softcap is not None:
         scores = softcap * torch.tanh(scores / softcap)
-    if visible.allowed is not None:
-        scores = scores.masked_fill(~visible.allowed, float("-inf"))
+    allowed = visible.over(T, q.device)
+    if allowed is not None:
+        scores = scores.masked_fill(~allowed, float("-inf"))
     if sink is None:
         share = scores.softmax(-1)
     else:
@@ -83,8 +112,9 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias
     """torch's kernel; a bias goes in as a mask of numbers."""
     mask, causal = visible.allowed, visible.causal
     if bias is not None:
+        mask = visible.over(q.shape[2], q.device)
         scores = bias if mask is None else torch.where(mask, bias, float("-inf"))
         mask, causal = scores.to(q.dtype).expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), False
     return F.scaled_dot_product_attention(
-        q, k, v, attn_mask=None if causal else mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+        q, k, v, attn_mask=mask, is_causal=causal, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )

@@ -43,8 +43,8 @@ class SelfAttention(Heads):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
-        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over == "projection"):
-            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head")
+        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over != "head"):
+            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head, with one gain for all")
         if self.keys_from is not None and (self.value_norm or self.values == "keys"):
             raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
         if self.keys_from is not None and {"key", "value"} & set(self.bias):
@@ -76,6 +76,20 @@ class SelfAttention(Heads):
             + bias
             + Tally(virtual, state_bytes={"": state} if own else {}, limits=self.limits)
         )
+
+    @property
+    def mixing(self) -> str | None:
+        return "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
+
+    @property
+    def position_name(self) -> str | None:
+        names = ["RoPE"] if self.rotary is not None else []
+        names += [self.score_bias.position_name] if self.score_bias is not None else []
+        return "+".join(names) or "NoPE"
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return (*super().tricks, "query temperature") if self.temperature is not None else super().tricks
 
     @property
     def keys_of(self) -> str | None:
@@ -153,13 +167,14 @@ class AttentionModule(HeadsModule):
         if self.score_bias is not None:
             own = self.score_bias(q, memory, context, self)
             bias = own if bias is None else bias + own
-        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys)
+        banded = bias is None and self.attention.virtual_tokens is None and not self.drops
+        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
             k, v = (
                 torch.cat([self.get_parameter(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
                 for name, x in zip(VIRTUAL, (k, v), strict=True)
             )
-            visible = visible.after(self.attention.virtual_tokens)
+            visible = visible.after(self.attention.virtual_tokens, x_BTD.shape[1], x_BTD.device)
             bias = None if bias is None else nn.functional.pad(bias, (self.attention.virtual_tokens, 0))
         return self.mix(x_BTD, q, k, v, visible, context, bias)
 

@@ -1,6 +1,6 @@
 """Block wiring as data: steps of parallel branches around the residual stream.
 
-    x -> for each step: x = norm_after(residual_scale * x + sum over branches of f(norm_before(x)))
+    x -> for each step: x = gain * norm_after(residual_scale * x + norm_branches(sum over branches of f(norm_before(x))))
     f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
 
 Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
@@ -25,6 +25,7 @@ from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.experts import Experts
 from anyformer.parts.feedforward import FeedForward
+from anyformer.parts.gain import Gain
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention
@@ -36,7 +37,7 @@ from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, total
+from anyformer.tally import Shape, Tally, total
 
 Sublayer = Annotated[
     Attention
@@ -58,20 +59,6 @@ Sublayer = Annotated[
 """Every kind of sublayer a branch can hold."""
 
 
-class Gain(Value):
-    """A learned factor of a branch, one number per feature (LayerScale, Touvron et al. 2021, arXiv 2103.17239) or one in all
-
-    (ReZero, Bachlechner et al. 2020, arXiv 2003.04887).
-    """
-
-    per: Literal["feature", "branch"] = "feature"
-    initial: float = 1e-5
-    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
-
-    def cost(self, width: int) -> Tally:
-        return Tally({"gain": Weight((width if self.per == "feature" else 1,), "replicate", self.initial)})
-
-
 class Branch(Value):
     """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x))))): what one sublayer adds to the stream."""
 
@@ -87,6 +74,12 @@ class Branch(Value):
     drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of rows whose whole branch is dropped in training."""
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        there = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
+        return (*self.sublayer.tricks, *(name for name, is_there in there.items() if is_there))
+
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         return BranchModule(self, width, plan, name)
 
@@ -96,7 +89,7 @@ class Branch(Value):
             "sublayer": self.sublayer.cost(width, shape, plan),
             "norm_after": self.norm_after.cost(width) if self.norm_after else Tally(),
         }
-        return total(parts) + (self.gain.cost(width) if self.gain else Tally())
+        return total(parts) + (Tally({"gain": self.gain.weight(width)}) if self.gain else Tally())
 
 
 class BranchModule(nn.Module):
@@ -106,8 +99,7 @@ class BranchModule(nn.Module):
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
-        gain = branch.gain
-        self.gain = nn.Parameter(torch.empty(width if gain.per == "feature" else 1)) if gain else None
+        self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
         self.dropout = Dropout(branch.dropout, f"{name}.dropout")
         self.drop_path = DropPath(branch.drop_path, f"{name}.drop_path")
 
@@ -121,6 +113,9 @@ class BranchModule(nn.Module):
         return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]
 
 
+STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
+
+
 class Step(Value):
     """Branches that read the same x and are added to it together."""
 
@@ -128,12 +123,16 @@ class Step(Value):
     norm_before: Norm | None = None
     """One norm that all branches read (parallel attention and feed-forward of GPT-J, PaLM)."""
     branches: Named[Branch]
+    norm_branches: Norm | None = None
+    """Norm of what the branches add up to: x + norm(branches) (Gemma 4: a dense network beside experts)."""
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
     residual: Literal["input", "normed"] = "input"
     """What the branches are added to: x, or what they read, norm_before(x) (MiniMax-M1)."""
     residual_scale: Annotated[float, Field(gt=0)] = 1.0
     """Factor of what they are added to (DeepNorm's alpha, arXiv 2203.00555)."""
+    gain: Gain | None = None
+    """A learned factor of all that leaves the step (Gemma 4's layer_scalar, one number)."""
 
     @field_validator("branches")
     @classmethod
@@ -154,13 +153,36 @@ class Step(Value):
     @property
     def shapes_residual(self) -> bool:
         """Whether anything but addition happens to the residual stream."""
-        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0
+        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
 
     @property
     def norms(self) -> dict[str, Norm]:
         """The step's own norms by name."""
-        norms = {"norm_before": self.norm_before, "norm_after": self.norm_after}
+        norms = {name: getattr(self, name) for name in STEP_NORMS}
         return {name: norm for name, norm in norms.items() if norm is not None}
+
+    @property
+    def all_norms(self) -> tuple[Norm, ...]:
+        """The step's own norms and those of its branches."""
+        inner = [norm for branch in self.branches.values() for norm in (branch.norm_before, branch.norm_after)]
+        return tuple(norm for norm in (self.norm_before, *inner, self.norm_branches, self.norm_after) if norm is not None)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where the norms of each branch stand; a residual taken from the normed value is a post-norm of what came before."""
+        if self.norm_after is not None or self.residual == "normed":
+            return ("post",)
+        places = {(True, True): "sandwich", (True, False): "pre", (False, True): "output", (False, False): "none"}
+        before, after = self.norm_before is not None, self.norm_branches is not None
+        return tuple(
+            places[before or b.norm_before is not None, after or b.norm_after is not None] for b in self.branches.values()
+        )
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        inner = [word for branch in self.branches.values() for word in branch.tricks]
+        return ("residual scale", *inner) if self.residual_scale != 1 else tuple(inner)
 
 
 class Block(Value):
@@ -192,6 +214,26 @@ class Block(Value):
         """Whether a branch attends to another sequence."""
         return any(branch.sublayer.reads_source for branch in self.branches.values())
 
+    @property
+    def norms(self) -> tuple[Norm, ...]:
+        """The norms on the residual stream, in the order computed."""
+        return tuple(norm for step in self.steps for norm in step.all_norms)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where norms stand, each word once: `pre`, `post`, `sandwich` (before and after a sublayer), `output` (after it)."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.placement))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether branches read the same x."""
+        return any(len(step.branches) > 1 for step in self.steps)
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.tricks))
+
     def check(self, width: int, path: str) -> None:
         """Refuse what only the width reveals, at the path of the branch."""
         for name, branch in self.branches.items():
@@ -209,7 +251,8 @@ class Block(Value):
             parts |= {f"step_{i}_{name}": norm.cost(width) for name, norm in step.norms.items()}
             if streams is not None:
                 parts[f"step_{i}_streams"] = streams.cost(width, shape.batch * shape.length)
-        return total(parts)
+        gains = {f"step_{i}_gain": step.gain.weight(width) for i, step in enumerate(self.steps) if step.gain}
+        return total(parts) + Tally(gains)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -224,7 +267,8 @@ class Block(Value):
 class BlockModule(nn.Module):
     """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
 
-    A branch's module carries the branch's name; what belongs to a step is `step_<i>_norm_before|norm_after|streams`.
+    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
+    a norm, `gain` or `streams`.
     """
 
     def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: HyperConnections | None, layer: int) -> None:
@@ -233,9 +277,11 @@ class BlockModule(nn.Module):
         for branch_name, branch in block.branches.items():
             self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
         for i, step in enumerate(block.steps):
-            for place in ("norm_before", "norm_after"):
+            for place in STEP_NORMS:
                 norm = step.norms.get(place)
                 self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
+            if step.gain is not None:
+                self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
             if streams is not None:
                 self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
         self.streamed = streams is not None
@@ -249,18 +295,25 @@ class BlockModule(nn.Module):
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
         x_BTD = read_BTD if step.residual == "normed" else x_BTD
         x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
-        for y_BTD in self._branches(step, read_BTD, context, states):
+        for y_BTD in self._branches(i, step, read_BTD, context, states):
             x_BTD = x_BTD + y_BTD
-        return self.get_submodule(f"step_{i}_norm_after")(x_BTD)  # type: ignore[no-any-return]
+        x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
+        return x_BTD if step.gain is None else x_BTD * self.get_parameter(f"step_{i}_gain").to(x_BTD.dtype)
 
     def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
-        first_BTD, *others = self._branches(step, read_BTD, context, states)
+        first_BTD, *others = self._branches(i, step, read_BTD, context, states)
         given_BTD = sum(others, first_BTD)
         return mixed_BTND + write_BTN1 * given_BTD[..., None, :]  # type: ignore[no-any-return]
 
-    def _branches(self, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Iterator[Tensor]:
-        """What each branch gives, one after the other."""
-        for name in step.branches:
-            yield self.get_submodule(name)(read_BTD, context, states.get(name) if states else None)
+    def _branches(
+        self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
+    ) -> Iterator[Tensor]:
+        """What each branch gives, one after the other; the norm of their sum, if there is one."""
+        given = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
+        if step.norm_branches is None:
+            yield from given
+        else:
+            first_BTD, *others = given
+            yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from anyformer.describe import Value
 from anyformer.parts.balance import Auxiliary
+from anyformer.parts.band import Band, band_of
 from anyformer.parts.mask import Causal
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.noise import Noise
@@ -47,17 +48,26 @@ _CAUSAL = Causal().digest
 
 @dataclass(frozen=True)
 class Visible:
-    """What each query may see: everything (`allowed` is None), or where `allowed`, bool (B or 1, 1, T or 1, S), is true.
+    """What each query may see: everything, or where `allowed`, bool (B or 1, 1, T or 1, S), is true.
 
-    `causal`: the allowed pairs are exactly the lower triangle of a square, which kernels know by themselves.
+    `causal`: the lower triangle of a square, which kernels know by themselves; only who needs it writes it out (`over`).
+    `band`: `allowed` is that of each block of the band over its keys, bool (B or 1, n, size, keys).
     """
 
     allowed: Tensor | None = None
     causal: bool = False
+    band: Band | None = None
 
-    def after(self, count: int) -> Visible:
-        """The same with `count` keys in front that every query sees."""
-        return self if self.allowed is None else Visible(F.pad(self.allowed, (count, 0), value=True))
+    def over(self, length: int, device: torch.device) -> Tensor | None:
+        """`allowed` of T queries, written out; None where everything is visible."""
+        if not self.causal:
+            return self.allowed
+        return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
+
+    def after(self, count: int, length: int, device: torch.device) -> Visible:
+        """The same for T queries with `count` keys in front that every query sees."""
+        allowed = self.over(length, device)
+        return self if allowed is None else Visible(F.pad(allowed, (count, 0), value=True))
 
 
 @dataclass(frozen=True)
@@ -136,23 +146,49 @@ class Context:
         bias = self.bias
         return None if bias is None else self.once(("bias", memory.keys.label), lambda: bias(q_BHTE, memory, self, None))
 
-    def visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:
-        """What `mask` lets each query of this call see among `keys`."""
-        return self.once(("mask", mask.label, keys.label), lambda: self._visible(mask, keys))
+    def visible(self, mask: Labelled[MaskValue], keys: Keys, *, banded: bool = False) -> Visible:
+        """What `mask` lets each query of this call see among `keys`; `banded`: as a band where one holds it."""
+        band = self._band(mask.value, keys) if banded else None
+        return self.once(("mask", mask.label, keys.label, band is not None), lambda: self._visible(mask, keys, band))
 
     def visible_source(self) -> Visible:
         """Cross-attention sees every position of the source that is not padding."""
         return Visible() if self.source_padding is None else Visible(~self.source_padding[:, None, None, :])
 
-    def _visible(self, mask: Labelled[MaskValue], keys: Keys) -> Visible:
+    def _band(self, mask: MaskValue, keys: Keys) -> Band | None:
+        """The band of this call: distances in a row must be those of the positions within a document, without gaps.
+
+        On the meta device there is none: what is counted there is every pair.
+        """
+        if self.padded or self.prefix is not None or keys.label != "self" or self.positions.is_meta:
+            return None
+        return band_of(mask, self.positions.shape[1], aligned=self.aligned)
+
+    def _visible(self, mask: Labelled[MaskValue], keys: Keys, band: Band | None) -> Visible:
+        square = self.aligned and self.prefix is None and self.chunk is None
+        if square and mask.label == _CAUSAL:
+            return Visible(causal=True)
+        if band is not None:
+            return Visible(self._banded(mask.value, band), band=band)
         query, key = self.positions[:, :, None], keys.positions[:, None, :]
         prefix: Tensor | int = 0 if self.prefix is None else self.prefix[:, None, None]
         allowed = mask.value.allowed(query, key, prefix)
-        if self.aligned and self.prefix is None and self.chunk is None:
-            return Visible(allowed[:, None], causal=mask.label == _CAUSAL)
+        if square:
+            return Visible(allowed[:, None])
         allowed = allowed & (key != EMPTY)
         if self.documents is not None:
             allowed = allowed & (self.documents[:, :, None] == self.documents[:, None, :])
         # A padding query sees nothing, and a softmax over nothing is NaN: let it see everything; nobody reads its output.
         allowed = allowed | (query == EMPTY)
         return Visible(allowed[:, None])
+
+    def _banded(self, mask: MaskValue, band: Band) -> Tensor:
+        """(B or 1, n, size, keys)."""
+        query = band.blocks(self.positions, EMPTY)[..., :, None]
+        key = band.surroundings(self.positions, EMPTY)[..., None, :]
+        allowed = mask.allowed(query, key, 0) & (key != EMPTY)
+        if self.documents is not None:
+            of_query, of_key = band.blocks(self.documents), band.surroundings(self.documents)
+            allowed = allowed & (of_query[..., :, None] == of_key[..., None, :])
+        # As above: what fills the last block up sees everything.
+        return allowed | (query == EMPTY)

@@ -79,6 +79,10 @@ class DeltaAttention(SublayerValue):
         keys = self.heads * self.key_width
         return {"query": keys, "key": keys, "value": self.states * self.columns}
 
+    @property
+    def mixing(self) -> str | None:
+        return "delta"
+
     def build(self, width: int, plan: Plan, name: str) -> DeltaAttentionModule:
         return DeltaAttentionModule(self, width, plan)
 

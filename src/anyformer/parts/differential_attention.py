@@ -39,6 +39,10 @@ class DifferentialAttention(SelfAttention):
             raise ValueError("differential attention has keys and values of its own: leave keys_from and values out")
         return self
 
+    @property
+    def mixing(self) -> str | None:
+        return "differential"
+
     def mixed(self, width: int) -> tuple[int, int]:
         return self.heads // 2, 2 * self.width_of_head(width)
 
@@ -73,14 +77,13 @@ class DifferentialAttentionModule(AttentionModule):
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
         """(B, H / 2, T, 2 E)."""
-        drops = self.training and self.dropout.rate > 0
         biases = (None, None) if bias_BHTS is None else bias_BHTS.chunk(2, 1)
         sinks = (None, None) if self.sink is None else self.sink.chunk(2)
         values = torch.cat(v_BKSE.chunk(2, 1), -1)
         first, second = (
             attend(
                 q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,
-                dropout=(lambda share: self.dropout(share, context.noise)) if drops else None, kernel=self.plan.attention,
+                dropout=(lambda share: self.dropout(share, context.noise)) if self.drops else None, kernel=self.plan.attention,
             )
             for q, k, bias, sink in zip(q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, sinks, strict=True)
         )  # fmt: skip

@@ -103,7 +103,7 @@ class ChannelCrossAttention(AcrossScales):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        contracts: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed")
+        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
         return tuple(Limit(contract, "the scores of channels are sums over all positions") for contract in contracts)
 
 

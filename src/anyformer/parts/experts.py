@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
-from anyformer.parts.activation import FIXED
+from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.capacity import ROW_LIMITS, Capacity, assign, first_in_row
 from anyformer.parts.context import Context
@@ -98,6 +98,18 @@ class Experts(SublayerValue):
         check_gate(self)
         self.router.choice.check(self.choices, self.chosen)
         return self
+
+    @property
+    def nonlinearity(self) -> str | None:
+        return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def routing(self) -> tuple[int, int] | None:
+        return self.experts, self.chosen
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("clamp",) if self.clamp is not None else ()
 
     @property
     def reads_tokens(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
-from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.activation import ACTIVATIONS, activation_name
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
@@ -57,6 +57,15 @@ class FeedForward(SublayerValue):
     def _has_its_gate(self) -> FeedForward:
         check_gate(self)
         return self
+
+    @property
+    def nonlinearity(self) -> str | None:
+        return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {"clamp": self.clamp, "sub-norm": self.sub_norm}
+        return tuple(name for name, part in there.items() if part is not None)
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)

@@ -35,6 +35,10 @@ class GatedConvolution(SublayerValue):
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
         return each_once(names, PROJECTIONS)
 
+    @property
+    def mixing(self) -> str | None:
+        return "convolution"
+
     def build(self, width: int, plan: Plan, name: str) -> GatedConvolutionModule:
         return GatedConvolutionModule(self, width)
 

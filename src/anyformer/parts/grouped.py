@@ -41,7 +41,7 @@ def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -
         # What torch leaves in the other rows may be anything, even NaN.
         return y_QO if whole else y_QO.masked_fill(_after(ends_X, len(rows_QI)), 0)
     y_QO = rows_QI.new_empty(len(rows_QI), outputs)
-    for x, (start, stop) in enumerate(_bounds(ends_X)):
+    for x, start, stop in _groups(ends_X):
         torch.mm(rows_QI[start:stop], weight_XOI[x].T, out=y_QO[start:stop])
     return y_QO if whole else y_QO.masked_fill_(_after(ends_X, len(rows_QI)), 0)
 
@@ -52,8 +52,8 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
     outputs, inputs = y_QO.shape[1], rows_QI.shape[1]
     if _fits_torch(rows_QI):
         return F.grouped_mm(_aligned(y_QO).T, _aligned(rows_QI), offs=ends_X.int())[:, :outputs, :inputs].contiguous()
-    weight_XOI = rows_QI.new_empty(len(ends_X), outputs, inputs)
-    for x, (start, stop) in enumerate(_bounds(ends_X)):
+    weight_XOI = rows_QI.new_zeros(len(ends_X), outputs, inputs)
+    for x, start, stop in _groups(ends_X):
         torch.mm(y_QO[start:stop].T, rows_QI[start:stop], out=weight_XOI[x])
     return weight_XOI
 
@@ -103,6 +103,7 @@ def _aligned(x: Tensor) -> Tensor:
     return F.pad(x, (0, missing)) if missing else x.contiguous()
 
 
-def _bounds(ends_X: Tensor) -> list[tuple[int, int]]:
+def _groups(ends_X: Tensor) -> list[tuple[int, int, int]]:
+    """(x, start, stop) of every group that has rows: of few tokens most have none, and an empty product costs a call."""
     ends = ends_X.tolist()
-    return list(zip([0, *ends[:-1]], ends, strict=True))
+    return [(x, start, stop) for x, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)) if start < stop]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -12,7 +12,7 @@ from anyformer.parts.attend import attend
 from anyformer.parts.context import Context, Visible
 from anyformer.parts.gate import Gate
 from anyformer.parts.noise import Dropout
-from anyformer.parts.norm import Norm
+from anyformer.parts.norm import LayerNorm, Norm, RMSNorm, of_each_head
 from anyformer.parts.sublayer import SublayerValue, each_once, head_width
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
@@ -37,8 +37,9 @@ class Heads(SublayerValue):
     """Projections that add a bias."""
     qk_norm: Norm | None = None
     """Norm of queries and keys."""
-    qk_norm_over: Literal["head", "projection"] = "head"
-    """What it normalises: each head by itself with one gain for all (Qwen 3), or the whole projection (OLMo 2)."""
+    qk_norm_over: Literal["head", "each_head", "projection"] = "head"
+    """What it normalises: each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole
+    projection (OLMo 2)."""
     value_norm: Norm | None = None
     """Norm over the features of each value head (Gemma 4)."""
     values: Literal["own", "keys"] = "own"
@@ -71,6 +72,8 @@ class Heads(SublayerValue):
             raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
         if self.qk_norm is None and self.qk_norm_over != "head":
             raise ValueError("qk_norm_over says what qk_norm normalises, and there is no qk_norm")
+        if self.qk_norm_over == "each_head" and not isinstance(self.qk_norm, RMSNorm | LayerNorm):
+            raise ValueError("qk_norm_over = 'each_head' needs a qk_norm of kind rms_norm or layer_norm")
         return self
 
     @property
@@ -78,9 +81,25 @@ class Heads(SublayerValue):
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {
+            "QK-norm": self.qk_norm,
+            "V-norm": self.value_norm,
+            "score soft-cap": self.softcap,
+            "QKV clip": self.clip,
+            "sinks": self.sink,
+            "output gate": self.gate,
+            "sub-norm": self.sub_norm,
+        }
+        return tuple(name for name, part in there.items() if part is not None)
+
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:
         """How many heads come out of mixing, and how wide."""
@@ -98,7 +117,7 @@ class Heads(SublayerValue):
         """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
         E = self.width_of_head(width)
         H, K = self.heads * E, self.groups * E
-        whole = self.qk_norm_over == "projection"
+        whole = self.qk_norm_over != "head"
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
         parts += matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
         inner = total({"sub_norm": self.sub_norm.cost(H)}) if self.sub_norm else Tally()
@@ -141,12 +160,11 @@ class HeadsModule(nn.Module):
         H, K = heads.heads * E, heads.groups * E
         self.query = nn.Linear(width, H, bias="query" in heads.bias)
         self.output = nn.Linear(H, width, bias="output" in heads.bias)
-        whole = heads.qk_norm_over == "projection"
-        self.query_norm = _norm(heads.qk_norm, H if whole else E)
+        self.query_norm = _qk_norm(heads, heads.heads, E)
         if reads:
             self.key = nn.Linear(width, K, bias="key" in heads.bias)
             self.value = nn.Linear(width, K, bias="value" in heads.bias) if heads.values == "own" else None
-            self.key_norm = _norm(heads.qk_norm, K if whole else E)
+            self.key_norm = _qk_norm(heads, heads.groups, E)
             self.value_norm = _norm(heads.value_norm, E)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
@@ -155,6 +173,11 @@ class HeadsModule(nn.Module):
 
     def extra_repr(self) -> str:
         return f"heads={self.heads.heads}, kv_heads={self.heads.groups}, head_width={self.head_width}"
+
+    @property
+    def drops(self) -> bool:
+        """Whether attention weights are dropped now."""
+        return self.training and self.dropout.rate > 0
 
     def queries(self, x_BTD: Tensor) -> Tensor:
         """(B, T, D) -> (B, T, H, E)."""
@@ -169,7 +192,7 @@ class HeadsModule(nn.Module):
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
         if self.norms_late:
             return self._split(x)
-        return self._split(norm(x)) if self.heads.qk_norm_over == "projection" else norm(self._split(x))
+        return norm(self._split(x)) if self.heads.qk_norm_over == "head" else self._split(norm(x))
 
     def _clipped(self, x: Tensor) -> Tensor:
         return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
@@ -199,7 +222,6 @@ class HeadsModule(nn.Module):
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
         """(B, H, T, E)."""
-        drops = self.training and self.dropout.rate > 0
         return attend(
             q_BHTE,
             k_BKSE,
@@ -209,10 +231,18 @@ class HeadsModule(nn.Module):
             softcap=self.heads.softcap,
             bias_BHTS=bias_BHTS,
             sink_H=self.sink,
-            dropout=(lambda share: self.dropout(share, context.noise)) if drops else None,
+            dropout=(lambda share: self.dropout(share, context.noise)) if self.drops else None,
             kernel=self.plan.attention,
         )
 
 
 def _norm(norm: Norm | None, width: int) -> nn.Module:
     return norm.build(width) if norm else nn.Identity()
+
+
+def _qk_norm(part: Heads, heads: int, head_width: int) -> nn.Module:
+    """The norm of queries or keys, which have so many heads."""
+    if part.qk_norm_over == "each_head":
+        assert isinstance(part.qk_norm, RMSNorm | LayerNorm), "checked by the description"
+        return of_each_head(part.qk_norm, heads, head_width)
+    return _norm(part.qk_norm, head_width if part.qk_norm_over == "head" else heads * head_width)

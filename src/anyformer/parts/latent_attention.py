@@ -106,6 +106,19 @@ class LatentAttention(SublayerValue):
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
 
     @property
+    def mixing(self) -> str | None:
+        return "MLA"
+
+    @property
+    def position_name(self) -> str | None:
+        return "NoPE" if self.rotary is None else "RoPE"
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        there = {"latent norm": self.norm, "output gate": self.gate}
+        return tuple(name for name, part in there.items() if part is not None)
+
+    @property
     def masks(self) -> tuple[MaskValue, ...]:
         return (self.mask,)
 
@@ -163,7 +176,7 @@ class LatentAttentionModule(nn.Module):
             assert context.chunk is not None, "a stack with state enters its chunk first"
             latent_B1SR, key_B1SP, keys = state.extend(latent_B1SR, key_B1SP, context.chunk)
             latent_B1SR, key_B1SP = latent_B1SR.to(rope.dtype), key_B1SP.to(rope.dtype)
-        visible = context.visible(self.mask, keys)
+        visible = context.visible(self.mask, keys, banded=state is None)
         form = self._absorbed if state is not None and x_BTD.shape[1] == 1 else self._expanded
         mixed_BTHV = form(nope.transpose(1, 2), rope, latent_B1SR, key_B1SP, visible).transpose(1, 2)
         if self.gate is not None:

@@ -69,6 +69,10 @@ class InducedAttention(SublayerValue):
     """m."""
     attention: CrossAttention
 
+    @property
+    def mixing(self) -> str | None:
+        return "induced"
+
     def check(self, width: int) -> None:
         self.attention.check(width)
 
@@ -80,7 +84,7 @@ class InducedAttention(SublayerValue):
         scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
         both = total({"gather": gather, "scatter": scatter})
         reason = "every position is read through points that have read all positions"
-        contracts: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed")
+        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
         limits = tuple(Limit(contract, reason) for contract in contracts)
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
         return Tally({**points, **both.weights}, both.flops, limits=limits)

@@ -42,6 +42,10 @@ class LightningAttention(RecurrentHeads):
         """How much each head's log-weight falls per position."""
         return [self.decay * 2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
 
+    @property
+    def mixing(self) -> str | None:
+        return "lightning"
+
     def build(self, width: int, plan: Plan, name: str) -> LightningAttentionModule:
         return LightningAttentionModule(self, width, plan)
 

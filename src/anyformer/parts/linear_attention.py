@@ -58,6 +58,14 @@ class LinearAttention(RecurrentHeads):
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
 
+    @property
+    def mixing(self) -> str | None:
+        return "linear"
+
+    @property
+    def position_name(self) -> str | None:
+        return None if self.rotary is None else "RoPE"
+
     def check(self, width: int) -> None:
         features = self.feature_map.features(self.width_of_head(width))
         if self.rotary is not None:
@@ -93,6 +101,7 @@ class LinearAttention(RecurrentHeads):
             return scaling
         return (
             Limit("causal", "a bidirectional linear attention sums over later positions too"),
+            Limit("stepwise", "a bidirectional linear attention sums over tokens that are still to come"),
             Limit("chunked", "a bidirectional linear attention sums over the whole row, so it must be computed in one piece"),
             Limit("cached", "a bidirectional linear attention has no running sum to keep"),
             Limit("packed", "a bidirectional linear attention has one sum for the whole row"),

@@ -97,7 +97,7 @@ class _Combined(MaskValue):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        inner = [limit for mask in self.masks for limit in mask.limits if limit.contract != "causal"]
+        inner = [limit for mask in self.masks for limit in mask.limits if limit.contract not in ("causal", "stepwise")]
         return (*super().limits, *dict.fromkeys(inner))
 
 
@@ -132,7 +132,13 @@ class AllOf(_Combined):
 
     @property
     def reach(self) -> int | None:
-        return min((mask.reach for mask in self.masks if mask.reach is not None), default=None)
+        reaches = [mask.reach for mask in self.masks if mask.reach is not None]
+        return min(reaches) if reaches else None
+
+    @property
+    def chunk(self) -> int | None:
+        chunks = [mask.chunk for mask in self.masks if mask.chunk is not None]
+        return min(chunks) if chunks else None
 
 
 class AnyOf(_Combined):
@@ -164,6 +170,11 @@ class AnyOf(_Combined):
     def reach(self) -> int | None:
         reaches = [mask.reach for mask in self.masks]
         return None if None in reaches else max(reach for reach in reaches if reach is not None)
+
+    @property
+    def chunk(self) -> int | None:
+        first, *rest = (mask.chunk for mask in self.masks)
+        return first if all(other == first for other in rest) else None
 
 
 Mask = Annotated[

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.describe import Value, brief
 from anyformer.parts.ranges import Integers, Ranges
-from anyformer.tally import Limit, Shape
+from anyformer.tally import Contract, Limit, Shape
 
 if TYPE_CHECKING:
     from anyformer.parts.mask import AllOf, AnyOf, Mask
@@ -36,6 +36,11 @@ class MaskValue(Value):
         """How many of the latest positions, itself included, a query can see; None without limit."""
         return None
 
+    @property
+    def chunk(self) -> int | None:
+        """The size of chunks, counted from position 0, that no allowed pair leaves; None without such."""
+        return None
+
     def room(self, capacity: int) -> int:
         """How many positions a memory for `capacity` must hold: no more than a query can reach."""
         return capacity if self.reach is None else min(self.reach, capacity)
@@ -43,7 +48,8 @@ class MaskValue(Value):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""
-        return (Limit("causal", f"the mask '{self.kind}' lets a token see later ones"),) if self.ahead else ()
+        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.ahead else ()
+        return tuple(Limit(contract, f"the mask '{self.kind}' lets a token see later ones") for contract in contracts)
 
     @property
     def spelled(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -23,6 +23,7 @@ class RMSNorm(Value):
     after it (Gemma). The paper's g is our gain.
     """
 
+    centres: ClassVar[bool] = False
     kind: Literal["rms_norm"] = "rms_norm"
     eps: Eps = 1e-5
     gain: Gain = "weight"
@@ -43,6 +44,7 @@ class LayerNorm(Value):
     Statistics are taken in fp32; `cast` as in `RMSNorm`. The paper's g and b are our gain and bias.
     """
 
+    centres: ClassVar[bool] = True
     kind: Literal["layer_norm"] = "layer_norm"
     eps: Eps = 1e-5
     gain: Gain = "weight"
@@ -81,6 +83,15 @@ class GroupNorm(Value):
     def cost(self, width: int) -> Tally:
         self.check(width)
         return _cost(self, width)
+
+
+def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
+    """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
+
+    def normalised(x: Tensor) -> Tensor:
+        return normalise(x.view(*x.shape[:-1], heads, head_width), norm.eps, centre=norm.centres).flatten(-2)
+
+    return NormModule(norm, heads * head_width, normalised)
 
 
 Norm = Annotated[RMSNorm | LayerNorm | GroupNorm | BatchNorm, Field(discriminator="kind")]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -15,6 +15,7 @@ from anyformer.tally import Tally, Weight
 class LearnedPosition(Value):
     """A learned vector per position: x_t + P[t + offset], P (length + offset, D) (BERT, GPT-2; OPT and BART: offset 2)."""
 
+    position_name: ClassVar[str] = "learned"
     kind: Literal["learned_position"] = "learned_position"
     length: Annotated[int, Field(ge=1)]
     """Longest sequence, in positions."""
@@ -48,6 +49,7 @@ class SinusoidalPosition(Value):
     that the slowest wave is exactly 1 / theta (fairseq).
     """
 
+    position_name: ClassVar[str] = "sinusoidal"
     kind: Literal["sinusoidal_position"] = "sinusoidal_position"
     layout: Literal["interleaved", "halves"] = "interleaved"
     spacing: Literal["paper", "inclusive"] = "paper"

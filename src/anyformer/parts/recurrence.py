@@ -55,9 +55,9 @@ def linear_recurrence(
     writes = (k_n * f.onto).mT @ v_n
     state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
     before = []
-    for n in range(writes.shape[-3]):
+    for keep, write in zip(f.keeps, writes.unbind(-3), strict=True):
         before.append(state)
-        state = f.keep[..., n, :, None] * state + writes[..., n, :, :]
+        state = keep * state + write
     mixed = f.products(q_n, k_n) @ v_n + (q_n * f.into) @ torch.stack(before, -3)
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
 
@@ -97,10 +97,10 @@ def delta_recurrence(
     onto = (k_n * f.onto).mT
     state = fresh.new_zeros(*fresh.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
     before, written = [], []
-    for n in range(fresh.shape[-3]):
+    for keep, onto_n, fresh_n, reads_n in zip(f.keeps, onto.unbind(-3), fresh.unbind(-3), reads.unbind(-3), strict=True):
         before.append(state)
-        written.append(fresh[..., n, :, :] - reads[..., n, :, :] @ state)
-        state = f.keep[..., n, :, None] * state + onto[..., n, :, :] @ written[n]
+        written.append(fresh_n - reads_n @ state)
+        state = keep * state + onto_n @ written[-1]
     mixed = f.products(q_n, k_n) @ torch.stack(written, -3) + (q_n * f.into) @ torch.stack(before, -3)
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
 
@@ -186,6 +186,14 @@ class _Factors:
     @property
     def size(self) -> int:
         return self.log_decay.shape[-2]
+
+    @property
+    def keeps(self) -> tuple[Tensor, ...]:
+        """`keep` of each chunk, (..., W, 1).
+
+        Taken apart at once: the gradient of one chunk out of many is as large as all, and so grows with the square of T.
+        """
+        return self.keep[..., None].unbind(-3)
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
         """a_i . b_j decayed from j to i where j is seen from i, 0 elsewhere: (..., chunks, size, size)."""

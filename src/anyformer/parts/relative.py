@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Value
@@ -14,12 +14,14 @@ from anyformer.parts.context import Context, Memory
 from anyformer.parts.norm import Norm
 from anyformer.parts.position import SinusoidalPosition, sinusoids
 from anyformer.parts.score_bias import ScoreBiasValue
+from anyformer.parts.sublayer import each_once
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads, HeadsModule
 
 Term = Literal["content_to_position", "position_to_content"]
+TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
 
 
 class TransformerXL(ScoreBiasValue):
@@ -30,6 +32,7 @@ class TransformerXL(ScoreBiasValue):
     The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["transformer_xl"] = "transformer_xl"
 
     def check(self, width: int) -> None:
@@ -90,13 +93,27 @@ class Disentangled(ScoreBiasValue):
     `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["disentangled"] = "disentangled"
-    terms: tuple[Term, ...] = Field(("content_to_position", "position_to_content"), min_length=1)
+    terms: tuple[Term, ...] = Field(TERMS, min_length=1)
     shared: bool = True
     span: Annotated[int, Field(ge=1)] = 256
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
+    bias: tuple[Term, ...] = ()
+    """Terms whose own projection adds a bias (version 1: position_to_content, version 2: both)."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Term, ...]) -> tuple[Term, ...]:
+        return each_once(names, TERMS)
+
+    @model_validator(mode="after")
+    def _has_what_it_biases(self) -> Disentangled:
+        if self.bias and (self.shared or not set(self.bias) <= set(self.terms)):
+            raise ValueError(f"bias needs shared = false and the term itself, got bias = {self.bias} and terms = {self.terms}")
+        return self
 
     @property
     def reads_relative(self) -> int:
@@ -114,7 +131,7 @@ class Disentangled(ScoreBiasValue):
         }
         for term in self.terms:
             products, name, outputs = work[term]
-            projected = matrix(name, width, outputs, rows, role="column")
+            projected = matrix(name, width, outputs, rows, role="column", bias=term in self.bias)
             parts += Tally(flops=projected.flops) if self.shared else projected
             parts += Tally(flops={term: Flops(products, products)})
         return parts
@@ -135,8 +152,10 @@ class DisentangledModule(nn.Module):
         self.part, self.scale = part, heads.scale_of(width)
         E = heads.width_of_head(width)
         own = () if part.shared else part.terms
-        self.position_key = nn.Linear(width, heads.groups * E, bias=False) if "content_to_position" in own else None
-        self.position_query = nn.Linear(width, heads.heads * E, bias=False) if "position_to_content" in own else None
+        self.position_key, self.position_query = (
+            nn.Linear(width, count * E, bias=term in part.bias) if term in own else None
+            for term, count in zip(TERMS, (heads.groups, heads.heads), strict=True)
+        )
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
         """(B, H, T, S)."""

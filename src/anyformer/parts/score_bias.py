@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field, model_validator
@@ -47,10 +47,13 @@ class ALiBi(ScoreBiasValue):
     slope of 2n heads (the paper, BLOOM, Falcon); `ceiling` reorders the slopes of 2^ceil(log2 H) heads (MPT).
     """
 
+    position_name: ClassVar[str] = "ALiBi"
     kind: Literal["alibi"] = "alibi"
     slopes: Literal["interleaved", "ceiling"] = "interleaved"
     before_scale: bool = False
     """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+    rounded_to: Literal["bfloat16"] | None = None
+    """Type in which slope * t is computed for either position, whatever the type of the scores (Falcon)."""
 
     def of_heads(self, heads: int) -> list[float]:
         """The slope of each head."""
@@ -74,16 +77,22 @@ class ALiBiModule(nn.Module):
 
     def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
         super().__init__()
-        factor = heads.scale_of(width) if alibi.before_scale else 1.0
-        self.slopes = tuple(slope * factor for slope in alibi.of_heads(heads.heads))
+        self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
+        self.slopes, self.rounds = tuple(alibi.of_heads(heads.heads)), alibi.rounded_to is not None
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
-        return context.once(("alibi", self.slopes, memory.keys.label), lambda: self._bias(context, memory.keys))
+        kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
+        return context.once(kind, lambda: self._bias(context, memory.keys))
 
     def _bias(self, context: Context, keys: Keys) -> Tensor:
-        distance = (context.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs()
-        return -torch.tensor(self.slopes, device=distance.device)[:, None, None] * distance
+        query_BT, key_BS = context.positions, keys.positions
+        slopes_H11 = torch.tensor(self.slopes, device=query_BT.device)[:, None, None]
+        if self.rounds:
+            query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
+            return -self.factor * (query.mT.float() - key.float()).abs()
+        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
+        return -slopes_H11 * self.factor * distance
 
 
 class RelativeBuckets(ScoreBiasValue):
@@ -93,6 +102,7 @@ class RelativeBuckets(ScoreBiasValue):
     half of all for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
     """
 
+    position_name: ClassVar[str] = "relative"
     kind: Literal["relative_buckets"] = "relative_buckets"
     buckets: Annotated[int, Field(ge=4)] = 32
     max_distance: Annotated[int, Field(ge=2)] = 128
@@ -148,6 +158,7 @@ class RelativeBucketsModule(nn.Module):
 class SharedBias(Value):
     """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
 
+    position_name: ClassVar[str] = "relative"
     heads: Annotated[int, Field(ge=1)]
     """H of every layer."""
     buckets: RelativeBuckets = RelativeBuckets()

@@ -86,12 +86,9 @@ class Stack(Value):
             if name not in self.variants:
                 raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
         for name, block in self.variants.items():
-            plain = all(
-                step.norm_after is None and step.residual == "input" and step.residual_scale == 1 for step in block.steps
-            )
-            if self.streams is not None and not plain:
+            if self.streams is not None and any(step.shapes_residual for step in block.steps):
                 raise ValueError(
-                    f"streams weigh the residual themselves: take norm_after, residual and its scale out of {name!r}"
+                    f"streams weigh the residual themselves: take norm_after, residual and its scale, and gain out of {name!r}"
                 )
         return self
 

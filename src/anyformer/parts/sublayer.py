@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import torch
 from torch import nn
@@ -63,6 +63,35 @@ class SublayerValue(Value):
     def reads_relative(self) -> int | None:
         """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
         return None
+
+    @property
+    def mixing(self) -> str | None:
+        """How it moves information along its own sequence, in the field's word (`GQA`, `MLA`); None where it does not."""
+        return None
+
+    @property
+    def position_name(self) -> str | None:
+        """How it tells positions apart (`RoPE`, `NoPE`); None where nothing has to be told apart."""
+        return None
+
+    @property
+    def nonlinearity(self) -> str | None:
+        """The activation of its feed-forward network in the field's word (`SwiGLU`)."""
+        return None
+
+    @property
+    def routing(self) -> tuple[int, int] | None:
+        """How many experts it has, and how many of them a token passes."""
+        return None
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What it does for stable training, in the field's words."""
+        return ()
+
+    def spelled_out(self, width: int) -> Self:
+        """The same, with every size written out that follows from others."""
+        return self
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""

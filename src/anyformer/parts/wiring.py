@@ -9,9 +9,10 @@ from anyformer.parts.block import Block, Branch, Step, Sublayer
 from anyformer.parts.norm import Norm
 
 
-def pre_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:
-    """x = x + sublayer(norm(x)), one after the other (GPT-2, Llama)."""
-    return _serial([(sublayer.kind, Branch(norm_before=norm, sublayer=sublayer, dropout=dropout)) for sublayer in sublayers])
+def pre_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0, multiplier: float = 1.0) -> Block:
+    """x = x + multiplier * sublayer(norm(x)), one after the other (GPT-2, Llama; with a multiplier Granite)."""
+    branches = [Branch(norm_before=norm, sublayer=s, dropout=dropout, multiplier=multiplier) for s in sublayers]
+    return _serial([(branch.sublayer.kind, branch) for branch in branches])
 
 
 def post_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block:

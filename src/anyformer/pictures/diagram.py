@@ -106,7 +106,9 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
         sheet.arrow(f"(B, T, {width})")
     if stack is architecture.output_stack and architecture.head is not None:
         outputs = architecture.outputs
-        sheet.box(_lines(architecture.head, f"{architecture.table_width} x {outputs:,}"), COLOURS["table"], 60)
+        features = architecture.head.features(width, architecture.table_width)
+        matrix = () if architecture.head.outputs == "features" else (f"{features} x {outputs:,}",)
+        sheet.box(_lines(architecture.head, *matrix), COLOURS["table"], 60)
         sheet.arrow(f"(B, {outputs:,})" if architecture.head.pool else f"(B, T, {outputs:,})")
 
 
@@ -139,7 +141,10 @@ def _step(sheet: Sheet, step: Step) -> None:
     added = " + ".join(
         f"{branch.multiplier:g} {name}" if branch.multiplier != 1 else name for name, branch in step.branches.items()
     )
+    added = f"norm({added})" if step.norm_branches is not None else added
     sheet.note(f"      x = {scale}{source} + {added}")
+    if step.norm_branches is not None:
+        sheet.box(_lines(step.norm_branches), COLOURS["norm"], 40)
     if step.norm_after is not None:
         sheet.box(_lines(step.norm_after), COLOURS["norm"], 40)
 

@@ -76,7 +76,7 @@ class Run(Value):
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         architecture, vocab = self.architecture, self.architecture.embedding.symbols
         kind = "one with a source" if architecture.two_inputs else architecture.shape_of_model
-        if kind != "decoder-only" or architecture.head is None:
+        if kind != "decoder-only" or architecture.head is None or architecture.head.outputs == "features":
             raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
         if vocab is None:
             raise ValueError(f"data is text, and the architecture's embedding reads {architecture.embedding.kind}")

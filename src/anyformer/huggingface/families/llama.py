@@ -15,7 +15,7 @@ from anyformer.huggingface.spelling import (
     read_rotary,
     rope_parameters,
     write_activation,
-    write_rotary,
+    write_rope,
 )
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm
@@ -79,7 +79,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
         "head_dim": attention.head_width,
         "attention_bias": bool(attention.bias),
         "attention_dropout": attention.dropout,
-        "rope_parameters": write_rotary(get(architecture, "decoder.layer.attention.rotary")),
+        **write_rope(get(architecture, "decoder.layer.attention.rotary")),
         "intermediate_size": feedforward.width,
         "hidden_act": write_activation(feedforward.activation),
         "mlp_bias": bool(feedforward.bias),
@@ -93,8 +93,8 @@ def common(architecture: Architecture) -> dict[str, Any]:
         "hidden_size": architecture.width,
         "num_hidden_layers": architecture.output_stack.depth,
         "max_position_embeddings": longest(architecture),
-        "rms_norm_eps": get(architecture, "decoder.final_norm.eps"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
+        "rms_norm_eps": get(architecture.output_stack, "final_norm.eps"),
+        "tie_word_embeddings": architecture.head is None or architecture.head.tied,
     }
 
 

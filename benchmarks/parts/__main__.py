@@ -1,0 +1,68 @@
+"""Measure, print, write."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from datetime import date
+from importlib import metadata
+from typing import Any
+
+import torch
+from benchmarks.compare import RESULTS, machine
+from benchmarks.parts import __doc__ as about
+from benchmarks.parts import attention, draw, lengths, mixers, networks
+from benchmarks.parts.race import run
+
+COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **networks.COMPARISONS}
+MEASURES = {"experts over dense": networks.price, "lengths": lengths.lengths, "mask milliseconds": lengths.masks}
+
+
+def versions() -> dict[str, str]:
+    """Of all that took part."""
+    found = {}
+    for package in ("torch", "transformers", "fla-core"):
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = "not installed"
+    return found
+
+
+def line(name: str, row: dict[str, Any]) -> str:
+    """One comparison, read at a glance."""
+    ratios = ", ".join(f"{ratio:.2f} x {other}" for other, ratio in row["ours_is_faster_by"].items())
+    refused = "".join(f"; REFUSED {other}: {why}" for other, why in row["refused"].items())
+    return f"{name} ({row['seconds']['anyformer'] * 1000:.2f} ms): {ratios or 'nobody to compare with'}{refused}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", help="what has this in its name; writes nothing")
+    only = parser.parse_args().only or ""
+    record: dict[str, Any] = {
+        "date": date.today().isoformat(), "machine": machine(), "threads": torch.get_num_threads(), "versions": versions(),
+        "comparisons": {},
+    }  # fmt: skip
+    begin = time.perf_counter()
+    for name, prepare in COMPARISONS.items():
+        if only in name:
+            record["comparisons"][name] = run(prepare())
+            torch.compiler.reset()
+            print(f"{time.perf_counter() - begin:4.0f} s  {line(name, record['comparisons'][name])}", flush=True)
+    for name, measure in MEASURES.items():
+        if only in name:
+            record[name.replace(" ", "_")] = measured = measure()
+            print(f"{time.perf_counter() - begin:4.0f} s  {name}: {json.dumps(measured)}", flush=True)
+    refused = [name for name, row in record["comparisons"].items() if row["refused"]]
+    if not only:
+        (RESULTS / "parts.json").write_text(json.dumps(record, indent=1) + "\n")
+        draw.ratios(record["comparisons"]).savefig(RESULTS / "parts.png")
+        draw.growth(record["lengths"]).savefig(RESULTS / "linear.png")
+    if refused:
+        raise SystemExit(f"contenders that give other results were not timed: {', '.join(refused)}")
+
+
+if __name__ == "__main__":
+    main()

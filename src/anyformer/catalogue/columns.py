@@ -1,0 +1,72 @@
+"""The columns of a table of architectures, computed from the description: what the parts say of themselves, each word once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from anyformer.catalogue.row import Columns
+from anyformer.model import Architecture
+from anyformer.parts import Block, Stack
+from anyformer.tally import Shape
+
+NONE = "NoPE"
+
+
+def columns(architecture: Architecture) -> Columns:
+    """The row of an architecture."""
+    stacks = architecture.stacks.values()
+    blocks = [block for stack in stacks for block in stack.variants.values()]
+    sublayers = [sublayer for block in blocks for sublayer in block.sublayers]
+    routings = [sublayer.routing for sublayer in sublayers if sublayer.routing is not None]
+    experts, chosen = max(routings, default=(0, 0))
+    cost = architecture.cost(Shape(source=1))
+    return Columns(
+        shape=architecture.shape_of_model,
+        layers=sum(stack.depth for stack in stacks),
+        width=architecture.width,
+        norm=_joined(type(norm).__name__ for block in blocks for norm in block.norms),
+        placement=_joined(word for block in blocks for word in block.placement),
+        wiring="parallel" if any(block.parallel for block in blocks) else "serial",
+        position=_joined(word for stack in stacks for word in _positions(stack)),
+        activation=_joined(sublayer.nonlinearity for sublayer in sublayers),
+        attention=_joined(sublayer.mixing for sublayer in sublayers),
+        reach=_joined(word for block in blocks for word in _reaches(block)),
+        experts=experts,
+        chosen=chosen,
+        tricks=tuple(dict.fromkeys(_tricks(architecture, blocks))),
+        parameters=cost.parameters,
+        active=cost.active_parameters,
+    )
+
+
+def _joined(words: Iterable[str | None]) -> str:
+    """Each word once."""
+    return "+".join(dict.fromkeys(word for word in words if word))
+
+
+def _positions(stack: Stack) -> Iterator[str]:
+    """How the stack tells positions apart. A layer without positions of its own has those of the stack."""
+    shared = [part.position_name for part in (stack.position, stack.score_bias) if part is not None]
+    own = [sublayer.position_name for block in stack.variants.values() for sublayer in block.sublayers]
+    yield from shared
+    yield from (name for name in own if name is not None and not (shared and name == NONE))
+
+
+def _reaches(block: Block) -> Iterator[str]:
+    for sublayer in block.sublayers:
+        for mask in sublayer.masks:
+            yield "full" if mask.reach is None else f"local {mask.reach}"
+
+
+def _tricks(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[str]:
+    for block in blocks:
+        yield from block.tricks
+    yield from architecture.embedding.tricks
+    head, stacks = architecture.head, architecture.stacks.values()
+    there = {
+        "embedding norm": any(stack.input_norm is not None for stack in stacks),
+        "hyper-connections": any(stack.streams is not None for stack in stacks),
+        "logit scale": head is not None and head.scale != 1,
+        "logit soft-cap": head is not None and head.softcap is not None,
+    }
+    yield from (name for name, is_there in there.items() if is_there)

@@ -1,0 +1,151 @@
+"""Gemma: heads 256 wide, gated GELU, norms of 1 + w, embeddings times sqrt(D); then norms around, windows and normed heads."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
+from anyformer.model import Architecture, decoder_only
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    FeedForward,
+    Head,
+    LinearScaling,
+    RMSNorm,
+    Rotary,
+    Window,
+    pre_norm,
+    sandwich,
+)
+
+NORM = RMSNorm(eps=1e-6, gain="one_plus_weight", cast="after_gain")
+
+
+def gemma(
+    *, width: int, depth: int, heads: int, kv_heads: int, ffn: int, head_width: int = 256, vocab: int = 256_000
+) -> Architecture:
+    """Gemma Team 2024 (arXiv 2403.08295), section 2."""
+    block = pre_norm(
+        NORM,
+        Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary()),
+        FeedForward(width=ffn, activation="gelu_tanh", gated=True),
+    )
+    return decoder_only(Embedding(vocab=vocab, scale=width**0.5), width, [block] * depth, final_norm=NORM, head=Head(tied=True))
+
+
+def gemma2(
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    query_scalar: float,
+    head_width: int = 256,
+    window: int = 4096,
+    vocab: int = 256_000,
+) -> Architecture:
+    """Gemma Team 2024 (arXiv 2408.00118), section 2: norms before and after, local and global layers by turns, soft caps.
+
+    Scores are divided by sqrt(`query_scalar`), the paper's head size but for 27B: D / heads.
+    """
+    local = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=head_width,
+        rotary=Rotary(),
+        scale=query_scalar**-0.5,
+        softcap=50.0,
+        mask=Window(size=window),
+    )
+    everywhere = Attention(
+        heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(), scale=query_scalar**-0.5, softcap=50.0
+    )
+    feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
+    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, everywhere, feedforward)
+    return decoder_only(
+        Embedding(vocab=vocab, scale=width**0.5),
+        width,
+        blocks * (depth // 2),
+        names=Named(local=blocks[0], everywhere=blocks[1]),
+        final_norm=NORM,
+        head=Head(tied=True, softcap=30.0),
+    )
+
+
+def gemma3(
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    ffn: int,
+    window: int,
+    query_scalar: float = 256.0,
+    head_width: int = 256,
+    long: bool = True,
+    vocab: int = 262_208,
+) -> Architecture:
+    """Gemma Team 2025 (arXiv 2503.19786), section 2: five local layers to one global, normed heads in place of soft caps.
+
+    Local layers turn with theta 10,000, global ones with 1,000,000, their positions squeezed by 8 where the text is `long`.
+    """
+    local = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=head_width,
+        qk_norm=NORM,
+        rotary=Rotary(theta=10_000.0),
+        scale=query_scalar**-0.5,
+        mask=Window(size=window),
+    )
+    everywhere = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_width=head_width,
+        qk_norm=NORM,
+        rotary=Rotary(theta=1_000_000.0, scaling=LinearScaling(factor=8.0) if long else None),
+        scale=query_scalar**-0.5,
+    )
+    feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
+    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, everywhere, feedforward)
+    return decoder_only(
+        Embedding(vocab=vocab, scale=width**0.5),
+        width,
+        [blocks[layer % 6 == 5] for layer in range(depth)],
+        names=Named(local=blocks[0], everywhere=blocks[1]),
+        final_norm=NORM,
+        head=Head(tied=True),
+    )
+
+
+_PAPER_1 = "arXiv 2403.08295, table 1; released configuration gemma-{}"
+_PAPER_2 = "arXiv 2408.00118, table 1; released configuration gemma-2-{}"
+_PAPER_3 = "arXiv 2503.19786, section 2; released configuration gemma-3-{}-pt, its text model"
+_WHAT_1 = "heads 256 wide, gated GELU"
+_WHAT_2 = "norms before and after, local and global layers by turns, soft caps"
+_WHAT_3 = "five local layers to one global, normed heads"
+
+ENTRIES = (
+    Entry("gemma-2b", 2024, "multi-query, heads 256 wide, gated GELU", _PAPER_1.format("2b"),
+          partial(gemma, width=2048, depth=18, heads=8, kv_heads=1, ffn=16_384)),
+    Entry("gemma-7b", 2024, _WHAT_1, _PAPER_1.format("7b"),
+          partial(gemma, width=3072, depth=28, heads=16, kv_heads=16, ffn=24_576)),
+    Entry("gemma-2-2b", 2024, _WHAT_2, _PAPER_2.format("2b"),
+          partial(gemma2, width=2304, depth=26, heads=8, kv_heads=4, ffn=9216, query_scalar=256.0)),
+    Entry("gemma-2-9b", 2024, _WHAT_2, _PAPER_2.format("9b"),
+          partial(gemma2, width=3584, depth=42, heads=16, kv_heads=8, ffn=14_336, query_scalar=256.0)),
+    Entry("gemma-2-27b", 2024, _WHAT_2, _PAPER_2.format("27b"),
+          partial(gemma2, width=4608, depth=46, heads=32, kv_heads=16, ffn=36_864, query_scalar=144.0, head_width=128)),
+    Entry("gemma-3-1b", 2025, _WHAT_3, "arXiv 2503.19786, section 2; released configuration gemma-3-1b-pt",
+          partial(gemma3, width=1152, depth=26, heads=4, kv_heads=1, ffn=6912, window=512, long=False, vocab=262_144)),
+    Entry("gemma-3-4b", 2025, _WHAT_3, _PAPER_3.format("4b"),
+          partial(gemma3, width=2560, depth=34, heads=8, kv_heads=4, ffn=10_240, window=1024)),
+    Entry("gemma-3-12b", 2025, _WHAT_3, _PAPER_3.format("12b"),
+          partial(gemma3, width=3840, depth=48, heads=16, kv_heads=8, ffn=15_360, window=1024)),
+    Entry("gemma-3-27b", 2025, _WHAT_3, _PAPER_3.format("27b"),
+          partial(gemma3, width=5376, depth=62, heads=32, kv_heads=16, ffn=21_504, window=1024, query_scalar=168.0,
+                  head_width=128)),
+)  # fmt: skip

@@ -1,0 +1,117 @@
+"""OLMo: norms without weights, then norms on the outputs of sublayers and normed projections; OLMoE with experts."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
+from anyformer.model import Architecture, decoder_only
+from anyformer.parts import (
+    Attention,
+    Embedding,
+    Experts,
+    FeedForward,
+    Head,
+    LayerNorm,
+    RMSNorm,
+    Rotary,
+    Window,
+    YaRN,
+    output_norm,
+    pre_norm,
+)
+
+
+def olmo(*, width: int, depth: int, heads: int, ffn: int, tied: bool, vocab: int = 50_304) -> Architecture:
+    """Groeneveld et al. 2024 (arXiv 2402.00838), section 2.1: LayerNorm without gain and bias, no biases at all."""
+    norm = LayerNorm(eps=1e-5, gain="none", bias=False)
+    block = pre_norm(
+        norm,
+        Attention(heads=heads, rotary=Rotary(rotate_in="fp32")),
+        FeedForward(width=ffn, activation="silu", gated=True),
+    )
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
+
+
+def olmo2(
+    *, width: int, depth: int, heads: int, ffn: int, kv_heads: int | None = None, theta: float = 500_000.0, vocab: int = 100_352
+) -> Architecture:
+    """OLMo et al. 2025 (arXiv 2501.00656), section 2.1: norms after sublayers only, whole projections of q and k normed."""
+    norm = RMSNorm(eps=1e-6, cast="after_gain")
+    attention = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        qk_norm=norm,
+        qk_norm_over="projection",
+        rotary=Rotary(theta=theta, rotate_in="fp32"),
+    )
+    block = output_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+
+
+def olmo3(
+    *, width: int, depth: int, heads: int, kv_heads: int, ffn: int, window: int = 4096, vocab: int = 100_278
+) -> Architecture:
+    """OLMo 3 (2025): OLMo 2 with three local layers to one global, whose positions alone are scaled by YaRN to 64k."""
+    norm = RMSNorm(eps=1e-6, cast="after_gain")
+    local = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        qk_norm=norm,
+        qk_norm_over="projection",
+        rotary=Rotary(theta=500_000.0, rotate_in="fp32"),
+        mask=Window(size=window),
+    )
+    everywhere = Attention(
+        heads=heads,
+        kv_heads=kv_heads,
+        qk_norm=norm,
+        qk_norm_over="projection",
+        rotary=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
+    )
+    feedforward = FeedForward(width=ffn, activation="silu", gated=True)
+    first, last = output_norm(norm, local, feedforward), output_norm(norm, everywhere, feedforward)
+    return decoder_only(
+        Embedding(vocab=vocab),
+        width,
+        [first, first, first, last] * (depth // 4),
+        names=Named(local=first, everywhere=last),
+        final_norm=norm,
+    )
+
+
+def olmoe(*, width: int, depth: int, heads: int, experts: int, chosen: int, expert: int, vocab: int = 50_304) -> Architecture:
+    """Muennighoff et al. 2024 (arXiv 2409.02060), section 2: pre-norm, normed projections, 8 of 64 experts as they score."""
+    norm = RMSNorm(eps=1e-5)
+    block = pre_norm(
+        norm,
+        Attention(heads=heads, qk_norm=norm, qk_norm_over="projection", rotary=Rotary()),
+        Experts(experts=experts, chosen=chosen, width=expert),
+    )
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+
+
+_PAPER_1 = "arXiv 2402.00838, table 1; released configuration OLMo-{}-hf"
+_PAPER_2 = "arXiv 2501.00656; released configuration OLMo-2-{}"
+_RELEASE_3 = "released configuration Olmo-3-{}"
+_WHAT_1 = "LayerNorm without weights"
+_WHAT_2 = "norms on outputs, normed queries and keys"
+_WHAT_3 = "as OLMo 2, three local layers to one global"
+
+ENTRIES = (
+    Entry("olmo-1b", 2024, _WHAT_1, _PAPER_1.format("1B"),
+          partial(olmo, width=2048, depth=16, heads=16, ffn=8192, tied=True)),
+    Entry("olmo-7b", 2024, _WHAT_1, _PAPER_1.format("7B"),
+          partial(olmo, width=4096, depth=32, heads=32, ffn=11_008, tied=False)),
+    Entry("olmoe-1b-7b", 2024, "8 of 64 small experts", "arXiv 2409.02060; released configuration OLMoE-1B-7B-0924",
+          partial(olmoe, width=2048, depth=16, heads=16, experts=64, chosen=8, expert=1024)),
+    Entry("olmo-2-7b", 2024, _WHAT_2, _PAPER_2.format("1124-7B"), partial(olmo2, width=4096, depth=32, heads=32, ffn=11_008)),
+    Entry("olmo-2-13b", 2024, _WHAT_2, _PAPER_2.format("1124-13B"), partial(olmo2, width=5120, depth=40, heads=40, ffn=13_824)),
+    Entry("olmo-2-32b", 2025, _WHAT_2, _PAPER_2.format("0325-32B"),
+          partial(olmo2, width=5120, depth=64, heads=40, kv_heads=8, ffn=27_648)),
+    Entry("olmo-3-7b", 2025, _WHAT_3, _RELEASE_3.format("1025-7B"),
+          partial(olmo3, width=4096, depth=32, heads=32, kv_heads=32, ffn=11_008)),
+    Entry("olmo-3-32b", 2025, _WHAT_3, _RELEASE_3.format("1125-32B"),
+          partial(olmo3, width=5120, depth=64, heads=40, kv_heads=8, ffn=27_648)),
+)  # fmt: skip

@@ -1,0 +1,54 @@
+"""A row of the table of architectures, as the index holds it. Nothing here imports torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What is computed from a description. Words of layers that differ stand side by side as they first come: `RoPE+NoPE`."""
+
+    shape: str
+    layers: int
+    width: int
+    norm: str
+    placement: str
+    """`pre`, `post`, `sandwich` (before and after each sublayer), `output` (after it)."""
+    wiring: str
+    """`serial` or `parallel` attention and feed-forward."""
+    position: str
+    activation: str
+    attention: str
+    reach: str
+    """How far back a query sees: `full`, `local 4096`."""
+    experts: int
+    """Experts of a layer, 0 in a dense network."""
+    chosen: int
+    """How many of them a token passes."""
+    tricks: tuple[str, ...]
+    """What stabilises training."""
+    parameters: int
+    active: int
+    """Parameters that one token uses."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One line of the index: an entry of `lineage`, the module that makes it."""
+
+    name: str
+    lineage: str
+    organisation: str
+    year: int
+    columns: Columns
+    summary: str
+    source: str
+    stand_in: str | None
+
+    @classmethod
+    def parse(cls, data: dict[str, Any]) -> Listed:
+        """From a line of the index."""
+        columns = data["columns"]
+        return cls(**data | {"columns": Columns(**columns | {"tricks": tuple(columns["tricks"])})})

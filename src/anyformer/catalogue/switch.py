@@ -1,0 +1,152 @@
+"""Switch Transformer and GShard: encoder-decoders in which every other feed-forward network is many experts with a capacity."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TypedDict
+
+from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
+from anyformer.model import Architecture, encoder_decoder
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    Block,
+    Capacity,
+    CrossAttention,
+    Embedding,
+    Experts,
+    FeedForward,
+    Head,
+    LayerNorm,
+    RelativeBuckets,
+    Renormalise,
+    RMSNorm,
+    Router,
+    SharedBias,
+    SinusoidalPosition,
+    Stack,
+    post_norm,
+    pre_norm,
+    stack,
+)
+from anyformer.parts.block import Sublayer
+
+
+def switch(
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    ffn: int,
+    experts: int,
+    every: int = 2,
+    gated: bool = False,
+    vocab: int = 32_128,
+    dropout: float = 0.1,
+) -> Architecture:
+    """Fedus et al. 2021 (arXiv 2101.03961), section 2: T5 with one of many experts in every `every`-th layer of `depth` a side.
+
+    The input of the router is jittered in training, in which an expert takes at most 1.25 times its even share.
+    """
+    norm = RMSNorm(eps=1e-6)
+    dense = FeedForward(width=ffn, activation="gelu_tanh" if gated else "relu", gated=gated, dropout=dropout)
+    sparse = Experts(
+        experts=experts,
+        chosen=1,
+        width=ffn,
+        activation=dense.activation,
+        gated=gated,
+        router=Router(jitter=0.01),
+        capacity=Capacity(factor=1.25),
+    )
+    past = Attention(heads=heads, head_width=64, scale=1.0, dropout=dropout)
+    cross = CrossAttention(heads=heads, head_width=64, scale=1.0, dropout=dropout)
+
+    def side(buckets: RelativeBuckets, *attentions: Sublayer) -> Stack:
+        blocks: Named[Block] = Named(
+            dense=pre_norm(norm, *attentions, dense, dropout=dropout),
+            sparse=pre_norm(norm, *attentions, sparse, dropout=dropout),
+        )
+        layers = [blocks["sparse" if layer % every == every - 1 else "dense"] for layer in range(depth)]
+        return stack(
+            layers, names=blocks, score_bias=SharedBias(heads=heads, buckets=buckets), final_norm=norm, dropout=dropout
+        )
+
+    return encoder_decoder(
+        Embedding(vocab=vocab),
+        width,
+        side(RelativeBuckets(two_sided=True), past.but(mask=Bidirectional())),
+        side(RelativeBuckets(), past, cross),
+        head=Head(tied=True, scale=width**-0.5),
+    )
+
+
+def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, experts: int, vocab: int = 64_000) -> Architecture:
+    """Lepikhin et al. 2020 (arXiv 2006.16668), section 2: the original Transformer, two of many experts in every other layer.
+
+    `depth` counts both sides. Each expert takes its even share; the two weights are renormalised.
+    """
+    norm = LayerNorm(eps=1e-6)
+    dense = FeedForward(width=ffn, activation="relu", gated=False)
+    sparse = Experts(
+        experts=experts,
+        chosen=2,
+        width=ffn,
+        activation="relu",
+        gated=False,
+        router=Router(renormalise=Renormalise(eps=0.0)),
+        capacity=Capacity(factor=1.0),
+    )
+    past = Attention(heads=heads, head_width=head_width)
+    cross = CrossAttention(heads=heads, head_width=head_width)
+
+    def side(*attentions: Sublayer) -> Stack:
+        blocks: Named[Block] = Named(dense=post_norm(norm, *attentions, dense), sparse=post_norm(norm, *attentions, sparse))
+        return stack([blocks["dense"], blocks["sparse"]] * (depth // 4), names=blocks, position=SinusoidalPosition())
+
+    return encoder_decoder(
+        Embedding(vocab=vocab, scale=width**0.5),
+        width,
+        side(past.but(mask=Bidirectional())),
+        side(past, cross),
+        head=Head(tied=True),
+    )
+
+
+class Size(TypedDict):
+    """What one size of a line differs in."""
+
+    width: int
+    depth: int
+    heads: int
+    ffn: int
+
+
+_BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}
+_PAPER = "arXiv 2101.03961, table 9; released configuration switch-{}"
+_WHAT = "T5, one of {} experts in every other layer"
+_GSHARD = partial(gshard, width=1024, heads=16, head_width=128, ffn=8192)
+_OF_GSHARD = "arXiv 2006.16668, table 1"
+_SPLIT = "half of the layers on each side, the original Transformer's norms and a vocabulary of 64,000 are put in"
+
+ENTRIES = (
+    Entry("switch-base-8", 2021, _WHAT.format(8), _PAPER.format("base-8"), partial(switch, **_BASE, experts=8)),
+    Entry("switch-base-16", 2021, _WHAT.format(16), _PAPER.format("base-16"), partial(switch, **_BASE, experts=16)),
+    Entry("switch-base-32", 2021, _WHAT.format(32), _PAPER.format("base-32"), partial(switch, **_BASE, experts=32)),
+    Entry("switch-base-64", 2021, _WHAT.format(64), _PAPER.format("base-64"), partial(switch, **_BASE, experts=64)),
+    Entry("switch-base-128", 2021, _WHAT.format(128), _PAPER.format("base-128"), partial(switch, **_BASE, experts=128)),
+    Entry("switch-base-256", 2021, _WHAT.format(256), _PAPER.format("base-256"), partial(switch, **_BASE, experts=256)),
+    Entry("switch-large-128", 2021, _WHAT.format(128), _PAPER.format("large-128"),
+          partial(switch, width=1024, depth=24, heads=16, ffn=4096, experts=128)),
+    Entry("switch-xxl-128", 2021, "T5 with gated GELU, one of 128 experts in every other layer", _PAPER.format("xxl-128"),
+          partial(switch, width=4096, depth=24, heads=64, ffn=10_240, experts=128, gated=True)),
+    Entry("switch-c-2048", 2021, "T5, one of 2048 experts in every layer", _PAPER.format("c-2048"),
+          partial(switch, width=2080, depth=15, heads=32, ffn=6144, experts=2048, every=1)),
+    Entry("gshard-37b", 2020, "translation, two of 128 experts in every other layer", _OF_GSHARD,
+          partial(_GSHARD, depth=36, experts=128), _SPLIT),
+    Entry("gshard-150b", 2020, "translation, two of 512 experts in every other layer", _OF_GSHARD,
+          partial(_GSHARD, depth=36, experts=512), _SPLIT),
+    Entry("gshard-600b", 2020, "translation, two of 2048 experts in every other layer", _OF_GSHARD,
+          partial(_GSHARD, depth=36, experts=2048), _SPLIT),
+)  # fmt: skip

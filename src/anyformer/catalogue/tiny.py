@@ -1,0 +1,134 @@
+"""Any architecture at a few thousand parameters with every mechanism kept, so that it can be tried before it is paid for.
+
+One rule for all, on the plain data of the description: sizes are cut to a limit by the name of their field, what must fit
+together is fitted again, and each kind of layer stands once, in the order in which they first come.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyformer.model import Architecture
+from anyformer.parts.order import parse_order, write_order
+
+LIMITS = {
+    "width": 16,
+    "vocab": 257,
+    "outputs": 12,
+    "features": 6,
+    "length": 64,
+    "heads": 4,
+    "embedding_width": 8,
+    "head_width": 8,
+    "key_width": 8,
+    "value_width": 8,
+    "q_rank": 8,
+    "kv_rank": 8,
+    "nope_width": 4,
+    "rope_width": 4,
+    "rank": 4,
+    "experts": 8,
+    "chosen": 2,
+    "count": 4,
+    "keep": 2,
+    "groups": 2,
+    "size": 6,
+    "after": 2,
+    "summary": 2,
+    "block": 4,
+    "stride": 4,
+    "buckets": 8,
+    "max_distance": 16,
+    "span": 8,
+    "trained": 16,
+    "points": 4,
+    "virtual_tokens": 2,
+}
+"""Field -> the most it may be. The vocabulary has room for every byte; windows and trained lengths are shorter than the texts
+that a tiny model is tried on."""
+POWERS_OF_TWO = ("heads", "experts", "count", "groups")
+"""Fields that others must divide or be divided by."""
+
+
+def tiny(architecture: Architecture) -> Architecture:
+    """The architecture with small sizes and one layer of each kind, two where there is only one kind."""
+    width, small = architecture.width, _limited("width", architecture.width)
+    roots = {width**power: small**power for power in (0.5, -0.5)}
+    return Architecture.parse(_shrunk(architecture.plain(), small, roots), where="the tiny variant")
+
+
+def _shrunk(node: Any, width: int, roots: dict[float, float]) -> Any:
+    """A copy of plain data with small sizes; factors that are a root of the old width become that of the new one."""
+    if isinstance(node, list):
+        return [_shrunk(item, width, roots) for item in node]
+    if isinstance(node, float):
+        return roots.get(node, node)
+    if not isinstance(node, dict):
+        return node
+    small: dict[str, Any] = {}
+    for name, value in node.items():
+        small[name] = _limited(name, value) if type(value) is int else _shrunk(value, width, roots)
+    if "heads" in small:
+        _fit_heads(small, node)
+    if "rotary" in small:
+        _fit_rotary(small["rotary"], small.get("rope_width") or small.get("head_width") or width // small["heads"])
+    if "order" in small:
+        _fit_layers(small)
+    return small
+
+
+def _limited(name: str, value: int) -> int:
+    small = min(value, LIMITS.get(name, value))
+    return 1 << (small.bit_length() - 1) if name in POWERS_OF_TWO and small > 0 else small
+
+
+def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:
+    """Shared heads of keys and values stay shared, more heads of values stay more."""
+    if "kv_heads" in node:
+        shared = 1 if node["kv_heads"] == 1 else small["heads"] // 2
+        small["kv_heads"] = small["heads"] if node["kv_heads"] == node["heads"] else max(1, shared)
+    if "value_heads" in node:
+        small["value_heads"] = small["heads"] * (2 if node["value_heads"] > node["heads"] else 1)
+
+
+def _fit_rotary(rotary: dict[str, Any], head_width: int) -> None:
+    """A part of each head stays a part, in whole pairs, each with its factor."""
+    rotated = head_width
+    if rotary["fraction"] < 1:
+        rotated = min(max(2, int(head_width * rotary["fraction"]) // 2 * 2), head_width - 2)
+        rotary["fraction"] = rotated / head_width
+    for name in ("short", "long"):
+        factors = rotary.get("scaling", {}).get(name)
+        if factors:
+            pairs = rotated // 2
+            rotary["scaling"][name] = [factors[i * len(factors) // pairs] for i in range(pairs)]
+
+
+def _fit_layers(stack: dict[str, Any]) -> None:
+    """Each kind of layer once. Variants that differ in numbers alone are one kind, but where another field names them."""
+    variants: dict[str, Any] = stack["variants"]
+    named = {*stack.get("shared_weights", ()), *_values_of("keys_from", variants)}
+    kinds: dict[str, str] = {}
+    for name in parse_order(stack["order"]):
+        kinds.setdefault(name if name in named else str(_without_numbers(variants[name])), name)
+    kept = list(kinds.values())
+    stack["variants"] = {name: variants[name] for name in kept}
+    stack["order"] = write_order(kept if len(kept) > 1 else kept * 2)
+
+
+def _without_numbers(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {name: _without_numbers(value) for name, value in node.items()}
+    if isinstance(node, list):
+        return [_without_numbers(item) for item in node]
+    return None if isinstance(node, int | float) and not isinstance(node, bool) else node
+
+
+def _values_of(field: str, node: Any) -> set[str]:
+    """Every value of a field, wherever it stands."""
+    if isinstance(node, list):
+        return {value for item in node for value in _values_of(field, item)}
+    if not isinstance(node, dict):
+        return set()
+    here = {node[field]} if field in node else set()
+    return here | {value for item in node.values() for value in _values_of(field, item)}

@@ -1,0 +1,5 @@
+"""Architectures beside each other."""
+
+from anyformer.compare.difference import Change, Difference, difference
+
+__all__ = ["Change", "Difference", "difference"]

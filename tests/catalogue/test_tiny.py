@@ -1,0 +1,163 @@
+"""The tiny variant of every entry: small, of the same mechanisms, and alive."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+import pytest
+import torch
+
+from anyformer.catalogue import architecture, listing
+from anyformer.catalogue.columns import columns
+from anyformer.generation import Sampling, continuations
+from anyformer.model import Architecture, InputError, build
+from anyformer.parts import Proportional, Rotary
+from anyformer.tally import Shape
+
+ENTRIES = {entry.name: entry for entry in listing()}
+DISTINCT = {architecture(name, tiny=True): name for name in reversed(ENTRIES)}
+"""Each tiny variant once, with the first entry that has it."""
+ALIVE = {name: made for made, name in DISTINCT.items()}
+LEARNERS = (
+    "gpt-1", "gpt-j-6b", "opt-125m", "bloom-560m", "lamda-137b", "palm-8b", "gopher-44m", "llama-4-maverick", "dbrx",
+    "qwen3-next-80b-a3b", "gemma-2-27b", "gemma-3-4b", "phi-3-small", "phi-4-mini", "olmo-2-7b", "granite-3.1-1b-a400m",
+    "command-r-plus", "deepseek-v3", "kimi-linear-48b-a3b", "minimax-text-01", "lfm2-8b-a1b", "grok-1", "hunyuan-7b",
+    "bert-base-uncased", "albert-base-v2", "electra-base", "deberta-base", "deberta-v3-base", "sentence-bert-base",
+    "vit-base-16", "bart-base", "t5-small", "switch-base-8", "gshard-600b", "whisper-tiny", "perceiver-imagenet",
+    "set-transformer-modelnet40", "gpt-oss-20b", "gemma-4-31b", "phi-3.5-moe", "opt-350m", "minimax-m2",
+)  # fmt: skip
+"""One of each kind of block."""
+
+
+def reaches(words: str) -> set[str]:
+    return set(re.sub(r" \d+", "", words).split("+"))
+
+
+def generative(made: Architecture) -> bool:
+    """Whether it gives logits of a next token."""
+    return made.decoder is not None and made.latents is None and not made.cost(Shape(source=1)).breaks("stepwise")
+
+
+GENERATIVE = tuple(name for name, made in ALIVE.items() if generative(made))
+
+
+class Task:
+    """One batch, longer than every window and trained length, and what the model is to say of it."""
+
+    def __init__(self, made: Architecture, length: int = 24) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.given = [made.embedding.example(2, length)]
+        self.targets = torch.randn(made.outputs, generator=generator)
+        self.tokens = None
+        if made.decoder is not None and made.latents is None:
+            tokens = made.output_embedding.example(2, length)
+            self.given = [*(self.given if made.two_inputs else ()), tokens[:, :-1]]
+            self.tokens = tokens[:, 1:]
+
+    def loss(self, model: torch.nn.Module) -> torch.Tensor:
+        """Cross-entropy of the next token; of a model that gives none, the distance to some vector at every position."""
+        logits = model(*self.given).float()
+        if self.tokens is None:
+            return (logits - self.targets).square().mean()
+        return torch.nn.functional.cross_entropy(logits.flatten(0, 1), self.tokens.flatten())
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_a_tiny_variant_keeps_every_mechanism(name):
+    made, there = architecture(name, tiny=True), ENTRIES[name].columns
+    here = columns(made)
+    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "tricks"):
+        assert getattr(here, column) == getattr(there, column), column
+    assert reaches(here.reach) == reaches(there.reach)
+    assert here.chosen == min(there.chosen, 2)
+    assert here.parameters < 36_000
+    assert 2 <= here.layers <= 8
+
+
+def test_parts_of_heads_stay_parts_and_factors_fit_the_pairs():
+    made = architecture("phi-4-mini", tiny=True)
+    rotary = made.decoder.variants["layer"].branches["attention"].sublayer.rotary
+    assert isinstance(rotary, Rotary)
+    assert 0 < rotary.fraction < 1
+    assert len(rotary.scaling.long) == rotary.rotated(4) // 2
+    assert not isinstance(rotary.scaling, Proportional)
+
+
+def test_variants_that_differ_in_numbers_alone_are_one():
+    assert architecture("minimax-text-01", tiny=True).decoder.layers == ("lightning_0", "softmax")
+    assert architecture("gemma-3-27b", tiny=True).decoder.layers == ("local", "everywhere")
+    assert architecture("gpt2", tiny=True).decoder.order == "layer*2"
+
+
+def test_roots_of_the_width_follow_it():
+    assert architecture("palm-540b", tiny=True).head.scale == 16**-0.5
+    assert architecture("gemma-3-27b", tiny=True).embedding.scale == 4.0
+    assert architecture("granite-3.3-8b", tiny=True).embedding.scale == 12.0
+
+
+def test_tiny_of_tiny_changes_nothing():
+    from anyformer.catalogue.tiny import tiny
+
+    for made in islice(DISTINCT, 20):
+        assert tiny(made) == made
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_every_tiny_variant_trains(name):
+    """A few steps on one batch, with dropout and all that is random in training: the loss falls, and gradients are finite."""
+    made = ALIVE[name]
+    model = build(made, seed=0)
+    task = Task(made)
+    before = task.loss(model.eval()).item()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for _ in range(4):
+        optimiser.zero_grad()
+        task.loss(model.train()).backward()
+        for path, weight in model.named_parameters():
+            assert weight.grad is None or weight.grad.isfinite().all(), path
+        optimiser.step()
+    after = task.loss(model.eval()).item()
+    assert after < before
+
+
+@pytest.mark.parametrize("name", GENERATIVE)
+def test_every_generative_variant_generates_what_the_whole_computes(name):
+    made, count = ALIVE[name], 4
+    model = build(made, seed=0).eval()
+    source, prompt = made.embedding.example(1, 9), [[5, 3, 7, 2, 2, 9, 1]]
+    prompt = [[0]] if made.two_inputs else prompt
+    sources = source if made.two_inputs else None
+    found = continuations(model, prompt, sampling=Sampling(temperature=0), max_tokens=count, source=sources)
+    given = torch.stack(list(found), 1)[0].tolist()
+    assert len(given) == count
+    whole = torch.tensor([prompt[0] + given[:-1]])
+    with torch.inference_mode():
+        logits = model(source, whole) if made.two_inputs else model(whole)
+    logits = logits[0, -count:]
+    best = logits.max(-1).values
+    taken = logits.gather(-1, torch.tensor(given)[:, None])[:, 0]
+    torch.testing.assert_close(taken, best, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", sorted(set(ALIVE) - set(GENERATIVE)))
+def test_the_others_say_why_they_do_not_generate(name):
+    with pytest.raises(InputError):
+        next(continuations(build(ALIVE[name], seed=0).eval(), [[5, 3]], sampling=Sampling(temperature=0), max_tokens=1))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEARNERS)
+def test_tiny_variants_learn(name):
+    made = architecture(name, tiny=True)
+    model = build(made, seed=0).eval()  # eval: dropout would hide a small fall
+    task = Task(made)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(40):
+        optimiser.zero_grad()
+        loss = task.loss(model)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.9 * losses[0], losses[:: len(losses) - 1]

@@ -1,0 +1,84 @@
+"""What differs between two architectures: said once, in words, each part beside the one it replaces."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from anyformer.catalogue import architecture
+from anyformer.cli import main
+from anyformer.compare import difference
+from anyformer.costs import cost
+from anyformer.describe import change_all, to_toml
+from anyformer.parts import RMSNorm
+from anyformer.plan import Plan
+
+LLAMA = architecture("llama-3-8b")
+
+
+def said(changes):
+    return {change.what: (change.left, change.right) for change in changes}
+
+
+def test_equal_architectures_do_not_differ():
+    found = difference(LLAMA, LLAMA)
+    assert not found.summary
+    assert not found.details
+    assert all(change.ratio == 1 for change in found.costs)
+
+
+def test_one_change_is_one_line_and_its_price():
+    found = difference(LLAMA, change_all(LLAMA, {"decoder.layer.attention.kv_heads": 32}), length=1000)
+    assert said(found.details) == {"kv heads of attention": ("8", "32")}
+    assert said(found.summary) == {"attention": ("GQA", "MHA")}
+    ratios = {change.what: change.ratio for change in found.costs}
+    assert ratios["decode state of the last token"] == pytest.approx(4, rel=1e-3), "but for the book of positions"
+    grown = 32 * 2 * (32 - 8) * 128 * 4096 / cost(LLAMA).params.total
+    assert ratios["parameters"] == pytest.approx(1 + grown)
+
+
+def test_what_changes_alike_in_many_places_is_said_once():
+    norm = RMSNorm(eps=1e-3)
+    paths = ["final_norm", "layer.attention.norm_before", "layer.feedforward.norm_before"]
+    found = difference(LLAMA, change_all(LLAMA, {f"decoder.{path}": norm for path in paths}))
+    assert said(found.details) == {"eps of final norm, attention norm before, feedforward norm before": ("1e-05", "0.001")}
+
+
+def test_a_new_variant_is_held_against_the_likest_block():
+    details = said(difference(LLAMA, architecture("gemma-3-4b")).details)
+    assert details["mask of local attention"] == ("causal", "window(size=1024)")
+    assert details["theta of everywhere attention rotary"] == ("500,000", "1,000,000")
+    assert details["activation of feedforward"] == ("silu", "gelu_tanh"), "what both variants share is said without them"
+    back = said(difference(architecture("gemma-3-4b"), LLAMA).details)
+    assert back["mask of local attention"] == ("window(size=1024)", "causal"), "a variant that is gone is still compared"
+
+
+def test_parts_of_other_kinds_stand_side_by_side():
+    details = said(difference(architecture("mixtral-8x7b"), architecture("deepseek-v3")).details)
+    assert details["latent attention"][0] == "none"
+    assert details["attention"][1] == "none"
+    assert details["feedforward of dense"] == ("none", "feedforward(width=18432)")
+    assert details["shared of routed experts"][0] == "none"
+    assert difference(architecture("t5-base"), LLAMA).details[0].what
+
+
+def test_costs_are_those_of_the_cost_sheet():
+    found = difference(LLAMA, LLAMA, batch=3, length=100)
+    sheet = cost(LLAMA, batch=3, length=100, mode="prefill", plan=Plan(precision="bf16"))
+    state = next(change for change in found.costs if change.what == "decode state")
+    assert state.left == f"{sheet.state_bytes / 1e6:.4g} MB"
+
+
+def test_the_command_prints_tables_or_json(tmp_path, monkeypatch, capsys):
+    file = tmp_path / "wide.toml"
+    file.write_text(to_toml(change_all(LLAMA, {"decoder.layer.feedforward.width": 20000})))
+    for more in ([], ["--json"]):
+        monkeypatch.setattr("sys.argv", ["anyformer", "diff", "llama-3-8b", str(file), *more])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        assert not stop.value.code
+    tables, _, data = capsys.readouterr().out.partition("{")
+    assert "width of feedforward" in tables
+    assert "20,000" in tables
+    assert json.loads("{" + data)["details"][0]["right"] == "20,000"

@@ -1,0 +1,34 @@
+"""The page of families lists what the package reads, with figures within what the tests allow."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from anyformer.huggingface import FAMILIES, family
+from huggingface.cases import CASES
+
+PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+ROWS = {
+    cells[0].strip("`"): cells
+    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines())
+    if cells[0].startswith("`")
+}
+HINT = "run: python docs/make_families.py"
+
+
+def test_every_family_has_its_row():
+    known = {model_type: file for file, types in FAMILIES.items() for model_type in types}
+    assert set(ROWS) == set(known), HINT
+    for model_type, cells in ROWS.items():
+        assert cells[1] == family(model_type).default_class, HINT
+        assert f"/{known[model_type]}.py" in cells[2], HINT
+
+
+def test_every_figure_is_within_what_the_tests_allow():
+    for model_type, cells in ROWS.items():
+        cases = [case for case in CASES if case.model_type == model_type]
+        assert len(cases) == int(cells[3]) > 0, HINT
+        logits = max(case.logits for case in cases)
+        for figure in filter(None, cells[4:7]):
+            assert float(figure) <= logits, (model_type, figure)
+        assert float(cells[7]) <= max(case.gradients for case in cases), model_type
