@@ -69,6 +69,7 @@ AUTO = {
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
     "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
+    "TextEncoding": transformers.AutoModelForTextEncoding,
     "PreTraining": transformers.AutoModelForPreTraining,
     "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,

@@ -21,4 +21,8 @@ CASES = [
         Case(model_type, BASE, "Seq2SeqLM", "tied"),
         Case(model_type, BASE | APART, "Seq2SeqLM", "apart", untied=True),
     )
-] + [Case("t5", BASE | {"feed_forward_proj": "gated-silu", "scale_decoder_outputs": False}, "Seq2SeqLM", "unscaled")]
+] + [
+    Case("t5", BASE, "TextEncoding", "encoder"),
+    Case("umt5", BASE | APART, "TextEncoding", "encoder"),
+    Case("t5", BASE | {"feed_forward_proj": "gated-silu", "scale_decoder_outputs": False}, "Seq2SeqLM", "unscaled"),
+]
