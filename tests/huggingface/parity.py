@@ -42,6 +42,8 @@ class Case:
     """Whether theirs reads frames as ours does, (B, T, I), and not (B, I, T)."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
+    unpadded: str = ""
+    """Why a padded batch is another computation in transformers."""
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
@@ -110,7 +112,7 @@ def randomise(model: torch.nn.Module) -> None:
         for parameter in module.parameters(recurse=False)
     }
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias")]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias") and buffer.is_floating_point()]
     tied = set()
     with torch.no_grad():
         for name, parameter in trained + biases:
@@ -121,8 +123,12 @@ def randomise(model: torch.nn.Module) -> None:
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
         for name, buffer in model.named_buffers():
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -166,16 +172,22 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens; of two inputs a source, of tokens or frames, and a target; or images."""
+    """Images, tokens or what else is read; of two inputs a source and a target."""
     if pair.theirs.main_input_name == "pixel_values":
         shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
         return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
     architecture = pair.ours.architecture
-    if architecture.two_inputs and architecture.embedding.symbols is None:
-        return architecture.embedding.example(B, S, seed=3), given(pair.case)
-    if architecture.two_inputs:
-        return given(pair.case, S, seed=3), given(pair.case)
-    return (given(pair.case),)
+    two, entrance = architecture.two_inputs, architecture.embedding
+    if entrance.symbols is None:
+        first = entrance.example(B, S, seed=3)
+    else:
+        first = given(pair.case, S, seed=3) if two else given(pair.case)
+    return (first, given(pair.case)) if two else (first,)
+
+
+def pads(pair: Pair) -> bool:
+    """Whether transformers computes the same of a padded batch: it masks no padding of what are not tokens."""
+    return pair.ours.architecture.embedding.symbols is not None and not pair.case.unpadded
 
 
 def decodes(pair: Pair) -> bool:

@@ -31,7 +31,7 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base)
+    stored = Stored(directory, family.base, family.spelt)
     return _tied_as_stored(architecture, family, stored), family, stored
 
 

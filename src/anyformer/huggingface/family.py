@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from anyformer.describe import did_you_mean
@@ -27,6 +27,8 @@ class Family:
     """Keys of its configuration that change nothing that is computed."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that no model needs: buffers."""
+    spelt: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in the names that published files have, where transformers saves others -> what it saves."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
     base: str = ""
@@ -82,6 +84,44 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "whisper": ("whisper",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
+    "mixtral": ("mixtral",),
+    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
+    "olmoe": ("olmoe", "flex_olmo"),
+    "dbrx": ("dbrx",),
+    "phimoe": ("phimoe",),
+    "gpt_oss": ("gpt_oss",),
+    "granitemoe": ("granitemoe", "granitemoeshared"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
+    "exaone_moe": ("exaone_moe",),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
+    "minimax_m2": ("minimax_m2",),
+    "ernie_moe": ("ernie4_5_moe",),
+    "hunyuan_moe": ("hunyuan_v1_moe",),
+    "llama4": ("llama4_text",),
+    "cohere2_moe": ("cohere2_moe",),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
+    "kimi": ("kimi_linear",),
+    "bailing": ("bailing_hybrid",),
+    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "minimax": ("minimax",),
+    "lfm": ("lfm2", "lfm2_moe"),
+    "olmo_hybrid": ("olmo_hybrid",),
+    "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 

@@ -23,13 +23,16 @@ SHARD = 5 * 10**9
 
 
 class Stored:
-    """The tensors of a directory by name, read when asked for. `base`: start of names that the files may leave out."""
+    """The tensors of a directory by name, read when asked for.
 
-    def __init__(self, directory: Path, base: str = "") -> None:
+    `base`: start of names that the files may leave out; `spelt`: patterns in names of some files -> of others.
+    """
+
+    def __init__(self, directory: Path, base: str = "", spelt: Mapping[str, str] | None = None) -> None:
         found = _files(directory)
         self.directory = directory
         self.base = base
-        self.stored = {_renamed(name): name for name in found}
+        self.stored = {_renamed(name, spelt or {}): name for name in found}
         self.files = {name: found[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
@@ -64,8 +67,10 @@ class Stored:
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
 
 
-def _renamed(name: str) -> str:
+def _renamed(name: str, spelt: Mapping[str, str]) -> str:
     """The name as it would be written today."""
+    for pattern, now in spelt.items():
+        name = re.sub(pattern, now, name)
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name
 
