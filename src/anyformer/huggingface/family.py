@@ -84,6 +84,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "longt5": ("longt5",),
     "switch_transformers": ("switch_transformers",),
     "whisper": ("whisper",),
+    "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
     "mixtral": ("mixtral",),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
