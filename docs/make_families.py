@@ -59,7 +59,7 @@ def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
 
     measures: dict[str, Callable[[parity.Pair], float | None]] = {
         "logits": parity.logit_gap,
-        "padded": lambda pair: None if pair.case.unpadded else parity.padded_gap(pair),
+        "padded": lambda pair: parity.padded_gap(pair) if parity.pads(pair) else None,
         "token by token": lambda pair: parity.cached_gap(pair) if parity.decodes(pair) else None,
         "gradients": parity.gradient_gap,
     }

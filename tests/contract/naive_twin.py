@@ -89,6 +89,21 @@ def frames_enter(part, name, weights, frames):
     return convolve(weights, f"{name}.second", first)[::2]
 
 
+def gated_frames_enter(part, name, weights, frames):
+    rows = [numbers(v) for v in frames]
+    for i, kernel in enumerate(part.kernels):
+        halved = []
+        for t in range(0, len(rows), 2):
+            y = weights[f"{name}.layers.{i}.bias"]
+            for offset in range(kernel):
+                if 0 <= t + offset - kernel // 2 < len(rows):
+                    y = y + weights[f"{name}.layers.{i}.weight"][:, :, offset] @ rows[t + offset - kernel // 2]
+            half = len(y) // 2
+            halved.append(y[:half] / (1 + torch.exp(-y[half:])))
+        rows = halved
+    return [part.scale * row for row in rows]
+
+
 def convolve(weights, name, rows):
     """A kernel of three over time, and GELU."""
     outputs = []
@@ -105,7 +120,13 @@ def numbers(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-ENTRANCES = {"tokens": tokens_enter, "features": features_enter, "patches": patches_enter, "audio_frames": frames_enter}
+ENTRANCES = {
+    "tokens": tokens_enter,
+    "features": features_enter,
+    "patches": patches_enter,
+    "audio_frames": frames_enter,
+    "gated_frames": gated_frames_enter,
+}
 
 
 class Running:

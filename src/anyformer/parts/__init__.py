@@ -22,7 +22,7 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
-from anyformer.parts.features import AudioFrames, Features
+from anyformer.parts.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gain import Gain
 from anyformer.parts.gate import Gate
@@ -85,6 +85,7 @@ __all__ = [
     "Gain",
     "Gate",
     "GatedConvolution",
+    "GatedFrames",
     "GlobalTokens",
     "GroupNorm",
     "Groups",
