@@ -438,7 +438,10 @@ def attention(part, name, weights, x, run):
         keys = [heads_of("key", w, s, groups) for s, w in enumerate(reads)]
         kind = "key" if part.values == "keys" else "value"
         values = [
-            [norm(part.value_norm, f"{name}.value_norm", weights, h) for h in project(kind, w, groups).view(groups, width)]
+            [
+                norm(part.value_norm, f"{name}.value_norm", weights, h) * part.value_scale
+                for h in project(kind, w, groups).view(groups, -1)
+            ]
             for w in reads
         ]
         if not cross:
@@ -510,7 +513,8 @@ def differential_attention(part, name, weights, x, run):
             for first, group in ((h, g), (h + half, g + groups)):
                 maps.append(softmax([turn(q[first], t) @ turn(split("key", x[s])[group], s) * scale for s in seen]))
             shares = maps[0] - strength * maps[1]
-            values = [torch.cat([split("value", x[s])[g], split("value", x[s])[g + groups]]) for s in seen]
+            wide = [linear(f"{name}.value", weights, x[s]).view(2 * groups, -1) * part.value_scale for s in seen]
+            values = [torch.cat([w[g], w[g + groups]]) for w in wide]
             mixed = sum(a * b for a, b in zip(shares, values, strict=True))
             heads.append(norm(part.head_norm, f"{name}.head_norm", weights, mixed) * (1 - part.lambda_init))
         out.append(linear(f"{name}.output", weights, torch.cat(heads)))

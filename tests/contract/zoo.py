@@ -271,6 +271,10 @@ DECODERS = {
     "gate": _llama(**_at(gate=Gate(), sub_norm=RMS)),
     "gate_head": _llama(**_at(gate=Gate(per="head", activation="softplus", bias=True))),
     "clip_value_norm": _llama(**_at(clip=0.5, value_norm=RMSNorm(gain="none"), kv_heads=2)),
+    "value_width": _llama(**_at(value_width=3, value_scale=0.7, kv_heads=2, virtual_tokens=2, value_norm=RMSNorm())),
+    "value_width_window": _llama(
+        **_at(value_width=10, mask=Window(size=3), sink="head", gate=Gate(), sub_norm=RMS, value_scale=1.5)
+    ),
     "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
     "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
     "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
@@ -303,6 +307,9 @@ DECODERS = {
     ),
     "differential_window": _decoder(
         pre_norm(RMS, DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), head_norm=RMS), FEED)
+    ),
+    "differential_value_width": _decoder(
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_width=3, value_scale=0.7), FEED)
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),

@@ -124,6 +124,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "lfm": ("lfm2", "lfm2_moe"),
     "olmo_hybrid": ("olmo_hybrid",),
     "minicpm3": ("youtu", "minicpm3"),
+    "mimo_v2": ("mimo_v2_flash",),
+    "hunyuan3": ("hy_v3",),
+    "kolibri": ("kolibri1", "flint"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
