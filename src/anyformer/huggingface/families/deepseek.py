@@ -73,7 +73,8 @@ def read_v2(config: Config) -> Architecture:
     method, count, keep = config("topk_method", "greedy"), config("n_group", None), config("topk_group", None)
     if method not in ("greedy", "group_limited_greedy"):
         raise HuggingFaceError(f"{config.where}: topk_method = {method!r} is not known for deepseek_v2")
-    groups = Groups(count=count, keep=keep, others="zero") if method == "group_limited_greedy" else None
+    # transformers scores experts of other groups 0: one that is chosen nevertheless, since all else underflowed, weighs 0 too.
+    groups = Groups(count=count, keep=keep) if method == "group_limited_greedy" else None
     router = Router(choice=TopK(groups=groups), scale=float(config("routed_scaling_factor", 1.0)))
     experts = read_experts(config, router, experts=64, chosen=6, shared=2, width=1407)
     return _decoder(config, attention, experts, dense_first(config, "first_k_dense_replace", 0), eps=1e-6)
