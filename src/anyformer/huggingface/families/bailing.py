@@ -68,6 +68,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=157_184, hidden_size=2560, num_hidden_layers=42, num_attention_heads=32)
     eps = config("rms_norm_eps", 1e-6)
     norm, act = RMSNorm(eps=eps), activation(config("hidden_act", "silu"))
     latent = read_latent(config, q_rank=None, **read_rope(config, theta=6e6, pairing="adjacent"))

@@ -81,6 +81,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=163_840, hidden_size=2304, num_hidden_layers=27, num_attention_heads=32)
     eps = config("rms_norm_eps", 1e-5)
     norm, act = RMSNorm(eps=eps), activation(config("hidden_act", "silu"))
     sublayers: dict[str, Sublayer] = {

@@ -63,6 +63,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
     norm, depth = RMSNorm(eps=config("rms_norm_eps", 1e-5)), config("num_hidden_layers")
     factors = {
