@@ -120,9 +120,12 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
     run = Running(stack, name, source, prefix, tokens)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.input_norm_at == "before_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
-    x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.input_norm_at == "after_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.input_projection is not None and stack.input_projection.place == "last":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
@@ -652,12 +655,15 @@ def expert(part, name, weights, e, v):
 
 
 def experts(part, name, weights, x, run):
-    """Token by token and expert by expert; without a capacity."""
-    out = []
+    """Token by token and expert by expert; without a capacity over rows."""
+    out, asked = [], {}
     for t, v in enumerate(x):
         read = norm(part.norm, f"{name}.norm", weights, v)
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
+            asked[e] = asked.get(e, 0) + 1
+            if part.row_capacity is not None and asked[e] > part.row_capacity:
+                continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)
             else:

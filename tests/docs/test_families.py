@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from anyformer.huggingface import FAMILIES, family
 from huggingface.cases import CASES
 
-PAGE = Path(__file__).parents[2] / "docs" / "families.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "families.md"
 ROWS = {
     cells[0].strip("`"): cells
     for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in PAGE.read_text().splitlines())
@@ -32,3 +34,10 @@ def test_every_figure_is_within_what_the_tests_allow():
         for figure in filter(None, cells[4:7]):
             assert float(figure) <= logits, (model_type, figure)
         assert float(cells[7]) <= max(case.gradients for case in cases), model_type
+
+
+def test_the_guide_counts_its_example_right():
+    counted = re.findall(r"\]\(([^)]+)\) (?:is|are) (\d+)", (ROOT / "CONTRIBUTING.md").read_text())
+    assert len(counted) == 2
+    for path, lines in counted:
+        assert len((ROOT / path).read_text().splitlines()) == int(lines), path

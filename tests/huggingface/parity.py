@@ -36,6 +36,8 @@ class Case:
     """Largest difference allowed, of the largest logit."""
     gradients: float = 1e-4
     kernel: str | None = None
+    untied: bool = False
+    """Give the head weights of its own, where a class ties them whatever its configuration says."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
     unpadded: str = ""
@@ -68,6 +70,7 @@ AUTO = {
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
     "PreTraining": transformers.AutoModelForPreTraining,
     "ImageClassification": transformers.AutoModelForImageClassification,
+    "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
     "Model": transformers.AutoModel,
     # Transformers has an auto class for it no more.
     "CausalImageModeling": SimpleNamespace(
@@ -78,12 +81,15 @@ AUTO = {
 
 
 @cache
-def _made(model_type: str, key: str, task: str, kernel: str) -> tuple[Any, Path]:
+def _made(model_type: str, key: str, task: str, kernel: str, untied: bool) -> tuple[Any, Path]:
     import json
 
     config = transformers.AutoConfig.for_model(model_type, **json.loads(key))
     torch.manual_seed(0)
     model = AUTO[task].from_config(config, attn_implementation=kernel).eval()
+    if untied:
+        head = model.get_output_embeddings()
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
     randomise(model)
     directory = Path(mkdtemp(prefix="anyformer-parity-"))
     model.save_pretrained(directory)
@@ -91,12 +97,23 @@ def _made(model_type: str, key: str, task: str, kernel: str) -> tuple[Any, Path]
 
 
 def randomise(model: torch.nn.Module) -> None:
-    """Loud weights, so that every part leaves a trace; norms about 1, and nothing at a neutral value."""
+    """Loud weights, so that every part leaves a trace; norms about 1, and nothing at a neutral value.
+
+    Tables of sinusoids stay what they are, frozen or not; a bias that is kept as a buffer is a weight.
+    """
     generator = torch.Generator().manual_seed(1)
+    sinusoids = {
+        parameter.data_ptr()
+        for module in model.modules()
+        if "Sinusoid" in type(module).__name__
+        for parameter in module.parameters(recurse=False)
+    }
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias") and buffer.is_floating_point()]
     tied = set()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.data_ptr() in tied:
+        for name, parameter in trained + biases:
+            if parameter.data_ptr() in tied | sinusoids:
                 continue
             tied.add(parameter.data_ptr())
             noise = torch.randn(parameter.shape, generator=generator)
@@ -107,6 +124,8 @@ def randomise(model: torch.nn.Module) -> None:
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -114,13 +133,13 @@ def pair(case: Case) -> Pair:
     import json
 
     kernel = case.kernel or huggingface.family(case.model_type).kernel
-    theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel)
+    theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel, case.untied)
     return Pair(case, theirs, huggingface.load(directory)[0], directory)
 
 
 def given(case: Case, length: int = T, seed: int = 0) -> Tensor:
     """Tokens (B, T) without the ids that configurations use for padding, begin and end."""
-    return torch.randint(5, case.config["vocab_size"], (B, length), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(5, case.config.get("vocab_size", VOCAB), (B, length), generator=torch.Generator().manual_seed(seed))
 
 
 def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, target: Tensor | None = None) -> Tensor:
@@ -132,7 +151,8 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
-    more[pair.theirs.main_input_name] = tokens
+    name = pair.theirs.main_input_name
+    more[name] = tokens.mT if name == "input_features" else tokens  # speech of theirs has time last
     try:
         out = pair.theirs(**more)
     except TypeError:
@@ -149,13 +169,17 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source and a target; or images."""
+    """Images, tokens or what else is read; of two inputs a source and a target."""
     if pair.theirs.main_input_name == "pixel_values":
         shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
         return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
-    if pair.ours.architecture.two_inputs:
-        return given(pair.case, S, seed=3), given(pair.case)
-    return (given(pair.case),)
+    architecture = pair.ours.architecture
+    two, entrance = architecture.two_inputs, architecture.embedding
+    if entrance.symbols is None:
+        first = entrance.example(B, S, seed=3)
+    else:
+        first = given(pair.case, S, seed=3) if two else given(pair.case)
+    return (first, given(pair.case)) if two else (first,)
 
 
 def decodes(pair: Pair) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -98,6 +98,19 @@ class Stacked:
 
 
 @dataclass(frozen=True)
+class Pieces:
+    """`count` tensors of theirs one after the other along dim 0 of ours: a norm of each head (StableLM)."""
+
+    count: int
+
+    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [torch.cat(list(theirs))]
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        return list(ours[0].chunk(self.count))
+
+
+@dataclass(frozen=True)
 class Shaped:
     """The same numbers in another shape, `theirs`, with at most one -1. `ours`: where another step follows in `Then`."""
 
@@ -132,12 +145,11 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class To:
-    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number."""
+    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number, or for `each`."""
 
     name: str
     op: Op = SAME
-    more: tuple[str, ...] = ()
-    """Where ours is several of theirs: the names after the first."""
+    each: tuple[str, ...] | None = None
 
 
 Target = str | To
@@ -149,7 +161,7 @@ Table = Mapping[Source, Target]
 def under(prefix: str, table: Table) -> Table:
     """A table whose names stand below `prefix`."""
     targets = {ours: to if isinstance(to, To) else To(to) for ours, to in table.items()}
-    return {ours: To(prefix + to.name, to.op, tuple(prefix + other for other in to.more)) for ours, to in targets.items()}
+    return {ours: replace(to, name=prefix + to.name) for ours, to in targets.items()}
 
 
 @dataclass(frozen=True)
@@ -201,8 +213,7 @@ def _matching(
         if len(there) < len(parts):
             continue
         name = f"{theirs}{to.name}{leaf}"
-        experts = declared[there[0]][0]
-        every = tuple(name.replace("{x}", str(x)) for x in range(experts)) if "{x}" in name else (name,)
-        every += tuple(f"{theirs}{other}{leaf}" for other in to.more)
+        each = to.each or tuple(str(x) for x in range(declared[there[0]][0]))
+        every = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
         found.append(Rule(every, there, to.op))
     return found

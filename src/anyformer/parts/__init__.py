@@ -2,7 +2,8 @@
 
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Branch, Step
+from anyformer.parts.block import Block, Step
+from anyformer.parts.branch import Branch
 from anyformer.parts.capacity import Capacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay

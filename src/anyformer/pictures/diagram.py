@@ -11,7 +11,8 @@ from textwrap import wrap
 from anyformer.describe import Value, brief
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
-from anyformer.parts.block import Branch, Step
+from anyformer.parts.block import Step
+from anyformer.parts.branch import Branch
 
 WIDTH, GAP, LINE, PAD = 430, 34, 15, 10
 """Of a column, between columns, of a line of text, inside a frame; in pixels."""

@@ -35,7 +35,7 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 
 SIDES = {"query": "q", "key": "k", "value": "v"}
 TABLE: Table = {

@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.describe import Named
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Stacked, Table, To
-from anyformer.huggingface.spelling import initialisation, read_rotary, rope_parameters, write_activation, write_rotary
+from anyformer.huggingface.spelling import initialisation, read_rotary, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -173,14 +173,11 @@ def rotary_of(attention: Attention) -> Rotary:
     return attention.rotary
 
 
-def rotary_table(attention: Attention) -> dict[str, Any]:
-    """Its table of settings, of positions that turn whole heads."""
-    return write_rotary(rotary_of(attention))
-
-
-def partial_table(attention: Attention) -> dict[str, Any]:
-    """Its table of settings, with the share of a head that turns."""
-    return {**rotary_table(attention), "partial_rotary_factor": rotary_of(attention).fraction}
+def write_partial(attention: Attention) -> dict[str, Any]:
+    """The keys about its rotary positions, with the share of a head that turns."""
+    rotary = rotary_of(attention)
+    keys = write_rope(rotary)
+    return {**keys, "rope_parameters": {**keys["rope_parameters"], "partial_rotary_factor": rotary.fraction}}
 
 
 def heads(attention: Attention) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from anyformer.parts import (
     TopK,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 from anyformer.parts.gated_convolution import PROJECTIONS
 
 BRANCHES = {"gated_convolution": "conv", "attention": "full_attention"}

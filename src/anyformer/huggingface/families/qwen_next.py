@@ -13,16 +13,16 @@ from anyformer.huggingface.families.experts import (
     first,
     heads,
     read_partial,
-    rotary_of,
     shared_names,
     sublayers,
+    write_partial,
 )
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import feedforward_width, in_order, joined, kinds, words
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import activation, rope_parameters, write_activation, write_rope
+from anyformer.huggingface.spelling import activation, rope_parameters, write_activation
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -38,7 +38,7 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 from anyformer.parts.heads import PROJECTIONS
 
 BRANCHES = {"delta_attention": "linear_attention", "attention": "full_attention"}
@@ -232,14 +232,6 @@ def _written(architecture: Architecture) -> dict[str, Any]:
         **write_partial(attention),
         "layer_types": kinds(architecture, BRANCHES),
     }
-
-
-def write_partial(attention: Attention) -> dict[str, Any]:
-    """The keys about positions, with the share of a head that turns."""
-    rotary = rotary_of(attention)
-    written = write_rope(rotary)
-    written["rope_parameters"]["partial_rotary_factor"] = rotary.fraction
-    return written
 
 
 FAMILIES = (

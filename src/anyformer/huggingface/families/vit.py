@@ -184,7 +184,7 @@ def outside(architecture: Architecture) -> Table:
     first = get(architecture, "embedding.class_tokens")
     tokens = To("embeddings.cls_token", Shaped((1, 1, width)))
     if first == 2:
-        tokens = To("embeddings.cls_token", Then(Stacked(), Shaped((2, 1, 1, width))), ("embeddings.distillation_token",))
+        tokens = To("embeddings.{x}_token", Then(Stacked(), Shaped((2, 1, 1, width))), ("cls", "distillation"))
     return {
         "embedding.class_tokens": tokens,
         "embedding.projection.weight": To(
