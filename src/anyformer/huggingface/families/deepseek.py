@@ -119,7 +119,7 @@ def read_experts(config: Config, router: Router, *, experts: int, chosen: int, s
     config.expect("moe_layer_freq", 1)
     act, wide = activation(config("hidden_act", "silu")), config("moe_intermediate_size", width)
     return Experts(
-        experts=config("n_routed_experts", experts),
+        experts=config("n_routed_experts", config("num_local_experts", config("num_experts", experts))),
         chosen=config("num_experts_per_tok", chosen),
         width=wide,
         activation=act,

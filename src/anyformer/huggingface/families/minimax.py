@@ -117,7 +117,7 @@ def _lightning(config: Config) -> LightningAttention:
 
 def _experts(config: Config) -> Experts:
     return Experts(
-        experts=config("num_local_experts", 8),
+        experts=config("num_local_experts", config("num_experts", 8)),
         chosen=config("num_experts_per_tok", 2),
         width=config("intermediate_size", 14336),
         activation=activation(config("hidden_act", "silu")),
