@@ -73,6 +73,15 @@ NARROW_ENCODERS = {
         head=Head(tied=True, bias=True, transform=Transform(activation="gelu", norm=LAYER)),
         initialisation=LOUD,
     ),
+    "narrow_labels": encoder_only(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        [READER],
+        embedding_width=NARROW,
+        input_projection=InputProjection(),
+        head=Head(bias=True, transform=Transform(activation="gelu", norm=LAYER, width=WIDTH + 3)),
+        initialisation=LOUD,
+    ),
     "labels": encoder_only(Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs=3, bias=True), initialisation=LOUD),
 }
 

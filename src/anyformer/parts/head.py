@@ -21,10 +21,12 @@ class Transform(Value):
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     norm: Norm | None = None
     bias: bool = True
+    width: Annotated[int, Field(ge=1)] | None = None
+    """Features of y; those of the embeddings by default (RemBERT: its own, ELECTRA's discriminator: D)."""
 
-    def cost(self, width: int, table_width: int, rows: int) -> Tally:
-        parts = matrix("dense", width, table_width, rows, role="replicate", bias=self.bias)
-        inner = {"norm": self.norm.cost(table_width)} if self.norm else {}
+    def cost(self, width: int, outputs: int, rows: int) -> Tally:
+        parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
+        inner = {"norm": self.norm.cost(outputs)} if self.norm else {}
         if self.activation is not None:
             inner["activation"] = ACTIVATIONS[self.activation].cost()
         return parts + total(inner)
@@ -52,38 +54,50 @@ class Head(Value):
     def _one_size(self) -> Head:
         if self.tied and self.outputs is not None:
             raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
+        if self.tied and not self.may_be_tied:
+            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
             raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
         return self
 
+    @property
+    def may_be_tied(self) -> bool:
+        """Whether the embedding's table could stand for W."""
+        return self.outputs is None and (self.transform is None or self.transform.width is None)
+
+    def features(self, width: int, table_width: int) -> int:
+        """How many features W multiplies; `table_width`: those of the embedding's table."""
+        if self.transform is None:
+            return table_width if self.tied else width
+        return self.transform.width or table_width
+
     def build(self, outputs: int, width: int, table_width: int) -> HeadModule:
-        return HeadModule(self, outputs, width, table_width)
+        return HeadModule(self, outputs, width, self.features(width, table_width))
 
     def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
-        """`table_width`: features that W multiplies, those of the embedding's table where it is not as wide as the stream."""
-        rows = batch if self.pool else batch * length
+        rows, features = batch if self.pool else batch * length, self.features(width, table_width)
         weights: dict[str, Weight] = {}
-        inner = total({"transform": self.transform.cost(width, table_width, rows)}) if self.transform else Tally()
+        inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
         if self.outputs == "features":
             return inner
         if not self.tied:
-            weights["weight"] = Weight((outputs, table_width), "column", "head")
+            weights["weight"] = Weight((outputs, features), "column", "head")
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros")
-        work = 2 * rows * table_width * outputs
+        work = 2 * rows * features * outputs
         return Tally(weights, {"logits": Flops(work, work)}) + inner
 
 
 class TransformModule(nn.Module):
-    """(..., D) -> (..., table's width)."""
+    """(..., D) -> (..., what W multiplies)."""
 
-    def __init__(self, transform: Transform, width: int, table_width: int) -> None:
+    def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
-        self.dense = nn.Linear(width, table_width, bias=transform.bias)
+        self.dense = nn.Linear(width, outputs, bias=transform.bias)
         self.activation = ACTIVATIONS[transform.activation].build() if transform.activation else nn.Identity()
-        self.norm = transform.norm.build(table_width) if transform.norm else nn.Identity()
+        self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
 
     def forward(self, x_D: Tensor) -> Tensor:
         return self.norm(self.activation(self.dense(x_D)))  # type: ignore[no-any-return]
@@ -92,12 +106,12 @@ class TransformModule(nn.Module):
 class HeadModule(nn.Module):
     """(..., D) -> (..., V). A tied table is handed in at each call, so that no copy, cast or move can break the tie."""
 
-    def __init__(self, head: Head, outputs: int, width: int, table_width: int) -> None:
+    def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
         super().__init__()
         self.head = head
-        self.transform = TransformModule(head.transform, width, table_width) if head.transform else nn.Identity()
+        self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
         own = not head.tied and head.outputs != "features"
-        self.weight = nn.Parameter(torch.empty(outputs, table_width)) if own else None
+        self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
         self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
 
     def extra_repr(self) -> str:

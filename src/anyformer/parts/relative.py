@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Value
@@ -14,12 +14,14 @@ from anyformer.parts.context import Context, Memory
 from anyformer.parts.norm import Norm
 from anyformer.parts.position import SinusoidalPosition, sinusoids
 from anyformer.parts.score_bias import ScoreBiasValue
+from anyformer.parts.sublayer import each_once
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads, HeadsModule
 
 Term = Literal["content_to_position", "position_to_content"]
+TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
 
 
 class TransformerXL(ScoreBiasValue):
@@ -93,22 +95,24 @@ class Disentangled(ScoreBiasValue):
 
     position_name: ClassVar[str] = "relative"
     kind: Literal["disentangled"] = "disentangled"
-    terms: tuple[Term, ...] = Field(("content_to_position", "position_to_content"), min_length=1)
+    terms: tuple[Term, ...] = Field(TERMS, min_length=1)
     shared: bool = True
     span: Annotated[int, Field(ge=1)] = 256
     """Rows of the table for each direction: `position_buckets` of version 2."""
-    bias: tuple[Term, ...] = ()
-    """Terms whose own projection adds a bias (the released version 1: position_to_content)."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
+    bias: tuple[Term, ...] = ()
+    """Terms whose own projection adds a bias (version 1: position_to_content, version 2: both)."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Term, ...]) -> tuple[Term, ...]:
+        return each_once(names, TERMS)
 
     @model_validator(mode="after")
-    def _biases_of_projections(self) -> Disentangled:
-        if self.bias and self.shared:
-            raise ValueError("bias: with shared = true the terms have no projections of their own; set bias in the attention")
-        idle = sorted(set(self.bias) - set(self.terms))
-        if idle:
-            raise ValueError(f"bias names terms that are not there: {idle}")
+    def _has_what_it_biases(self) -> Disentangled:
+        if self.bias and (self.shared or not set(self.bias) <= set(self.terms)):
+            raise ValueError(f"bias needs shared = false and the term itself, got bias = {self.bias} and terms = {self.terms}")
         return self
 
     @property
@@ -148,12 +152,10 @@ class DisentangledModule(nn.Module):
         self.part, self.scale = part, heads.scale_of(width)
         E = heads.width_of_head(width)
         own = () if part.shared else part.terms
-
-        def projection(term: Term, count: int) -> nn.Linear | None:
-            return nn.Linear(width, count * E, bias=term in part.bias) if term in own else None
-
-        self.position_key = projection("content_to_position", heads.groups)
-        self.position_query = projection("position_to_content", heads.heads)
+        self.position_key, self.position_query = (
+            nn.Linear(width, count * E, bias=term in part.bias) if term in own else None
+            for term, count in zip(TERMS, (heads.groups, heads.heads), strict=True)
+        )
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
         """(B, H, T, S)."""
