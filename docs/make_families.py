@@ -50,13 +50,16 @@ def page(measured: dict[str, dict[str, float | None]]) -> str:
 
 def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
     """Model type -> gap -> the largest over its configurations; None where there is nothing to measure."""
+    import torch
     from rich.progress import track
 
     from huggingface import parity
 
+    torch.set_num_threads(1)  # the models are too small to share
+
     measures: dict[str, Callable[[parity.Pair], float | None]] = {
         "logits": parity.logit_gap,
-        "padded": parity.padded_gap,
+        "padded": lambda pair: None if pair.case.unpadded else parity.padded_gap(pair),
         "token by token": lambda pair: parity.cached_gap(pair) if parity.decodes(pair) else None,
         "gradients": parity.gradient_gap,
     }

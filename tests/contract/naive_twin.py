@@ -61,6 +61,12 @@ def logits(head, weights, x, table):
 
 def tokens_enter(part, name, weights, tokens):
     rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
     return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
 
 
@@ -114,9 +120,12 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
     run = Running(stack, name, source, prefix, tokens)
     if stack.input_projection is not None and stack.input_projection.place == "first":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.input_norm_at == "before_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.position is not None:
         x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
-    x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.input_norm_at == "after_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
     if stack.input_projection is not None and stack.input_projection.place == "last":
         x = [linear(f"{name}.input_projection", weights, v) for v in x]
     streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
@@ -301,6 +310,12 @@ def alibi_slopes(kind, heads):
     return power(near) + wide[0::2][: heads - near]
 
 
+def bfloat16(x):
+    """Eight significant bits, halves to even."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
 def bucket(part, relative):
     """T5's bucket of key - query, by counting up."""
     count, base = part.buckets, 0
@@ -332,7 +347,10 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
         case "alibi":
-            return -alibi_slopes(part.slopes, attention.heads)[h] * abs(t - s) * (scale if part.before_scale else 1)
+            slope, factor = alibi_slopes(part.slopes, attention.heads)[h], scale if part.before_scale else 1
+            if part.rounded_to == "bfloat16":
+                return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
+            return -factor * slope * abs(t - s)
         case "relative_buckets":
             return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
         case "transformer_xl":
@@ -637,12 +655,15 @@ def expert(part, name, weights, e, v):
 
 
 def experts(part, name, weights, x, run):
-    """Token by token and expert by expert; without a capacity."""
-    out = []
+    """Token by token and expert by expert; without a capacity over rows."""
+    out, asked = [], {}
     for t, v in enumerate(x):
         read = norm(part.norm, f"{name}.norm", weights, v)
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
+            asked[e] = asked.get(e, 0) + 1
+            if part.row_capacity is not None and asked[e] > part.row_capacity:
+                continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)
             else:

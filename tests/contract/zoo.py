@@ -278,6 +278,9 @@ DECODERS = {
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
     "alibi_six_heads": _llama(**_at(rotary=None, heads=6, kv_heads=3, score_bias=ALiBi(before_scale=True))),
+    "alibi_rounded": _llama(
+        **_at(rotary=None, heads=12, kv_heads=6, head_width=4, score_bias=ALiBi(before_scale=True, rounded_to="bfloat16"))
+    ),
     "alibi_ceiling": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi(slopes="ceiling"))),
     "alibi_window": _llama(**_at(rotary=None, score_bias=ALiBi(), mask=Window(size=4))),
     "buckets": _llama(**_at(rotary=None, scale=1.0, score_bias=RelativeBuckets(buckets=6, max_distance=8))),
@@ -417,7 +420,19 @@ PAIRS = {
         Embedding(vocab=VOCAB),
         WIDTH,
         stack([pre_norm(RMS, BOTH, FEED)], position=LearnedPosition(length=32)),
-        stack([pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2),
+        stack(
+            [pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2,
+            position=LearnedPosition(length=32),
+            input_norm=LAYER,
+            input_norm_at="before_position",
+        ),
+        initialisation=LOUD,
+    ),
+    "pair_row_capacity": encoder_decoder(
+        Embedding(vocab=VOCAB),
+        WIDTH,
+        stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, row_capacity=3))] * 2),
+        stack([pre_norm(RMS, SELF, CROSS, FEED)]),
         initialisation=LOUD,
     ),
     **TEXT_PAIRS,

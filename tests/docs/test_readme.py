@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.S | re.M)
 SNIPPETS = [text for language, text in BLOCKS if language == "python"]
 COMMANDS = [line for language, text in BLOCKS if not language for line in text.splitlines() if line.startswith("anyformer ")]
 RUN = "runs/2026-01-01-120000"
+EXPORTED = "exported"
 
 
 def test_the_snippets_run_one_after_the_other():
@@ -43,6 +45,11 @@ SMALL = [
     "data.tokenizer.vocab=400",
     "plan.compile=off", "evaluation.every=2", "evaluation.baseline=false", 'data.paths=["my_texts"]',
 ]  # fmt: skip
+NEEDED = {
+    RUN: ["train", "recipes/stdlib.toml", "--out", RUN, *(f"--set={text}" for text in SMALL)],
+    EXPORTED: ["export", RUN, EXPORTED],
+}
+"""What other commands of the README speak of, and how it comes about."""
 
 
 def run(words: list[str], place: Path) -> subprocess.CompletedProcess:
@@ -54,11 +61,14 @@ def run(words: list[str], place: Path) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("line", COMMANDS)
 def test_every_command_runs(line, place):
     words = shlex.split(line)[1:]
-    resumed = RUN in words
-    if resumed and not (place / RUN).exists():
-        made = run(["train", "recipes/stdlib.toml", "--out", RUN, *(f"--set={text}" for text in SMALL)], place)
-        assert made.returncode == 0, made.stderr
-    if words[0] == "train" and not resumed:
+    makes = EXPORTED if words[0] == "export" else None
+    for needed, words_before in NEEDED.items():
+        if {RUN, EXPORTED} & set(words) and needed != makes and not (place / needed).exists():
+            made = run(words_before, place)
+            assert made.returncode == 0, made.stderr
+    if makes:
+        shutil.rmtree(place / makes, ignore_errors=True)
+    if words[0] == "train" and RUN not in words:
         words += [f"--set={text}" for text in SMALL]
     result = run(words, place)
     assert result.returncode == 0, result.stderr

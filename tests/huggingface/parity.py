@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -35,12 +36,16 @@ class Case:
     """Largest difference allowed, of the largest logit."""
     gradients: float = 1e-4
     kernel: str | None = None
+    untied: bool = False
+    """Give the head weights of its own, where a class ties them whatever its configuration says."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
+    unpadded: str = ""
+    """Why a padded batch is another computation in transformers."""
     calls: dict[str, Any] = field(default_factory=dict, hash=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.model_type}-{self.name}"
+        return f"{self.model_type}-{self.task}-{self.name}"
 
 
 def cases(model_type: str, base: dict[str, Any], *variants: dict[str, Any], task: str = "CausalLM", **more: Any) -> list[Case]:
@@ -63,17 +68,28 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "ImageClassification": transformers.AutoModelForImageClassification,
+    "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
     "Model": transformers.AutoModel,
+    # Transformers has an auto class for it no more.
+    "CausalImageModeling": SimpleNamespace(
+        from_config=transformers.ImageGPTForCausalImageModeling._from_config,
+        from_pretrained=transformers.ImageGPTForCausalImageModeling.from_pretrained,
+    ),
 }
 
 
 @cache
-def _made(model_type: str, key: str, task: str, kernel: str) -> tuple[Any, Path]:
+def _made(model_type: str, key: str, task: str, kernel: str, untied: bool) -> tuple[Any, Path]:
     import json
 
     config = transformers.AutoConfig.for_model(model_type, **json.loads(key))
     torch.manual_seed(0)
     model = AUTO[task].from_config(config, attn_implementation=kernel).eval()
+    if untied:
+        head = model.get_output_embeddings()
+        head.weight = torch.nn.Parameter(head.weight.detach().clone())
     randomise(model)
     directory = Path(mkdtemp(prefix="anyformer-parity-"))
     model.save_pretrained(directory)
@@ -81,17 +97,35 @@ def _made(model_type: str, key: str, task: str, kernel: str) -> tuple[Any, Path]
 
 
 def randomise(model: torch.nn.Module) -> None:
-    """Loud weights, so that every part leaves a trace; norms about 1, and nothing at a neutral value."""
+    """Loud weights, so that every part leaves a trace; norms about 1, and nothing at a neutral value.
+
+    Tables of sinusoids stay what they are, frozen or not; a bias that is kept as a buffer is a weight.
+    """
     generator = torch.Generator().manual_seed(1)
+    sinusoids = {
+        parameter.data_ptr()
+        for module in model.modules()
+        if "Sinusoid" in type(module).__name__
+        for parameter in module.parameters(recurse=False)
+    }
+    trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias") and buffer.is_floating_point()]
     tied = set()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            if parameter.data_ptr() in tied:
+        for name, parameter in trained + biases:
+            if parameter.data_ptr() in tied | sinusoids:
                 continue
             tied.add(parameter.data_ptr())
             noise = torch.randn(parameter.shape, generator=generator)
             gain = parameter.dim() == 1 and name.endswith("weight")
             parameter.copy_(1 + 0.2 * noise if gain else 0.2 * noise)
+        for name, buffer in model.named_buffers():
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
+                buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
+            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
+                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -99,13 +133,13 @@ def pair(case: Case) -> Pair:
     import json
 
     kernel = case.kernel or huggingface.family(case.model_type).kernel
-    theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel)
+    theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel, case.untied)
     return Pair(case, theirs, huggingface.load(directory)[0], directory)
 
 
 def given(case: Case, length: int = T, seed: int = 0) -> Tensor:
     """Tokens (B, T) without the ids that configurations use for padding, begin and end."""
-    return torch.randint(5, case.config["vocab_size"], (B, length), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(5, case.config.get("vocab_size", VOCAB), (B, length), generator=torch.Generator().manual_seed(seed))
 
 
 def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, target: Tensor | None = None) -> Tensor:
@@ -113,15 +147,19 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
     more: dict[str, Any] = dict(pair.case.calls)
     if padding is not None:
         more["attention_mask"] = (~padding).long()
-        if pair.case.task == "CausalLM":
+        if pair.case.task.startswith("Causal"):
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
+    name = pair.theirs.main_input_name
+    more[name] = tokens.mT if name == "input_features" else tokens  # speech of theirs has time last
     try:
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
     except TypeError:
         more.pop("position_ids", None)
-        out = pair.theirs(input_ids=tokens, **more)
+        out = pair.theirs(**more)
+    if pair.case.task == "PreTraining":
+        return out.logits[..., None]
     return out.logits if hasattr(out, "logits") else out.last_hidden_state
 
 
@@ -131,10 +169,17 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
 
 
 def inputs(pair: Pair) -> tuple[Tensor, ...]:
-    """Tokens, and of two inputs a source and a target."""
-    if pair.ours.architecture.two_inputs:
-        return given(pair.case, S, seed=3), given(pair.case)
-    return (given(pair.case),)
+    """Images, tokens or what else is read; of two inputs a source and a target."""
+    if pair.theirs.main_input_name == "pixel_values":
+        shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
+    architecture = pair.ours.architecture
+    two, entrance = architecture.two_inputs, architecture.embedding
+    if entrance.symbols is None:
+        first = entrance.example(B, S, seed=3)
+    else:
+        first = given(pair.case, S, seed=3) if two else given(pair.case)
+    return (first, given(pair.case)) if two else (first,)
 
 
 def decodes(pair: Pair) -> bool:
@@ -181,16 +226,18 @@ def cached_gap(pair: Pair) -> float:
 def gradient_gap(pair: Pair) -> float:
     """The largest over all weights of the largest difference, of the largest gradient of that weight."""
     x = inputs(pair)
-    direction = torch.randn(B, T, 1, generator=torch.Generator().manual_seed(2))
     pair.ours.zero_grad()
-    (pair.ours(*x) * direction).square().mean().sqrt().backward()
+    logits = pair.ours(*x)
+    direction = torch.randn(*logits.shape[:-1], 1, generator=torch.Generator().manual_seed(2))
+    (logits * direction).square().mean().sqrt().backward()
     pair.theirs.zero_grad()
     (their_logits(pair, x[0], target=x[1] if len(x) > 1 else None) * direction).square().mean().sqrt().backward()
     theirs = _as_ours(pair)
     ours = {name: parameter.grad for name, parameter in pair.ours.named_parameters() if parameter.grad is not None}
     scale = max(float(value.abs().max()) for value in theirs.values())
     worst = 0.0
-    for name, value in ours.items():
+    for name in ours.keys() & theirs.keys():
+        value = ours[name]
         size = max(float(theirs[name].abs().max()), 1e-3 * scale)
         worst = max(worst, float((value - theirs[name]).abs().max()) / size)
     pair.theirs.zero_grad()
@@ -198,7 +245,7 @@ def gradient_gap(pair: Pair) -> float:
 
 
 def _as_ours(pair: Pair) -> dict[str, Tensor]:
-    """Their gradients by our names: saved as weights are, and read by the same rules."""
+    """Their gradients by our names: saved as weights are, and read by the same rules; not of buffers, which have none."""
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -208,8 +255,10 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
         parameter.data = kept[name]
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
-    stored, found = Stored(directory), {}
+    stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
     for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+        if buffers & set(rule.theirs):
+            continue
         read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
         found |= dict(zip(rule.ours, read, strict=True))
     return found

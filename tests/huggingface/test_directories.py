@@ -140,6 +140,8 @@ def test_what_no_family_expresses_is_a_model_of_transformers_all_the_same(name, 
     again, _ = af.load(tmp_path / "own")
     assert again.architecture == model.architecture
     assert torch.equal(again(x), model(x))
+    with pytest.raises(huggingface.HuggingFaceError, match="our own layout"):
+        huggingface.verify(tmp_path / "own")
 
 
 def test_an_encoder_of_our_own(tmp_path):

@@ -9,6 +9,7 @@ import torch
 
 from anyformer import huggingface
 from anyformer.huggingface.files import Stored
+from anyformer.model import Transformer
 from anyformer.parts import Initialisation
 from huggingface.cases import CASES
 from huggingface.parity import (
@@ -36,13 +37,35 @@ def test_the_configuration_there_and_back(case):
 
 
 @every
+def test_keys_that_are_absent_mean_what_transformers_takes_them_for(case):
+    """transformers saves every key; the case as it is written leaves most out."""
+    both = pair(case)
+    whole = json.loads((both.directory / "config.json").read_text())
+    keys = case.config | {name: whole[name] for name in ("model_type", "architectures")}
+    architecture, _ = huggingface.read_architecture(huggingface.Config(keys))
+    with torch.device("meta"):
+        again = Transformer(architecture).eval()
+    again.load_state_dict(both.ours.state_dict(), assign=True)
+    x = inputs(both)
+    with torch.no_grad():
+        assert torch.equal(again(*x), both.ours(*x))
+
+
+@every
 def test_logits(case):
     assert logit_gap(pair(case)) <= case.logits
 
 
 @every
 def test_logits_of_a_padded_batch(case):
-    assert padded_gap(pair(case)) <= case.logits
+    if case.unpadded:
+        pytest.skip(case.unpadded)
+    both = pair(case)
+    if both.ours.architecture.embedding.symbols is None:
+        pytest.skip("transformers masks no padding of sources that are not tokens")
+    if case.unpadded:
+        pytest.skip(case.unpadded)
+    assert padded_gap(both) <= case.logits
 
 
 @every
@@ -64,6 +87,9 @@ def test_export_is_loaded_by_transformers_and_computes_the_same(case, tmp_path):
     target = tmp_path / "exported"
     family = huggingface.export(both.ours, target, model_type=case.model_type)
     again = AUTO[case.task].from_pretrained(target, attn_implementation=case.kernel or family.kernel).eval()
+    for parameter in again.parameters():
+        # The last bits of a product may depend on where in a mapped file its matrix begins.
+        parameter.data = parameter.data.clone()
     x = inputs(both)
     with torch.no_grad():
         before, after = (their_logits(type(both)(case, model, both.ours, target), x[0], target=x[1] if len(x) > 1 else None)

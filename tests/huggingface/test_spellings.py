@@ -32,6 +32,9 @@ CASES = {
                      "head_dim": 8, "sliding_window": 16, "query_pre_attn_scalar": 9},
     "gemma3_text": OLD | {"rope_local_base_freq": 50.0, "sliding_window_pattern": 3, "attn_logit_softcapping": None,
                           "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "cache_implementation": "hybrid"},
+    "gemma4_text": {"hidden_size_per_layer_input": 0, "head_dim": 6, "global_head_dim": 8, "attention_k_eq_v": True,
+                    "num_global_key_value_heads": 1, "sliding_window": 16, "num_key_value_heads": 2,
+                    "use_bidirectional_attention": "vision"},
     "cohere": OLD | {"logit_scale": 0.8, "use_qk_norm": True, "model_max_length": 64},
     "cohere2": OLD | {"sliding_window_pattern": 4, "layer_switch": 4, "order_of_interleaved_layers": "local_attn_first",
                       "position_embedding_type": "rope_gptj", "rotary_pct": 1.0, "use_embedding_sharing": True,
@@ -69,4 +72,5 @@ def test_an_older_spelling_is_read_as_transformers_reads_it(model_type):
 @pytest.mark.parametrize("model_type", [*CASES, "llama", "granite_swa", "vaultgemma", "ministral"])
 def test_keys_left_out_are_those_of_the_configuration_class(model_type):
     keys = {"hidden_size": 256, "intermediate_size": 40, "num_hidden_layers": 8, "num_attention_heads": 32, "vocab_size": 53}
+    keys |= {"hidden_size_per_layer_input": 0} if model_type == "gemma4_text" else {}
     assert differences(model_type, keys) == []

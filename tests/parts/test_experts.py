@@ -212,6 +212,25 @@ def test_a_capacity_breaks_what_it_declares():
     assert differs(packed[:, :5], model(x[:, :5])), "packed"
 
 
+def test_a_row_capacity_breaks_what_it_declares_and_nothing_else():
+    architecture = of(row_capacity=3)
+    model, x = build(architecture).eval(), tokens()
+    assert {limit.contract for limit in architecture.cost(Shape()).limits} == {"chunked", "packed", "cached"}
+    whole = model(x)
+    assert not torch.allclose(whole, build(of()).eval()(x), atol=1e-3), "somebody found no place"
+    for cut in ((5, 6), (1,) * T):
+        state = model.state(B, T)
+        assert not torch.allclose(torch.cat([model(piece, state=state) for piece in x.split(cut, 1)], 1), whole, atol=1e-3)
+    torch.testing.assert_close(model(x[:1]), whole[:1], rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(model(x[:, :6]), whole[:, :6], rtol=1e-4, atol=1e-5)
+    padding = torch.zeros(B, T + 4, dtype=torch.bool)
+    padding[:, :4] = True
+    wide = torch.cat([x[:, :4], x], 1)
+    torch.testing.assert_close(model(wide, padding=padding)[:, 4:], whole, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InputError, match="each row"):
+        model(x, documents=torch.zeros_like(x))
+
+
 def test_a_capacity_in_training_only_leaves_evaluation_whole():
     free, capped = of(), of(capacity=Capacity(factor=0.5))
     assert not capped.cost(Shape()).limits
@@ -274,6 +293,7 @@ def test_mixtral_has_its_published_size():
         (lambda: Experts(experts=2, chosen=3, width=4), ["chosen", "experts"]),
         (lambda: Experts(experts=2, chosen=1, width=4, gated=False, bias=["gate"]), ["gate", "gated"]),
         (lambda: Experts(experts=2, chosen=1, width=4, bias=["up", "up"]), ["bias", "twice"]),
+        (lambda: Experts(experts=2, chosen=1, width=4, capacity=Capacity(), row_capacity=3), ["row_capacity", "capacity"]),
         (lambda: Experts(experts=2, chosen=1, width=4, activation="sillu"), ["activation", "silu"]),
         (lambda: _grouped(6, 2, Groups(count=4, keep=2)), ["groups.count", "divide"]),
         (lambda: _grouped(6, 2, Groups(count=2, keep=3)), ["groups.keep", "groups.count"]),

@@ -26,7 +26,7 @@ from anyformer.parts import (
     YaRN,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 
 NORM = RMSNorm(eps=1e-6)
 

@@ -23,7 +23,7 @@ from anyformer.parts import (
     Step,
     pre_norm,
 )
-from anyformer.parts.block import Sublayer
+from anyformer.parts.branch import Sublayer
 
 
 def minimax(

@@ -2,7 +2,8 @@
 
 from anyformer.huggingface.config import Config, HuggingFaceError, read_config
 from anyformer.huggingface.convert import architecture_of, export, load
-from anyformer.huggingface.family import FAMILIES, Family, express, family, own, read_architecture
+from anyformer.huggingface.express import express
+from anyformer.huggingface.family import FAMILIES, Family, family, own, read_architecture
 from anyformer.huggingface.verify import Verdict, verify
 
 __all__ = [

@@ -15,7 +15,8 @@ from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import change
 from anyformer.huggingface.config import HuggingFaceError, read_config
-from anyformer.huggingface.family import Family, express, read_architecture
+from anyformer.huggingface.express import express
+from anyformer.huggingface.family import Family, read_architecture
 from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.own import MODEL_TYPE
 from anyformer.huggingface.rules import Rule, rules
@@ -30,7 +31,7 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory)
+    stored = Stored(directory, family.base, family.spelt)
     return _tied_as_stored(architecture, family, stored), family, stored
 
 
@@ -112,7 +113,7 @@ def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
     """Tied if the file has no head of its own, or one that equals the embedding."""
     head = architecture.head
-    if head is None or head.outputs is not None:
+    if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
     own = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == ("head.weight",)]

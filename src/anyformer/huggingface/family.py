@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from anyformer.describe import UserError, did_you_mean, diff
+from anyformer.describe import did_you_mean
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
-from anyformer.parts import Initialisation
 
 
 @dataclass(frozen=True)
@@ -28,8 +27,12 @@ class Family:
     """Keys of its configuration that change nothing that is computed."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that no model needs: buffers."""
+    spelt: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in the names that published files have, where transformers saves others -> what it saves."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
+    base: str = ""
+    """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
 
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
@@ -39,9 +42,85 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "smollm": ("smollm3",),
     "olmo": ("olmo", "olmo2", "olmo3"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma4": ("gemma4_text",),
     "cohere": ("cohere", "cohere2"),
     "granite": ("granite", "granite_swa", "hyperclovax"),
     "exaone": ("exaone4",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert"),
+    "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
+    "esm": ("esm",),
+    "deberta": ("deberta-v2", "deberta"),
+    "vit": ("vit", "deit", "dinov2"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
+    "gpt_neo": ("gpt_neo",),
+    "gptj": ("gptj", "codegen"),
+    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
+    "bloom": ("bloom",),
+    "opt": ("opt",),
+    "mpt": ("mpt",),
+    "falcon": ("falcon",),
+    "ctrl": ("ctrl",),
+    "xglm": ("xglm",),
+    "biogpt": ("biogpt",),
+    "xlnet": ("xlnet",),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
+    "pegasus": ("pegasus",),
+    "bigbird_pegasus": ("bigbird_pegasus",),
+    "marian": ("marian",),
+    "m2m_100": ("m2m_100",),
+    "fsmt": ("fsmt",),
+    "t5": ("t5", "mt5", "umt5"),
+    "longt5": ("longt5",),
+    "switch_transformers": ("switch_transformers",),
+    "whisper": ("whisper",),
+    "t5gemma": ("t5gemma",),
+    "mixtral": ("mixtral",),
+    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
+    "olmoe": ("olmoe", "flex_olmo"),
+    "dbrx": ("dbrx",),
+    "phimoe": ("phimoe",),
+    "gpt_oss": ("gpt_oss",),
+    "granitemoe": ("granitemoe", "granitemoeshared"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
+    "exaone_moe": ("exaone_moe",),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
+    "minimax_m2": ("minimax_m2",),
+    "ernie_moe": ("ernie4_5_moe",),
+    "hunyuan_moe": ("hunyuan_v1_moe",),
+    "llama4": ("llama4_text",),
+    "cohere2_moe": ("cohere2_moe",),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
+    "kimi": ("kimi_linear",),
+    "bailing": ("bailing_hybrid",),
+    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "minimax": ("minimax",),
+    "lfm": ("lfm2", "lfm2_moe"),
+    "olmo_hybrid": ("olmo_hybrid",),
+    "minicpm3": ("youtu", "minicpm3"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
@@ -77,31 +156,3 @@ def read_architecture(config: Config) -> tuple[Architecture, Family]:
     made = found.read(config)
     config.finish(found.inert)
     return made, found
-
-
-def express(architecture: Architecture, model_type: str | None = None) -> tuple[Family, dict[str, Any]]:
-    """The family and configuration that give exactly this architecture (how weights start aside).
-
-    Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
-    """
-    candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
-    reasons: list[tuple[int, str]] = []
-    for each in candidates:
-        differences = _attempt(each, architecture)
-        if not isinstance(differences, list):
-            return each, differences
-        reasons.append((len(differences), f"{each.model_type}: {'; '.join(differences[:4])}"))
-    nearest = "\n  ".join(reason for _, reason in sorted(reasons)[:3])
-    raise HuggingFaceError(f"no family of transformers expresses this architecture; the nearest:\n  {nearest}")
-
-
-def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
-    """The configuration, or how far the family is from it."""
-    try:
-        config = {**each.write(architecture), "model_type": each.model_type}
-        again = each.read(Config(config))
-    except (UserError, LookupError, AssertionError) as error:
-        return [str(error).splitlines()[0]] * 99
-    plain = Initialisation()
-    differences = diff(again.but(initialisation=plain), architecture.but(initialisation=plain))
-    return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config

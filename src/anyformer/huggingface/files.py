@@ -16,19 +16,32 @@ from anyformer.huggingface.config import HuggingFaceError
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
+OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
+"""How names of tensors ended in the first years, and end since."""
 SHARD = 5 * 10**9
 """Bytes of one file of an export."""
 
 
 class Stored:
-    """The tensors of a directory by name, read when asked for."""
+    """The tensors of a directory by name, read when asked for.
 
-    def __init__(self, directory: Path) -> None:
+    `base`: start of names that the files may leave out; `spelt`: patterns in names of some files -> of others.
+    """
+
+    def __init__(self, directory: Path, base: str = "", spelt: Mapping[str, str] | None = None) -> None:
+        found = _files(directory)
         self.directory = directory
-        self.files = _files(directory)
+        self.base = base
+        self.stored = {_renamed(name, spelt or {}): name for name in found}
+        self.files = {name: found[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
-        return name in self.files
+        return self._known_as(name) in self.files
+
+    def _known_as(self, name: str) -> str:
+        """The name, or what is left of it without `base` where only that is in the files."""
+        bare = name.removeprefix(self.base)
+        return name if name in self.files or bare not in self.files else bare
 
     @property
     def nbytes(self) -> int:
@@ -37,20 +50,29 @@ class Stored:
 
     def tensor(self, name: str) -> Tensor:
         """One tensor, read from its file."""
-        path = self.directory / self.files[name]
-        with _opened(path) as file:
-            return file.get_tensor(name)  # type: ignore[no-any-return]
+        known = self._known_as(name)
+        with _opened(self.directory / self.files[known]) as file:
+            return file.get_tensor(self.stored[known])  # type: ignore[no-any-return]
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Its shape, from the file's header."""
-        with _opened(self.directory / self.files[name]) as file:
-            return tuple(file.get_slice(name).get_shape())
+        known = self._known_as(name)
+        with _opened(self.directory / self.files[known]) as file:
+            return tuple(file.get_slice(self.stored[known]).get_shape())
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that no rule reads and that do not match an ignored pattern."""
         patterns = [re.compile(pattern) for pattern in ignored]
-        left = self.files.keys() - set(used)
+        left = self.files.keys() - {self._known_as(name) for name in used}
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
+
+
+def _renamed(name: str, spelt: Mapping[str, str]) -> str:
+    """The name as it would be written today."""
+    for pattern, now in spelt.items():
+        name = re.sub(pattern, now, name)
+    old = next((ending for ending in OLD if name.endswith(ending)), "")
+    return name.removesuffix(old) + OLD[old] if old else name
 
 
 def _files(directory: Path) -> Mapping[str, str]:

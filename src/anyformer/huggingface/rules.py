@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
@@ -89,20 +89,37 @@ class Stacked:
     """One tensor of theirs per expert, and all experts in one of ours along dim 0."""
 
     def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        experts = len(theirs) // len(shapes)
-        return [torch.stack(list(theirs[i * experts : (i + 1) * experts])) for i in range(len(shapes))]
+        kinds = max(len(shapes), 1)
+        experts = len(theirs) // kinds
+        return [torch.stack(list(theirs[i * experts : (i + 1) * experts])) for i in range(kinds)]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
         return [expert for stacked in ours for expert in stacked.unbind(0)]
 
 
 @dataclass(frozen=True)
-class Shaped:
-    """The same numbers in another shape, `theirs`, with at most one -1."""
+class Pieces:
+    """`count` tensors of theirs one after the other along dim 0 of ours: a norm of each head (StableLM)."""
 
-    theirs: tuple[int, ...]
+    count: int
 
     def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [torch.cat(list(theirs))]
+
+    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
+        return list(ours[0].chunk(self.count))
+
+
+@dataclass(frozen=True)
+class Shaped:
+    """The same numbers in another shape, `theirs`, with at most one -1. `ours`: where another step follows in `Then`."""
+
+    theirs: tuple[int, ...]
+    ours: tuple[int, ...] | None = None
+
+    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        if self.ours is not None:
+            return [x.reshape(self.ours) for x in theirs]
         return [x.reshape(shape) for x, shape in zip(theirs, shapes, strict=True)]
 
     def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
@@ -128,16 +145,23 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class To:
-    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number."""
+    """Their name and how their tensors become ours. `{x}` in a name stands for every expert's number, or for `each`."""
 
     name: str
     op: Op = SAME
+    each: tuple[str, ...] | None = None
 
 
 Target = str | To
 Source = str | tuple[str, ...]
 Table = Mapping[Source, Target]
 """Our name, or several that are one tensor of theirs, to theirs. A module's name stands for its weight and its bias."""
+
+
+def under(prefix: str, table: Table) -> Table:
+    """A table whose names stand below `prefix`."""
+    targets = {ours: to if isinstance(to, To) else To(to) for ours, to in table.items()}
+    return {ours: replace(to, name=prefix + to.name) for ours, to in targets.items()}
 
 
 @dataclass(frozen=True)
@@ -189,7 +213,7 @@ def _matching(
         if len(there) < len(parts):
             continue
         name = f"{theirs}{to.name}{leaf}"
-        experts = declared[there[0]][0]
-        every = tuple(name.replace("{x}", str(x)) for x in range(experts)) if "{x}" in name else (name,)
+        each = to.each or tuple(str(x) for x in range(declared[there[0]][0]))
+        every = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
         found.append(Rule(every, there, to.op))
     return found

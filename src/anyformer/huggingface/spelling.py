@@ -114,18 +114,29 @@ def write_rotary(rotary: Rotary) -> dict[str, Any]:
     return table
 
 
+def read_rope(config: Config, *, theta: float = 10_000.0, fraction: float | None = None, **fields: Any) -> Rotary:
+    """Rotary positions. `fraction`: the rotated share of a head where the configuration is silent; None where nobody looks."""
+    table = rope_parameters(config, theta=theta)
+    if fraction is None:
+        return read_rotary(table, **fields)
+    outside = config("partial_rotary_factor", fraction)
+    return read_rotary(table, fraction=float(table.pop("partial_rotary_factor", outside)), **fields)
+
+
 def write_rope(rotary: Rotary | None) -> dict[str, Any]:
     """The keys of a configuration about rotary positions, or about none."""
     table = write_rotary(rotary) if rotary is not None else {"rope_type": "default", "rope_theta": 10_000.0}
+    if rotary is not None and rotary.fraction != 1:
+        table["partial_rotary_factor"] = rotary.fraction
     if table["rope_type"] != "dynamic":
         return {"rope_parameters": table}
     # transformers scales from max_position_embeddings on, whatever the table says.
     return {"max_position_embeddings": table.pop("original_max_position_embeddings"), "rope_parameters": table}
 
 
-def initialisation(config: Config, default: float = 0.02) -> Initialisation:
+def initialisation(config: Config, default: float = 0.02, key: str = "initializer_range") -> Initialisation:
     """Matrices and tables normal with the configuration's deviation."""
-    rule = Normal(std=config("initializer_range", default))
+    rule = Normal(std=config(key, default))
     return Initialisation(matrix=rule, embedding=rule)
 
 

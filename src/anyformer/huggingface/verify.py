@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from anyformer.huggingface.config import HuggingFaceError
 from anyformer.huggingface.convert import architecture_of, load
+from anyformer.huggingface.family import own
 from anyformer.parts import Stack
 
 TOLERANCE = 2e-5
@@ -52,6 +53,8 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     """Run both models in fp32 on the same random input; needs transformers (the extra `hf`)."""
     directory = Path(directory)
     architecture, family, _ = architecture_of(directory)
+    if family is own():
+        raise HuggingFaceError(f"{directory}: this is our own layout, of which transformers has no model to compare with")
     theirs = _theirs(directory, family.kernel)
     ours, _ = load(directory, dtype=torch.float32)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)

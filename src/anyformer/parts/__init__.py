@@ -2,14 +2,15 @@
 
 from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Branch, Gain, Step
+from anyformer.parts.block import Block, Step
+from anyformer.parts.branch import Branch
 from anyformer.parts.capacity import Capacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
 from anyformer.parts.differential_attention import DifferentialAttention
 from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
-from anyformer.parts.embedding import Embedding
+from anyformer.parts.embedding import Embedding, MaskedTokens
 from anyformer.parts.experts import Experts, SharedExpert
 from anyformer.parts.feature_map import (
     EluPlusOne,
@@ -23,6 +24,7 @@ from anyformer.parts.feature_map import (
 )
 from anyformer.parts.features import AudioFrames, Features
 from anyformer.parts.feedforward import FeedForward, gated_width
+from anyformer.parts.gain import Gain
 from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.head import Head, Transform
@@ -105,6 +107,7 @@ __all__ = [
     "Llama3Scaling",
     "LogTemperature",
     "LongRoPE",
+    "MaskedTokens",
     "Normal",
     "Patches",
     "PositiveRandom",

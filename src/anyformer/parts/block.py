@@ -17,114 +17,14 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import DescriptionError, Named, Problem, Value
-from anyformer.parts.attention import Attention
+from anyformer.parts.branch import Branch, Sublayer
 from anyformer.parts.context import Context
-from anyformer.parts.cross_attention import CrossAttention
-from anyformer.parts.delta_attention import DeltaAttention
-from anyformer.parts.differential_attention import DifferentialAttention
-from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
-from anyformer.parts.experts import Experts
-from anyformer.parts.feedforward import FeedForward
-from anyformer.parts.gated_convolution import GatedConvolution
-from anyformer.parts.latent_attention import LatentAttention
-from anyformer.parts.latents import InducedAttention
-from anyformer.parts.layer_embedding import LayerEmbedding
-from anyformer.parts.lightning_attention import LightningAttention
-from anyformer.parts.linear_attention import LinearAttention
-from anyformer.parts.noise import Dropout, DropPath
+from anyformer.parts.gain import Gain
 from anyformer.parts.norm import Norm
 from anyformer.parts.state import State
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, total
-
-Sublayer = Annotated[
-    Attention
-    | DifferentialAttention
-    | LatentAttention
-    | CrossAttention
-    | InducedAttention
-    | ChannelCrossAttention
-    | SpatialCrossAttention
-    | LinearAttention
-    | LightningAttention
-    | DeltaAttention
-    | GatedConvolution
-    | FeedForward
-    | Experts
-    | LayerEmbedding,
-    Field(discriminator="kind"),
-]
-"""Every kind of sublayer a branch can hold."""
-
-
-class Gain(Value):
-    """A learned factor of a branch, one number per feature (LayerScale, Touvron et al. 2021, arXiv 2103.17239) or one in all
-
-    (ReZero, Bachlechner et al. 2020, arXiv 2003.04887).
-    """
-
-    per: Literal["feature", "branch"] = "feature"
-    initial: float = 1e-5
-    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
-
-    def weight(self, width: int) -> Weight:
-        return Weight((width if self.per == "feature" else 1,), "replicate", self.initial)
-
-
-class Branch(Value):
-    """drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x))))): what one sublayer adds to the stream."""
-
-    through: ClassVar[tuple[str, ...]] = ("sublayer",)
-    norm_before: Norm | None = None
-    sublayer: Sublayer
-    norm_after: Norm | None = None
-    multiplier: float = 1.0
-    """A constant factor (Granite; 1 / sqrt(2))."""
-    gain: Gain | None = None
-    """A learned factor."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Share of rows whose whole branch is dropped in training."""
-
-    @property
-    def tricks(self) -> tuple[str, ...]:
-        """What stabilises training, in the field's words."""
-        there = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
-        return (*self.sublayer.tricks, *(name for name, is_there in there.items() if is_there))
-
-    def build(self, width: int, plan: Plan, name: str) -> BranchModule:
-        return BranchModule(self, width, plan, name)
-
-    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        parts = {
-            "norm_before": self.norm_before.cost(width) if self.norm_before else Tally(),
-            "sublayer": self.sublayer.cost(width, shape, plan),
-            "norm_after": self.norm_after.cost(width) if self.norm_after else Tally(),
-        }
-        return total(parts) + (Tally({"gain": self.gain.weight(width)}) if self.gain else Tally())
-
-
-class BranchModule(nn.Module):
-    def __init__(self, branch: Branch, width: int, plan: Plan, name: str) -> None:
-        super().__init__()
-        self.multiplier = branch.multiplier
-        self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
-        self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
-        self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
-        self.gain = nn.Parameter(torch.empty(branch.gain.weight(width).shape)) if branch.gain else None
-        self.dropout = Dropout(branch.dropout, f"{name}.dropout")
-        self.drop_path = DropPath(branch.drop_path, f"{name}.drop_path")
-
-    def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
-        y_BTD: Tensor = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
-        y_BTD = self.dropout(y_BTD, context.noise)
-        if self.gain is not None:
-            y_BTD = y_BTD * self.gain.to(y_BTD.dtype)
-        if self.multiplier != 1.0:
-            y_BTD = y_BTD * self.multiplier
-        return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]
-
+from anyformer.tally import Shape, Tally, total
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 

@@ -13,6 +13,11 @@ from anyformer.describe import Value
 from anyformer.tally import Contract, Limit
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
+ROW_LIMITS: tuple[Limit, ...] = tuple(
+    Limit(contract, "an expert takes the first tokens of each row of a call that choose it")
+    for contract in ("chunked", "packed", "cached")
+)
+"""Contracts that `row_capacity` of `Experts` breaks."""
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
 
 
@@ -66,3 +71,12 @@ def assign(
         place_ZJ = torch.where(here_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
         taken_ZJ = taken_ZJ | here_ZJ
     return chosen_ZJ, taken_ZJ, place_ZJ
+
+
+def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
+    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, k)."""
+    chosen_BC = chosen_ZJ.reshape(len(asking_BT), -1)
+    asking_BC = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
+    asks_BCX = (chosen_BC[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking_BC[..., None]
+    place_BC = asks_BCX.cumsum(1).gather(2, chosen_BC[..., None])[..., 0]
+    return ((place_BC <= most) & asking_BC).view(chosen_ZJ.shape)

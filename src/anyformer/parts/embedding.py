@@ -9,7 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import UserError, Value
-from anyformer.tally import Tally, Weight
+from anyformer.tally import Limit, Tally, Weight
 
 
 class InputError(UserError):
@@ -59,6 +59,33 @@ class InputValue(Value):
         raise NotImplementedError
 
 
+class MaskedTokens(Value):
+    """x = 0 where a token is masked, and (1 - share) / (1 - share of the row that is masked) * x elsewhere
+
+    (Lin et al. 2022, ESM-2, doi 10.1126/science.ade2574: masks as an input dropout, rescaled by how many there were).
+    """
+
+    token: Annotated[int, Field(ge=0)]
+    """The mask token."""
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.12
+    """Share of tokens that were masks in training (ESM: 80 % of 15 %)."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that a whole row's share breaks."""
+        reason = "how many tokens of a row are masked scales every other"
+        return (Limit("causal", reason), Limit("packed", reason))
+
+    def rescale(self, x_BTD: Tensor, tokens_BT: Tensor, padding_BT: Tensor | None) -> Tensor:
+        """Masked tokens to 0, the others as if a usual share were masked."""
+        masked_BT = tokens_BT == self.token
+        real_BT = torch.ones_like(masked_BT) if padding_BT is None else ~padding_BT
+        count_B1 = real_BT.sum(1, keepdim=True)
+        left_B1 = (real_BT & ~masked_BT).sum(1, keepdim=True).clamp(min=1)
+        factor_BT = torch.where(masked_BT, 0.0, (1 - self.share) * count_B1 / left_B1)
+        return x_BTD * factor_BT[:, :, None].to(x_BTD.dtype)
+
+
 class Embedding(InputValue):
     """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
 
@@ -69,6 +96,8 @@ class Embedding(InputValue):
     """Factor of every row (Gemma: sqrt(D))."""
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
+    masked: MaskedTokens | None = None
+    """What becomes of the table's rows where tokens are masked."""
 
     @property
     def tricks(self) -> tuple[str, ...]:
@@ -92,7 +121,7 @@ class Embedding(InputValue):
         weights = {"weight": Weight((self.vocab, width), "column", "embedding")}
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
-        return Tally(weights)
+        return Tally(weights, limits=self.masked.limits if self.masked else ())
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
@@ -104,7 +133,7 @@ class EmbeddingModule(InputModule):
 
     def __init__(self, embedding: Embedding, width: int) -> None:
         super().__init__()
-        self.scale = embedding.scale
+        self.scale, self.masked = embedding.scale, embedding.masked
         self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
@@ -112,6 +141,8 @@ class EmbeddingModule(InputModule):
         x_BTD = nn.functional.embedding(given, self.weight)
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale
+        if self.masked is not None:
+            x_BTD = self.masked.rescale(x_BTD, given, padding)
         if self.types is not None:
             x_BTD = x_BTD + (self.types[0] if types is None else nn.functional.embedding(types, self.types))
         return x_BTD

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.capacity import Capacity, assign
+from anyformer.parts.capacity import ROW_LIMITS, Capacity, assign, first_in_row
 from anyformer.parts.context import Context
 from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
@@ -78,6 +79,8 @@ class Experts(SublayerValue):
     shared: SharedExpert | None = None
     capacity: Capacity | None = None
     """At most so many tokens for each expert; without it, every expert takes all that chose it."""
+    row_capacity: Count | None = None
+    """At most so many tokens of each row of a call for each expert, the first ones (Switch Transformer in transformers)."""
 
     @field_validator("bias")
     @classmethod
@@ -90,6 +93,8 @@ class Experts(SublayerValue):
             raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.choices}")
         if self.identity_experts and self.capacity is not None:
             raise ValueError("identity_experts cost nothing and take any number of tokens: leave capacity out")
+        if self.row_capacity is not None and self.capacity is not None:
+            raise ValueError("row_capacity and capacity both say which tokens an expert takes: leave one of them out")
         check_gate(self)
         self.router.choice.check(self.choices, self.chosen)
         return self
@@ -144,7 +149,7 @@ class Experts(SublayerValue):
             weights[name] = Weight((self.experts, *sides), "expert", fill, used)
             if name in self.bias:
                 weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
-        limits = self.capacity.limits if self.capacity is not None else ()
+        limits = self.capacity.limits if self.capacity is not None else ROW_LIMITS if self.row_capacity is not None else ()
         parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
         parts += self.router.cost(self.choices, width, tokens)
         if self.norm is not None:
@@ -183,7 +188,7 @@ class ExpertsModule(nn.Module):
         real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
         routing = self.router(x_BTD, context)
         wanted_ZJ = best(routing.preference, self.description.chosen)
-        placement = self._place(routing, wanted_ZJ, real_BT.flatten())
+        placement = self._place(routing, wanted_ZJ, real_BT)
         if context.auxiliary is not None:
             counted = context.auxiliary.counted
             counted_BT = real_BT if counted is None else real_BT & counted
@@ -200,9 +205,14 @@ class ExpertsModule(nn.Module):
             shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
         return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
 
-    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_Z: Tensor) -> Placement:
+    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
         """Which row computes which token, with a capacity where it holds."""
         experts, chosen, capacity = self.description.experts, self.description.chosen, self.description.capacity
+        real_Z, most = real_BT.flatten(), self.description.row_capacity
+        if most is not None:
+            # Every choice has its row all the same, so that no size depends on the routing.
+            taken_ZJ = first_in_row(wanted_ZJ, real_BT, self.description.choices, most)
+            return replace(sorted_by_expert(wanted_ZJ, experts), taken=taken_ZJ)
         if capacity is None or (capacity.when == "training" and not self.training):
             return sorted_by_expert(wanted_ZJ, experts)
         places = capacity.places(len(real_Z), experts, chosen)

@@ -60,6 +60,8 @@ class Head(Value):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
             raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
+        if self.tied and not self.may_be_tied:
+            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         return self
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field, field_validator, model_validator
@@ -97,6 +97,9 @@ class Heads(SublayerValue):
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:
         """How many heads come out of mixing, and how wide."""

@@ -52,6 +52,8 @@ class ALiBi(ScoreBiasValue):
     slopes: Literal["interleaved", "ceiling"] = "interleaved"
     before_scale: bool = False
     """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+    rounded_to: Literal["bfloat16"] | None = None
+    """Type in which slope * t is computed for either position, whatever the type of the scores (Falcon)."""
 
     def of_heads(self, heads: int) -> list[float]:
         """The slope of each head."""
@@ -75,16 +77,22 @@ class ALiBiModule(nn.Module):
 
     def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
         super().__init__()
-        factor = heads.scale_of(width) if alibi.before_scale else 1.0
-        self.slopes = tuple(slope * factor for slope in alibi.of_heads(heads.heads))
+        self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
+        self.slopes, self.rounds = tuple(alibi.of_heads(heads.heads)), alibi.rounded_to is not None
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
         """(B or 1, H, T, S) in fp32."""
-        return context.once(("alibi", self.slopes, memory.keys.label), lambda: self._bias(context, memory.keys))
+        kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
+        return context.once(kind, lambda: self._bias(context, memory.keys))
 
     def _bias(self, context: Context, keys: Keys) -> Tensor:
-        distance = (context.positions[:, None, :, None] - keys.positions[:, None, None, :]).abs()
-        return -torch.tensor(self.slopes, device=distance.device)[:, None, None] * distance
+        query_BT, key_BS = context.positions, keys.positions
+        slopes_H11 = torch.tensor(self.slopes, device=query_BT.device)[:, None, None]
+        if self.rounds:
+            query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
+            return -self.factor * (query.mT.float() - key.float()).abs()
+        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
+        return -slopes_H11 * self.factor * distance
 
 
 class RelativeBuckets(ScoreBiasValue):

@@ -44,7 +44,9 @@ class Stack(Value):
     position: Position | None = None
     """Absolute positions, added to the input."""
     input_norm: Norm | None = None
-    """Norm of the input, after positions (BERT)."""
+    """Norm of the input."""
+    input_norm_at: Literal["after_position", "before_position"] = "after_position"
+    """Whether it normalises tokens with their positions (BERT), or tokens alone (the decoder of BlenderbotSmall)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Dropout of the input (embedding dropout)."""
     input_projection: InputProjection | None = None
@@ -78,6 +80,8 @@ class Stack(Value):
 
     @model_validator(mode="after")
     def _extras_fit(self) -> Stack:
+        if self.input_norm_at == "before_position" and (self.input_norm is None or self.position is None):
+            raise ValueError("input_norm_at = 'before_position' needs an input_norm and a position: set both, or leave it out")
         for name in self.shared_weights:
             if name not in self.variants:
                 raise ValueError(f"shared_weights names no variant {name!r}{did_you_mean(name, self.variants)}")
@@ -244,6 +248,7 @@ class StackModule(nn.Module):
         self.input_norm = stack.input_norm.build(before) if stack.input_norm else nn.Identity()
         self.dropout = Dropout(stack.dropout, f"{name}.dropout")
         self.input_projection = nn.Linear(embedding_width, width, bias=projection.bias) if projection else nn.Identity()
+        self.norms_first = stack.input_norm_at == "before_position"
         self.projects_first = projection is not None and projection.place == "first"
         blocks: list[nn.Module] = []
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
@@ -259,9 +264,11 @@ class StackModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
             x_BTD = self.input_projection(x_BTD)
+        if self.norms_first:
+            x_BTD = self.input_norm(x_BTD)
         if self.position is not None:
             x_BTD = x_BTD + self.position(context.positions.clamp(min=0)).to(x_BTD.dtype)
-        x_BTD = self.dropout(self.input_norm(x_BTD), context.noise)
+        x_BTD = self.dropout(x_BTD if self.norms_first else self.input_norm(x_BTD), context.noise)
         if not self.projects_first:
             x_BTD = self.input_projection(x_BTD)
         context.bias = self.score_bias
@@ -282,6 +289,7 @@ class Around(TypedDict, total=False):
 
     position: Position | None
     input_norm: Norm | None
+    input_norm_at: Literal["after_position", "before_position"]
     dropout: float
     input_projection: InputProjection | None
     final_norm: Norm | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 import torch
 from torch import nn
@@ -88,6 +88,10 @@ class SublayerValue(Value):
     def tricks(self) -> tuple[str, ...]:
         """What it does for stable training, in the field's words."""
         return ()
+
+    def spelled_out(self, width: int) -> Self:
+        """The same, with every size written out that follows from others."""
+        return self
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from anyformer.describe import Named
-from anyformer.parts.block import Block, Branch, Step, Sublayer
+from anyformer.parts.block import Block, Step
+from anyformer.parts.branch import Branch, Sublayer
 from anyformer.parts.norm import Norm
 
 

@@ -11,7 +11,8 @@ from textwrap import wrap
 from anyformer.describe import Value, brief
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
-from anyformer.parts.block import Branch, Step
+from anyformer.parts.block import Step
+from anyformer.parts.branch import Branch
 
 WIDTH, GAP, LINE, PAD = 430, 34, 15, 10
 """Of a column, between columns, of a line of text, inside a frame; in pixels."""
@@ -106,7 +107,8 @@ def _stack(sheet: Sheet, architecture: Architecture, name: str, stack: Stack) ->
         sheet.arrow(f"(B, T, {width})")
     if stack is architecture.output_stack and architecture.head is not None:
         outputs = architecture.outputs
-        matrix = () if architecture.head.outputs == "features" else (f"{architecture.table_width} x {outputs:,}",)
+        features = architecture.head.features(width, architecture.table_width)
+        matrix = () if architecture.head.outputs == "features" else (f"{features} x {outputs:,}",)
         sheet.box(_lines(architecture.head, *matrix), COLOURS["table"], 60)
         sheet.arrow(f"(B, {outputs:,})" if architecture.head.pool else f"(B, T, {outputs:,})")
 

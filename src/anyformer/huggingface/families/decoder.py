@@ -8,9 +8,18 @@ from typing import Any
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.llama import common
-from anyformer.huggingface.spelling import activation, initialisation, rope_parameters, write_activation, write_rope
+from anyformer.huggingface.rules import Rows, Table, To
+from anyformer.huggingface.spelling import (
+    activation,
+    initialisation,
+    read_rope,
+    read_rotary,
+    rope_parameters,
+    write_activation,
+    write_rope,
+)
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Step, Window, stack
+from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Rotary, Step, Window, stack
 from anyformer.parts.feedforward import PROJECTIONS as MATRICES
 from anyformer.parts.heads import PROJECTIONS
 from anyformer.parts.mask import Mask
@@ -173,3 +182,46 @@ def inverse(number: float) -> float:
 def biased(architecture: Architecture, branch: str = "attention") -> bool:
     """Whether the first layer's projections add biases."""
     return bool(each(architecture, f"{branch}.bias")[0])
+
+
+def plain(config: Config, default: str, *, bias: bool = False) -> FeedForward:
+    """The network without a gate; `default`: its activation where the configuration is silent; `bias`: on both matrices."""
+    name = activation(config("hidden_act", default))
+    return FeedForward(width=config("intermediate_size"), activation=name, gated=False, bias=("up", "down") if bias else ())
+
+
+def repeated(config: Config, block: Block) -> list[tuple[str, Block]]:
+    """Every layer alike."""
+    return [("layer", block)] * config("num_hidden_layers")
+
+
+def renamed(written: Mapping[str, Any], **names: str) -> dict[str, Any]:
+    """The same values under the names that a model type has for them."""
+    return {names.get(key, key): value for key, value in written.items()}
+
+
+FUSED_QKV: Table = {
+    ("attention.query", "attention.key", "attention.value"): To("self_attn.qkv_proj", Rows()),
+    "attention.output": "self_attn.o_proj",
+}
+FUSED_GATE: Table = {
+    ("feedforward.gate", "feedforward.up"): To("mlp.gate_up_proj", Rows()),
+    "feedforward.down": "mlp.down_proj",
+}
+UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down_proj"}
+QK_NORM: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
+
+
+def needs(config: Config, *names: str) -> None:
+    """Refuse null where the model type's class cannot compute with it."""
+    for name in names:
+        if config(name, None) is None:
+            raise HuggingFaceError(f"{config.where}: {config.model_type} needs a number for {name}, got null")
+
+
+def rope_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> Rotary:
+    """Rotary positions, and those of a table where the configuration has none; a theta outside a table then means nothing."""
+    if config("rope_parameters", None) is None and config("rope_scaling", None) is None:
+        config("rope_theta", None)
+        return read_rotary(otherwise)
+    return read_rope(config, theta=theta)

@@ -1,0 +1,77 @@
+"""Which family of transformers says exactly what an architecture says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyformer.describe import Named, UserError, change_all, diff
+from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.family import FAMILIES, Family, families_of, family
+from anyformer.model import Architecture
+from anyformer.parts import Initialisation, Stack
+from anyformer.parts.order import write_order
+
+
+def express(architecture: Architecture, model_type: str | None = None) -> tuple[Family, dict[str, Any]]:
+    """The family and configuration that give exactly this architecture (how weights start aside).
+
+    Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
+    """
+    candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
+    reasons: list[tuple[int, str]] = []
+    for each in candidates:
+        differences = _attempt(each, architecture)
+        if not isinstance(differences, list):
+            return each, differences
+        reasons.append((len(differences), f"{each.model_type}: {'; '.join(differences[:4])}"))
+    nearest = "\n  ".join(reason for _, reason in sorted(reasons)[:3])
+    raise HuggingFaceError(f"no family of transformers expresses this architecture; the nearest:\n  {nearest}")
+
+
+def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
+    """The configuration, or how far the family is from it.
+
+    What a family gives for a size that is left out may not be what follows from the others here; written out it is.
+    """
+    found = _written(each, architecture)
+    return found if isinstance(found, dict) else _written(each, _spelled_out(architecture))
+
+
+def _written(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
+    try:
+        config = {**each.write(architecture), "model_type": each.model_type}
+        again = each.read(Config(config))
+    except (UserError, LookupError, AttributeError, AssertionError) as error:
+        return [str(error).splitlines()[0]] * 99
+    differences = diff(_canonical(again), _canonical(architecture))
+    return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config
+
+
+def _canonical(architecture: Architecture) -> Architecture:
+    """What is equal for architectures that compute the same: how weights start and what layers are called do not count."""
+    plain = {"initialisation": Initialisation()} | {name: _numbered(stack) for name, stack in architecture.stacks.items()}
+    return _spelled_out(architecture.but(**plain))
+
+
+def _numbered(stack: Stack) -> Stack:
+    """Variants called by the order in which they come; the names stay where a layer speaks of another's."""
+    if any(sublayer.keys_of for block in stack.variants.values() for sublayer in block.sublayers):
+        return stack
+    names = {name: f"layer{i}" for i, name in enumerate(dict.fromkeys(stack.layers))}
+    return stack.but(
+        variants=Named({names[name]: stack.variants[name] for name in names}),
+        order=write_order(names[name] for name in stack.layers),
+        shared_weights=tuple(names[name] for name in stack.shared_weights),
+    )
+
+
+def _spelled_out(architecture: Architecture) -> Architecture:
+    """With every size written out that follows from others."""
+    sublayers = {
+        f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
+        for name, stack in architecture.stacks.items()
+        for variant, block in stack.variants.items()
+        for i, step in enumerate(block.steps)
+        for branch, part in step.branches.items()
+    }
+    return change_all(architecture, {path: each.spelled_out(architecture.width) for path, each in sublayers.items()})

@@ -1,0 +1,81 @@
+"""Phi-3.5 MoE: layer norms with biases, and SparseMixer, which chooses two experts one after the other (arXiv 2409.12136)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyformer.describe import get
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.families.experts import (
+    EXPERTS_NORM,
+    decoder,
+    first,
+    heads,
+    window,
+    window_size,
+    written_activation,
+)
+from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.families.mixtral import NUMBERED
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.model import Architecture
+from anyformer.parts import Attention, Experts, Head, LayerNorm, Router, SparseMixer, pre_norm
+from anyformer.parts.heads import PROJECTIONS
+
+
+def read(config: Config) -> Architecture:
+    config.expect("num_experts_per_tok", 2)
+    config.expect("input_jitter_noise", 0.0, 0, why="its noise reaches the experts too")
+    norm = LayerNorm(eps=config("rms_norm_eps", 1e-5))
+    attention = Attention(
+        heads=config("num_attention_heads"),
+        kv_heads=config("num_key_value_heads", 8),
+        head_width=config("head_dim", None),
+        bias=PROJECTIONS if config("attention_bias", False) else (),
+        mask=window(config),
+        rotary=read_rotary(rope_parameters(config, theta=1e6)),
+        dropout=config("attention_dropout", 0.0),
+    )
+    experts = Experts(
+        experts=config("num_local_experts", 16),
+        chosen=2,
+        width=config("intermediate_size"),
+        activation=activation(config("hidden_act", "silu")),
+        router=Router(choice=SparseMixer(margin=2 * config("router_jitter_noise", 0.01))),
+    )
+    depth = config("num_hidden_layers")
+    head = Head(bias=config("lm_head_bias", False))
+    return decoder(config, ["layer"] * depth, [pre_norm(norm, attention, experts)] * depth, norm, head=head)
+
+
+def write(architecture: Architecture) -> dict[str, Any]:
+    attention: Attention = first(architecture, "attention")
+    experts: Experts = first(architecture, "experts")
+    return (
+        common(architecture)
+        | heads(attention)
+        | {
+            "num_key_value_heads": attention.kv_heads,
+            "attention_bias": bool(attention.bias),
+            "sliding_window": window_size(architecture),
+            **write_rope(attention.rotary),
+            "num_local_experts": experts.experts,
+            "num_experts_per_tok": experts.chosen,
+            "intermediate_size": experts.width,
+            "hidden_act": written_activation(architecture),
+            "router_jitter_noise": experts.router.choice.plain()["margin"] / 2,
+            "lm_head_bias": get(architecture, "head.bias"),
+        }
+    )
+
+
+FAMILIES = (
+    Family(
+        "phimoe",
+        read,
+        write,
+        lambda architecture: decoder_names(ATTENTION, NUMBERED, NORMS, EXPERTS_NORM),
+        "PhimoeForCausalLM",
+    ),
+)

@@ -1,0 +1,23 @@
+"""Learned factors of what a branch adds to the stream, or of the stream itself."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from anyformer.describe import Value
+from anyformer.tally import Weight
+
+
+class Gain(Value):
+    """A learned factor of a branch or of a step: y = g * x, g (D,) or one number in all.
+
+    LayerScale: Touvron et al. 2021, arXiv 2103.17239; ReZero: Bachlechner et al. 2020, arXiv 2003.04887.
+    """
+
+    per: Literal["feature", "branch"] = "feature"
+    initial: float = 1e-5
+    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
+
+    def weight(self, width: int) -> Weight:
+        """(D,) or (1,)."""
+        return Weight((width if self.per == "feature" else 1,), "replicate", self.initial)

@@ -1,0 +1,19 @@
+"""BERT and its kin, with and without a head."""
+
+from __future__ import annotations
+
+from huggingface.parity import cases
+
+BASE = {
+    "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 17,
+    "layer_norm_eps": 1e-3,
+}  # fmt: skip
+UNTIED = {"tie_word_embeddings": False, "hidden_act": "relu", "type_vocab_size": 3, "attention_probs_dropout_prob": 0.2}
+
+CASES = [
+    *cases("bert", BASE, UNTIED, task="MaskedLM"),
+    *cases("bert", BASE | {"hidden_act": "gelu_pytorch_tanh"}, task="Model"),
+    *cases("ernie", BASE, UNTIED, task="MaskedLM"),
+    *cases("megatron-bert", BASE, UNTIED, task="MaskedLM"),
+    *cases("megatron-bert", BASE | {"hidden_dropout_prob": 0.3}, task="Model"),
+]

@@ -1,0 +1,20 @@
+"""ELECTRA's generator and discriminator, and RemBERT."""
+
+from __future__ import annotations
+
+from huggingface.parity import cases
+
+BASE = {
+    "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4, "max_position_embeddings": 17,
+    "layer_norm_eps": 1e-3,
+}  # fmt: skip
+ELECTRA = BASE | {"embedding_size": 10, "hidden_act": "relu"}
+REMBERT = BASE | {"input_embedding_size": 10, "output_embedding_size": 14}
+
+CASES = [
+    *cases("electra", ELECTRA, {"tie_word_embeddings": False, "type_vocab_size": 3, "embedding_size": 24}, task="MaskedLM"),
+    *cases("electra", ELECTRA, task="PreTraining"),
+    *cases("electra", ELECTRA, task="Model"),
+    *cases("rembert", REMBERT, {"hidden_act": "silu", "hidden_dropout_prob": 0.2}, task="MaskedLM"),
+    *cases("rembert", REMBERT, task="Model"),
+]

@@ -1,0 +1,32 @@
+"""Gemma 4's text models."""
+
+from __future__ import annotations
+
+from huggingface.parity import cases
+
+BASE = {
+    "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2,
+    "head_dim": 6, "max_position_embeddings": 64, "rms_norm_eps": 1e-3, "sliding_window": 4, "hidden_size_per_layer_input": 0,
+    "global_head_dim": 12, "num_global_key_value_heads": 1, "attention_k_eq_v": True, "final_logit_softcapping": 2.0,
+    "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"],
+    "vocab_size_per_layer_input": 53,
+}  # fmt: skip
+TABLES = {
+    "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.5, "rope_theta": 90.0, "factor": 2.0},
+    "sliding_attention": {"rope_type": "linear", "factor": 3.0, "rope_theta": 70.0},
+}
+EXPERTS = {
+    "enable_moe_block": True, "num_experts": 5, "top_k_experts": 2, "moe_intermediate_size": 12, "attention_bias": True,
+    "tie_word_embeddings": False, "rope_parameters": TABLES, "final_logit_softcapping": None, "layer_types": None,
+}  # fmt: skip
+SHARED = {
+    "num_hidden_layers": 6, "num_kv_shared_layers": 3, "use_double_wide_mlp": True, "attention_k_eq_v": False,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2, "hidden_activation": "silu",
+    "num_global_key_value_heads": 4,
+}  # fmt: skip
+
+CASES = [
+    *cases("gemma4_text", BASE, EXPERTS, {"use_bidirectional_attention": "all", "sliding_window": 7}),
+    # Without this, transformers cuts per-layer inputs where keys are shared, and fails where there are none.
+    *cases("gemma4_text", BASE | SHARED, calls={"output_hidden_states": True}),
+]

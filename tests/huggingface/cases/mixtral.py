@@ -1,0 +1,29 @@
+"""Mixtral."""
+
+from __future__ import annotations
+
+from huggingface.parity import VOCAB, Case
+
+BASE = {
+    "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 20, "num_hidden_layers": 2, "num_attention_heads": 4,
+    "max_position_embeddings": 64,
+}  # fmt: skip
+
+CASES = [
+    Case(
+        "mixtral",
+        BASE | {
+            "num_key_value_heads": 2, "head_dim": 6, "num_local_experts": 5, "num_experts_per_tok": 3, "sliding_window": 5,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 300.0}, "rms_norm_eps": 1e-3,
+        },
+        name="window",
+    ),
+    Case(
+        "mixtral",
+        BASE | {
+            "num_key_value_heads": 1, "num_local_experts": 4, "num_experts_per_tok": 1, "hidden_act": "gelu",
+            "tie_word_embeddings": True, "rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 100.0},
+        },
+        name="tied",
+    ),
+]  # fmt: skip

@@ -1,0 +1,7 @@
+"""Pegasus."""
+
+from __future__ import annotations
+
+from huggingface.cases.bart import both
+
+CASES = both("pegasus")

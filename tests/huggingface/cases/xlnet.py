@@ -1,0 +1,9 @@
+"""XLNet."""
+
+from __future__ import annotations
+
+from huggingface.parity import cases
+
+BASE = {"d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 20, "dropout": 0.1, "layer_norm_eps": 1e-2}
+
+CASES = cases("xlnet", BASE, {"ff_activation": "relu", "tie_word_embeddings": False})

@@ -1,0 +1,63 @@
+"""What old files of BERT hold: other names of norms, a pooler, a second copy of the tied matrix."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from anyformer import huggingface
+from huggingface.cases.bert import CASES
+from huggingface.parity import given, pair
+
+FILE = "model.safetensors"
+
+
+def changed(tmp_path, change, **keys):
+    """The first case's directory with its tensors and configuration changed; its case."""
+    both = pair(CASES[0])
+    directory = tmp_path / "old"
+    shutil.copytree(both.directory, directory)
+    save_file(change(load_file(directory / FILE)), directory / FILE)
+    config = json.loads((directory / "config.json").read_text())
+    (directory / "config.json").write_text(json.dumps(config | keys))
+    return both, directory
+
+
+def old_names(tensors):
+    swap = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
+    return {next((name.replace(new, old) for new, old in swap.items() if name.endswith(new)), name): value
+            for name, value in tensors.items()}  # fmt: skip
+
+
+def test_norms_called_gamma_and_beta_and_a_head_of_pretraining(tmp_path):
+    def change(tensors):
+        extra = {
+            "bert.pooler.dense.weight": torch.ones(24, 24),
+            "cls.seq_relationship.weight": torch.ones(2, 24),
+            "cls.predictions.decoder.weight": tensors["bert.embeddings.word_embeddings.weight"].clone(),
+            "bert.embeddings.position_ids": torch.arange(17)[None],
+        }
+        return old_names(tensors) | extra
+
+    both, directory = changed(tmp_path, change, architectures=["BertForPreTraining"], position_embedding_type="absolute")
+    again, _ = huggingface.load(directory)
+    assert again.architecture == both.ours.architecture
+    tokens = given(both.case)
+    with torch.no_grad():
+        assert torch.equal(again(tokens), both.ours(tokens))
+
+
+def test_a_head_for_another_task_is_refused(tmp_path):
+    _, directory = changed(tmp_path, dict, architectures=["BertForTokenClassification"])
+    with pytest.raises(huggingface.HuggingFaceError, match="ForTokenClassification"):
+        huggingface.load(directory)
+
+
+def test_relative_positions_inside_the_scores_are_refused(tmp_path):
+    _, directory = changed(tmp_path, dict, position_embedding_type="relative_key")
+    with pytest.raises(huggingface.HuggingFaceError, match="relative_key"):
+        huggingface.load(directory)
