@@ -102,6 +102,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "hunyuan_moe": ("hunyuan_v1_moe",),
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),
+    "mimo_v2": ("mimo_v2_flash",),
+    "hunyuan3": ("hy_v3",),
+    "kolibri": ("kolibri1", "flint"),
     "starcoder2": ("starcoder2",),
     "phi": ("phi3", "phi"),
     "stablelm": ("stablelm",),
@@ -124,9 +127,6 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "lfm": ("lfm2", "lfm2_moe"),
     "olmo_hybrid": ("olmo_hybrid",),
     "minicpm3": ("youtu", "minicpm3"),
-    "mimo_v2": ("mimo_v2_flash",),
-    "hunyuan3": ("hy_v3",),
-    "kolibri": ("kolibri1", "flint"),
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
