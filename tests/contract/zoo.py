@@ -299,7 +299,7 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=("position_to_content",))),
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=["position_to_content"])),
         **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(

@@ -46,3 +46,11 @@ def test_keys_and_values_of_other_widths_are_exported_each_with_its_convolution(
     case = next(case for case in CASES if case.model_type == "olmo_hybrid")
     with torch.no_grad():
         torch.testing.assert_close(model(given(case)), theirs(given(case)).logits, rtol=1e-4, atol=1e-5)
+
+
+def test_kimi_k2_is_read_as_deepseek_v3():
+    case = next(case for case in CASES if case.model_type == "deepseek_v3")
+    config = case.config | {"model_type": "kimi_k2", "scoring_func": "sigmoid", "topk_method": "noaux_tc", "seq_aux": True}
+    architecture, family = huggingface.read_architecture(Config(config))
+    assert family.model_type == "deepseek_v3"
+    assert architecture == huggingface.read_architecture(Config(config | {"model_type": "deepseek_v3"}))[0]

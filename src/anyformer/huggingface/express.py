@@ -41,9 +41,9 @@ def _written(each: Family, architecture: Architecture) -> dict[str, Any] | list[
     try:
         config = {**each.write(architecture), "model_type": each.model_type}
         again = each.read(Config(config))
+    # What is not of a family breaks its code anywhere: a field that is not there, layers that do not alternate as its own do.
     except (UserError, LookupError, AttributeError, AssertionError, TypeError, ValueError) as error:
-        # A family writes what it knows; of another's architecture something is missing or of another kind.
-        return [str(error).splitlines()[0]] * 99
+        return [(str(error) or type(error).__name__).splitlines()[0]] * 99
     differences = diff(_canonical(again), _canonical(architecture))
     return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config
 

@@ -130,9 +130,13 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 }
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
+ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
+"""Model types of files with code of their own -> the one of transformers that computes the same."""
+
 
 def family(model_type: str) -> Family:
     """The family of a model type; refuses an unknown one with the known."""
+    model_type = ALIASES.get(model_type, model_type)
     if model_type == "anyformer":
         return own()
     for file, types in FAMILIES.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field, model_validator
@@ -83,6 +83,14 @@ class DeltaAttention(SublayerValue):
     def mixing(self) -> str | None:
         return "delta"
 
+    @property
+    def scale_of_queries(self) -> float:
+        """Their factor."""
+        return self.key_width**-0.5 if self.scale is None else self.scale
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(value_heads=self.states, value_width=self.columns, scale=self.scale_of_queries)
+
     def build(self, width: int, plan: Plan, name: str) -> DeltaAttentionModule:
         return DeltaAttentionModule(self, width, plan)
 
@@ -134,7 +142,7 @@ class DeltaAttentionModule(nn.Module):
         self.norm = delta.norm.build(E) if delta.norm else nn.Identity()
         self.gate = delta.gate.build(width, K, E) if delta.gate else None
         self.output = nn.Linear(K * E, width, bias=False)
-        self.scale = delta.key_width**-0.5 if delta.scale is None else delta.scale
+        self.scale = delta.scale_of_queries
 
     def extra_repr(self) -> str:
         d = self.delta

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field
@@ -66,6 +66,14 @@ class LatentAttention(SublayerValue):
     def query_width(self) -> int:
         """N + P."""
         return self.nope_width + self.rope_width
+
+    @property
+    def scale_of_scores(self) -> float:
+        """Their factor."""
+        return self.query_width**-0.5 if self.scale is None else self.scale
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(scale=self.scale_of_scores)
 
     def build(self, width: int, plan: Plan, name: str) -> LatentAttentionModule:
         return LatentAttentionModule(self, width, plan)
@@ -158,7 +166,7 @@ class LatentAttentionModule(nn.Module):
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.mask: Labelled[MaskValue] = Labelled(attention.mask, attention.mask.digest)
         self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
-        self.scale = attention.query_width**-0.5 if attention.scale is None else attention.scale
+        self.scale = attention.scale_of_scores
 
     def extra_repr(self) -> str:
         a = self.attention

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import torch
 from pydantic import field_validator
 from torch import Tensor, nn
@@ -35,6 +37,9 @@ class RecurrentHeads(SublayerValue):
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(head_width=self.width_of_head(width))
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""

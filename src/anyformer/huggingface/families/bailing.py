@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.deepseek import v3_router, write_corrected
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
     ROUTED,
     SHARED,
     first,
-    mlp_words,
-    shared_count,
-    shared_expert,
-    written_activation,
 )
-from anyformer.huggingface.families.kimi import BRANCHES, NO_TOKENS
+from anyformer.huggingface.families.kimi import NO_TOKENS, read_experts, write_experts
 from anyformer.huggingface.families.latent import latent_table, read_latent, read_rope, write_latent, write_stretched
 from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, OUTSIDE, common, decoder_names
-from anyformer.huggingface.families.mixers import convolved, feedforward_width, in_order, kinds, words
+from anyformer.huggingface.families.mixers import convolved, in_order, words
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation
@@ -27,7 +22,6 @@ from anyformer.model import Architecture
 from anyformer.parts import (
     ChannelDecay,
     DeltaAttention,
-    Experts,
     FeedForward,
     Gate,
     LatentAttention,
@@ -68,6 +62,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=157_184, hidden_size=2560, num_hidden_layers=42, num_attention_heads=32)
     eps = config("rms_norm_eps", 1e-6)
     norm, act = RMSNorm(eps=eps), activation(config("hidden_act", "silu"))
     latent = read_latent(config, q_rank=None, **read_rope(config, theta=6e6, pairing="adjacent"))
@@ -75,7 +70,7 @@ def read(config: Config) -> Architecture:
         "linear": _delta(config, eps, act),
         "full": latent.but(gate=Gate(per="head")),
         "dense": FeedForward(width=config("intermediate_size", 6144), activation=act),
-        "experts": _experts(config, act),
+        "experts": read_experts(config, act, experts=512, width=768, groups=8, keep=4, scale=2.5),
     }
     size, dense = config("layer_group_size", 6), config("first_k_dense_replace", 2)
     axes = [
@@ -99,51 +94,20 @@ def _delta(config: Config, eps: float, act: str) -> DeltaAttention:
     )
 
 
-def _experts(config: Config, act: str) -> Experts:
-    router = v3_router(
-        config("num_expert_group", 8),
-        config("topk_group", 4),
-        renormalises=config("moe_renormalize", True),
-        scale=config("routed_scaling_factor", 2.5),
-    )
-    width = config("moe_intermediate_size", 768)
-    return Experts(
-        experts=config("num_experts", 512),
-        chosen=config("num_experts_per_token", 8),
-        width=width,
-        activation=act,
-        router=router,
-        shared=shared_expert(config("num_shared_experts", 1) * width, act),
-    )
-
-
 def write(architecture: Architecture) -> dict[str, Any]:
     delta: DeltaAttention = first(architecture, "delta_attention")
     latent: LatentAttention = first(architecture, "latent_attention")
-    experts: Experts = first(architecture, "experts")
-    router = write_corrected(experts.router)
     assert delta.convolution is not None, "Ling's delta attention has short convolutions"
     bound = first(architecture, "delta_attention").decay.bound
     return {
         **common(architecture),
         **{name: value for name, value in write_latent(latent).items() if name != "q_lora_rank"},
         **write_stretched(latent),
+        **write_experts(architecture),
         **NO_TOKENS,
         **kept_twice(delta.heads, delta.key_width, delta.convolution.kernel),
         "kda_safe_gate": bound is not None,
         "kda_lower_bound": -5.0 if bound is None else -bound,
-        "layer_types": kinds(architecture, BRANCHES),
-        "mlp_layer_types": mlp_words(architecture),
-        "hidden_act": written_activation(architecture),
-        "intermediate_size": feedforward_width(architecture, experts.width),
-        "moe_intermediate_size": experts.width,
-        "num_experts": experts.experts,
-        "num_experts_per_token": experts.chosen,
-        "num_shared_experts": shared_count(experts),
-        "num_expert_group": router["n_group"],
-        "topk_group": router["topk_group"],
-        "moe_renormalize": router["norm_topk_prob"],
-        "routed_scaling_factor": experts.router.scale,
     }
 
 

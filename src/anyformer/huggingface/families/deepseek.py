@@ -51,12 +51,22 @@ def names(architecture: Architecture) -> Names:
 
 
 def read_v3(config: Config) -> Architecture:
+    config.assume(vocab_size=129_280, hidden_size=7168, num_hidden_layers=61, num_attention_heads=128, intermediate_size=18_432)
     attention = read_latent(config, q_rank=1536, **read_rope(config, interleave=True))
     experts = read_experts(config, corrected_router(config), experts=256, chosen=8, shared=1, width=2048)
     return _decoder(config, attention, experts, dense_first(config, "first_k_dense_replace", 3), eps=1e-6)
 
 
 def read_glm(config: Config) -> Architecture:
+    config.assume(
+        vocab_size=154_880,
+        hidden_size=2048,
+        num_hidden_layers=47,
+        num_attention_heads=20,
+        intermediate_size=10_240,
+        qk_nope_head_dim=192,
+        v_head_dim=256,
+    )
     attention = read_latent(config, q_rank=768, **read_rope(config, interleave=True))
     router = corrected_router(config, groups=1, keep=1, scale=1.8)
     experts = read_experts(config, router, experts=64, chosen=4, shared=1, width=1536)
@@ -66,6 +76,7 @@ def read_glm(config: Config) -> Architecture:
 
 
 def read_v2(config: Config) -> Architecture:
+    config.assume(vocab_size=102_400, hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, intermediate_size=11_008)
     attention = read_latent(config, q_rank=1536, **read_rope(config, rotate_in="fp32", pairing="adjacent"))
     config.expect("mlp_bias", False)
     config.expect("norm_topk_prob", False, None)
@@ -73,7 +84,8 @@ def read_v2(config: Config) -> Architecture:
     method, count, keep = config("topk_method", "greedy"), config("n_group", None), config("topk_group", None)
     if method not in ("greedy", "group_limited_greedy"):
         raise HuggingFaceError(f"{config.where}: topk_method = {method!r} is not known for deepseek_v2")
-    groups = Groups(count=count, keep=keep, others="zero") if method == "group_limited_greedy" else None
+    # transformers scores experts of other groups 0: one that is chosen nevertheless, since all else underflowed, weighs 0 too.
+    groups = Groups(count=count, keep=keep) if method == "group_limited_greedy" else None
     router = Router(choice=TopK(groups=groups), scale=float(config("routed_scaling_factor", 1.0)))
     experts = read_experts(config, router, experts=64, chosen=6, shared=2, width=1407)
     return _decoder(config, attention, experts, dense_first(config, "first_k_dense_replace", 0), eps=1e-6)
@@ -107,7 +119,7 @@ def read_experts(config: Config, router: Router, *, experts: int, chosen: int, s
     config.expect("moe_layer_freq", 1)
     act, wide = activation(config("hidden_act", "silu")), config("moe_intermediate_size", width)
     return Experts(
-        experts=config("n_routed_experts", experts),
+        experts=config("n_routed_experts", config("num_local_experts", config("num_experts", experts))),
         chosen=config("num_experts_per_tok", chosen),
         width=wide,
         activation=act,

@@ -29,7 +29,6 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gate,
-    LatentAttention,
     RMSNorm,
     ShortConvolution,
     pre_norm,
@@ -81,13 +80,17 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=163_840, hidden_size=2304, num_hidden_layers=27, num_attention_heads=32)
+    config.expect("moe_router_activation_func", "sigmoid")
+    config.expect("moe_layer_freq", 1)
+    config.expect("mla_use_nope", True)
     eps = config("rms_norm_eps", 1e-5)
     norm, act = RMSNorm(eps=eps), activation(config("hidden_act", "silu"))
     sublayers: dict[str, Sublayer] = {
         "linear": read_delta(config, eps=eps, activation=act),
         "full": read_latent(config, q_rank=None, rotary=None),
         "dense": FeedForward(width=config("intermediate_size", 9216), activation=act),
-        "experts": _experts(config, act),
+        "experts": read_experts(config, act),
     }
     dense = config("first_k_dense_replace", 1)
     axes = [
@@ -120,42 +123,38 @@ def read_delta(config: Config, *, eps: float, activation: str) -> DeltaAttention
     )
 
 
-def _experts(config: Config, act: str) -> Experts:
-    config.expect("moe_router_activation_func", "sigmoid")
-    config.expect("moe_layer_freq", 1)
-    config.expect("mla_use_nope", True)
+def read_experts(
+    config: Config, act: str, *, experts: int = 256, width: int = 1024, groups: int = 1, keep: int = 1, scale: float = 2.446
+) -> Experts:
+    """DeepSeek-V3's experts in Moonshot's words, or DeepSeek's. The keywords are what absent keys mean."""
+
+    def either(name: str, other: str, default: Any) -> Any:
+        return config(name, config(other, default))
+
     router = v3_router(
-        config("num_expert_group", 1),
-        config("topk_group", 1),
-        renormalises=config("moe_renormalize", True),
-        scale=config("routed_scaling_factor", 2.446),
+        either("num_expert_group", "n_group", groups),
+        config("topk_group", keep),
+        renormalises=either("moe_renormalize", "norm_topk_prob", True),
+        scale=config("routed_scaling_factor", scale),
     )
-    width = config("moe_intermediate_size", 1024)
+    wide = config("moe_intermediate_size", width)
     return Experts(
-        experts=config("num_experts", 256),
-        chosen=config("num_experts_per_token", 8),
-        width=width,
+        experts=either("num_experts", "num_local_experts", experts),
+        chosen=either("num_experts_per_token", "num_experts_per_tok", 8),
+        width=wide,
         activation=act,
         router=router,
-        shared=shared_expert(config("num_shared_experts", 1) * width, act),
+        shared=shared_expert(either("num_shared_experts", "n_shared_experts", 1) * wide, act),
     )
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    delta: DeltaAttention = first(architecture, "delta_attention")
-    latent: LatentAttention = first(architecture, "latent_attention")
+def write_experts(architecture: Architecture) -> dict[str, Any]:
+    """Moonshot's words, and what else says which layer holds what."""
     experts: Experts = first(architecture, "experts")
     router = write_corrected(experts.router)
-    assert delta.convolution is not None, "Kimi's delta attention has short convolutions"
     return {
-        **common(architecture),
-        **write_latent(latent),
-        **NO_TOKENS,
         "layer_types": kinds(architecture, BRANCHES),
         "mlp_layer_types": mlp_words(architecture),
-        "linear_num_heads": delta.heads,
-        "linear_head_dim": delta.key_width,
-        "linear_conv_kernel_dim": delta.convolution.kernel,
         "hidden_act": written_activation(architecture),
         "intermediate_size": feedforward_width(architecture, experts.width),
         "moe_intermediate_size": experts.width,
@@ -166,6 +165,20 @@ def write(architecture: Architecture) -> dict[str, Any]:
         "topk_group": router["topk_group"],
         "moe_renormalize": router["norm_topk_prob"],
         "routed_scaling_factor": experts.router.scale,
+    }
+
+
+def write(architecture: Architecture) -> dict[str, Any]:
+    delta: DeltaAttention = first(architecture, "delta_attention")
+    assert delta.convolution is not None, "Kimi's delta attention has short convolutions"
+    return {
+        **common(architecture),
+        **write_latent(first(architecture, "latent_attention")),
+        **write_experts(architecture),
+        **NO_TOKENS,
+        "linear_num_heads": delta.heads,
+        "linear_head_dim": delta.key_width,
+        "linear_conv_kernel_dim": delta.convolution.kernel,
     }
 
 

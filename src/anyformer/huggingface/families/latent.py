@@ -118,7 +118,8 @@ def write_stretched(attention: LatentAttention) -> dict[str, Any]:
     factor = written["rope_parameters"].get("factor", 1.0)
     if attention.scale is not None and factor > 1:
         growth = (attention.scale * attention.query_width**0.5) ** 0.5
-        written["rope_parameters"]["mscale_all_dim"] = round((growth - 1) / (0.1 * log(factor)), 9)
+        strength = round((growth - 1) / (0.1 * log(factor)), 9)
+        written["rope_parameters"] |= {"mscale_all_dim": strength} if strength else {}
     return written
 
 

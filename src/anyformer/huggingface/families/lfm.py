@@ -58,7 +58,8 @@ def names(architecture: Architecture) -> Names:
 
 
 def read_dense(config: Config) -> Architecture:
-    depth = config("num_hidden_layers", 32)
+    config.assume(vocab_size=65_536, hidden_size=2560, num_hidden_layers=32)
+    depth = config("num_hidden_layers")
     attends = config("full_attn_idxs", None)
     attends = range(depth) if attends is None else attends
     mixers = words(config, "layer_types", lambda i: "full_attention" if i in attends else "conv")
@@ -76,6 +77,7 @@ def _width(config: Config) -> int:
 
 
 def read_moe(config: Config) -> Architecture:
+    config.assume(vocab_size=65_536, hidden_size=2048, num_hidden_layers=32)
     networks: dict[str, Sublayer] = {
         "dense": FeedForward(width=config("intermediate_size", 7168)),
         "experts": _experts(config),

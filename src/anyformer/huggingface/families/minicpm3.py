@@ -27,6 +27,7 @@ BRANCHES = ("latent_attention", "feedforward")
 
 
 def read_youtu(config: Config) -> Architecture:
+    config.assume(vocab_size=128_256, hidden_size=2048, num_hidden_layers=32, num_attention_heads=16, intermediate_size=6144)
     attention = read_latent(config, q_rank=1536, **read_rope(config, interleave=True))
     deviation = config("initializer_range", None) or 2 / sqrt(5 * config("hidden_size"))
     table = config("embedding_initializer_range", None) or 2 * deviation
@@ -35,6 +36,7 @@ def read_youtu(config: Config) -> Architecture:
 
 
 def read_minicpm(config: Config) -> Architecture:
+    config.assume(vocab_size=73_448, hidden_size=2560, num_hidden_layers=62, num_attention_heads=40, intermediate_size=6400)
     width, depth = config("hidden_size"), config("num_hidden_layers")
     attention = read_latent(
         config, q_rank=768, kv_rank=256, nope=64, rope=32, value=width // config("num_attention_heads"),

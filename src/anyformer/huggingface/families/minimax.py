@@ -63,6 +63,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
     norm, depth = RMSNorm(eps=config("rms_norm_eps", 1e-5)), config("num_hidden_layers")
     factors = {
@@ -116,7 +117,7 @@ def _lightning(config: Config) -> LightningAttention:
 
 def _experts(config: Config) -> Experts:
     return Experts(
-        experts=config("num_local_experts", 8),
+        experts=config("num_local_experts", config("num_experts", 8)),
         chosen=config("num_experts_per_tok", 2),
         width=config("intermediate_size", 14336),
         activation=activation(config("hidden_act", "silu")),

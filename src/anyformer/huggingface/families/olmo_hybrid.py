@@ -47,6 +47,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def read(config: Config) -> Architecture:
+    config.assume(vocab_size=100_352, hidden_size=3840, num_hidden_layers=32, num_attention_heads=30)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain")
     feedforward = FeedForward(width=config("intermediate_size", 11008), activation=activation(config("hidden_act", "silu")))
     blocks = {"linear": pre_norm(norm, _delta(config), feedforward), "full": output_norm(norm, _attention(config), feedforward)}
@@ -70,7 +71,7 @@ def _attention(config: Config) -> Attention:
     """OLMo 3's without windows."""
     return Attention(
         heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", None),
+        kv_heads=config("num_key_value_heads", None) or config("num_attention_heads"),
         head_width=config("head_dim", None),
         bias=PROJECTIONS if config("attention_bias", False) else (),
         qk_norm=RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain"),

@@ -136,6 +136,7 @@ def _names(architecture: Architecture, projections: Any) -> Names:
 
 
 def _read(config: Config, networks: dict[str, Sublayer], mlps: list[str], *, kv_heads: int) -> Architecture:
+    config.expect("use_sliding_window", False)
     eps, table = config("rms_norm_eps", 1e-6), rope_parameters(config)
     norm, biased = one_plus(eps), bool(config("attention_bias", False))
     # Sections of an image's positions: a text has the same position in all three.
@@ -174,6 +175,7 @@ def _dense(config: Config, width: int) -> FeedForward:
 
 
 def read_next(config: Config) -> Architecture:
+    config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, experts=512, chosen=10, renormalises=config("norm_topk_prob", True))
     step, dense = config("decoder_sparse_step", 1), config("mlp_only_layers", None) or []
     mlps = ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(config("num_hidden_layers"))]
@@ -181,11 +183,13 @@ def read_next(config: Config) -> Architecture:
 
 
 def read_moe(config: Config) -> Architecture:
+    config.assume(vocab_size=248_320, hidden_size=2048, num_hidden_layers=40)
     experts = _experts(config, experts=256, chosen=8, renormalises=True)
     return _read(config, {"experts": experts}, ["experts"] * config("num_hidden_layers"), kv_heads=2)
 
 
 def read_dense(config: Config) -> Architecture:
+    config.assume(vocab_size=248_320, hidden_size=4096, num_hidden_layers=32)
     return _read(config, {"dense": _dense(config, 12288)}, ["dense"] * config("num_hidden_layers"), kv_heads=4)
 
 
