@@ -39,7 +39,7 @@ def page(measured: dict[str, dict[str, float | None]]) -> str:
             cases = [case for case in CASES if case.model_type == model_type]
             figures = [_figure(measured[model_type][gap]) for gap in GAPS]
             link = f"[{file}](../src/anyformer/huggingface/families/{file}.py)"
-            notes = "; ".join(dict.fromkeys(case.why for case in cases if case.why))
+            notes = "; ".join(dict.fromkeys(why for case in cases for why in (case.why, case.unpadded) if why))
             rows.append([f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, notes])
     head = ["model type", "class", "file", "configurations", *GAPS, "notes"]
     table = [head, ["---"] * len(head), *sorted(rows)]
@@ -59,7 +59,7 @@ def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
 
     measures: dict[str, Callable[[parity.Pair], float | None]] = {
         "logits": parity.logit_gap,
-        "padded": lambda pair: None if pair.case.unpadded else parity.padded_gap(pair),
+        "padded": lambda pair: parity.padded_gap(pair) if parity.pads(pair) else None,
         "token by token": lambda pair: parity.cached_gap(pair) if parity.decodes(pair) else None,
         "gradients": parity.gradient_gap,
     }

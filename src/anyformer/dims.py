@@ -18,6 +18,7 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "K": "kv heads: heads of keys and values; H is a multiple of K",
         "G": "group: query heads per kv head, H / K",
         "E": "head width: features of one head",
+        "U": "value width: features of one head of values, E unless said otherwise",
         "R": "rotated features of one head, even, at most E",
         "F": "ffn width: features inside a feed-forward network",
         "X": "experts",

@@ -52,9 +52,9 @@ NAMED = (
 
 
 def counted(made: Architecture) -> int:
-    """Parameters without the routers' corrections, which others hold as buffers and do not count."""
+    """Parameters without the routers' corrections and the factors of layers, which others hold as buffers and do not count."""
     weights = made.cost(Shape(source=1)).weights
-    return sum(weight.count for name, weight in weights.items() if not name.endswith("router.correction"))
+    return sum(weight.count for name, weight in weights.items() if not name.endswith(("router.correction", "step_1_gain")))
 
 
 def test_the_index_is_up_to_date():

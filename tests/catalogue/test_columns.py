@@ -37,7 +37,7 @@ FILLED = {
     "gemma-4-31b": {
         "placement": "sandwich",
         "reach": "local 1024+full",
-        "tricks": ("QK-norm", "V-norm", "embedding scale", "logit soft-cap"),
+        "tricks": ("QK-norm", "V-norm", "layer scale", "embedding scale", "logit soft-cap"),
     },
 }
 

@@ -89,6 +89,21 @@ def frames_enter(part, name, weights, frames):
     return convolve(weights, f"{name}.second", first)[::2]
 
 
+def gated_frames_enter(part, name, weights, frames):
+    rows = [numbers(v) for v in frames]
+    for i, kernel in enumerate(part.kernels):
+        halved = []
+        for t in range(0, len(rows), 2):
+            y = weights[f"{name}.layers.{i}.bias"]
+            for offset in range(kernel):
+                if 0 <= t + offset - kernel // 2 < len(rows):
+                    y = y + weights[f"{name}.layers.{i}.weight"][:, :, offset] @ rows[t + offset - kernel // 2]
+            half = len(y) // 2
+            halved.append(y[:half] / (1 + torch.exp(-y[half:])))
+        rows = halved
+    return [part.scale * row for row in rows]
+
+
 def convolve(weights, name, rows):
     """A kernel of three over time, and GELU."""
     outputs = []
@@ -105,7 +120,13 @@ def numbers(values):
     return torch.tensor(values, dtype=torch.float64)
 
 
-ENTRANCES = {"tokens": tokens_enter, "features": features_enter, "patches": patches_enter, "audio_frames": frames_enter}
+ENTRANCES = {
+    "tokens": tokens_enter,
+    "features": features_enter,
+    "patches": patches_enter,
+    "audio_frames": frames_enter,
+    "gated_frames": gated_frames_enter,
+}
 
 
 class Running:
@@ -417,7 +438,10 @@ def attention(part, name, weights, x, run):
         keys = [heads_of("key", w, s, groups) for s, w in enumerate(reads)]
         kind = "key" if part.values == "keys" else "value"
         values = [
-            [norm(part.value_norm, f"{name}.value_norm", weights, h) for h in project(kind, w, groups).view(groups, width)]
+            [
+                norm(part.value_norm, f"{name}.value_norm", weights, h) * part.value_scale
+                for h in project(kind, w, groups).view(groups, -1)
+            ]
             for w in reads
         ]
         if not cross:
@@ -489,7 +513,8 @@ def differential_attention(part, name, weights, x, run):
             for first, group in ((h, g), (h + half, g + groups)):
                 maps.append(softmax([turn(q[first], t) @ turn(split("key", x[s])[group], s) * scale for s in seen]))
             shares = maps[0] - strength * maps[1]
-            values = [torch.cat([split("value", x[s])[g], split("value", x[s])[g + groups]]) for s in seen]
+            wide = [linear(f"{name}.value", weights, x[s]).view(2 * groups, -1) * part.value_scale for s in seen]
+            values = [torch.cat([w[g], w[g + groups]]) for w in wide]
             mixed = sum(a * b for a, b in zip(shares, values, strict=True))
             heads.append(norm(part.head_norm, f"{name}.head_norm", weights, mixed) * (1 - part.lambda_init))
         out.append(linear(f"{name}.output", weights, torch.cat(heads)))
@@ -662,7 +687,7 @@ def experts(part, name, weights, x, run):
         y = torch.zeros_like(v)
         for e, share in routed(part, name, weights, v, run.tokens[t]):
             asked[e] = asked.get(e, 0) + 1
-            if part.row_capacity is not None and asked[e] > part.row_capacity:
+            if part.capacity is not None and part.capacity.kind == "row" and asked[e] > part.capacity.tokens:
                 continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)

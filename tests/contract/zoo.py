@@ -59,6 +59,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    RowCapacity,
     Sampled,
     SharedBias,
     SharedExpert,
@@ -270,6 +271,10 @@ DECODERS = {
     "gate": _llama(**_at(gate=Gate(), sub_norm=RMS)),
     "gate_head": _llama(**_at(gate=Gate(per="head", activation="softplus", bias=True))),
     "clip_value_norm": _llama(**_at(clip=0.5, value_norm=RMSNorm(gain="none"), kv_heads=2)),
+    "value_width": _llama(**_at(value_width=3, value_scale=0.7, kv_heads=2, virtual_tokens=2, value_norm=RMSNorm())),
+    "value_width_window": _llama(
+        **_at(value_width=10, mask=Window(size=3), sink="head", gate=Gate(), sub_norm=RMS, value_scale=1.5)
+    ),
     "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
     "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
     "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
@@ -294,7 +299,7 @@ DECODERS = {
         **{"decoder.relative": RelativeTable(span=8, norm=LAYER)},
     ),
     "disentangled_own": _llama(
-        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=("position_to_content",))),
+        **_at(rotary=None, score_bias=Disentangled(span=4, shared=False, bias=["position_to_content"])),
         **{"decoder.relative": RelativeTable(span=4)},
     ),
     "differential": _decoder(
@@ -302,6 +307,9 @@ DECODERS = {
     ),
     "differential_window": _decoder(
         pre_norm(RMS, DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), head_norm=RMS), FEED)
+    ),
+    "differential_value_width": _decoder(
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_width=3, value_scale=0.7), FEED)
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
@@ -431,7 +439,10 @@ PAIRS = {
     "pair_row_capacity": encoder_decoder(
         Embedding(vocab=VOCAB),
         WIDTH,
-        stack([pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, row_capacity=3))] * 2),
+        stack(
+            [pre_norm(RMS, BOTH.but(rotary=Rotary()), Experts(experts=3, chosen=2, width=12, capacity=RowCapacity(tokens=3)))]
+            * 2
+        ),
         stack([pre_norm(RMS, SELF, CROSS, FEED)]),
         initialisation=LOUD,
     ),

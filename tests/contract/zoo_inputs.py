@@ -12,6 +12,7 @@ from anyformer.parts import (
     Embedding,
     Features,
     FeedForward,
+    GatedFrames,
     Head,
     Initialisation,
     InputProjection,
@@ -179,6 +180,9 @@ ALONE = {
         Embedding(vocab=VOCAB), WIDTH, [READER], head=Head(outputs="features", pool="mean"), initialisation=LOUD
     ),
     "audio": encoder_only(AudioFrames(features=6), WIDTH, [READER], initialisation=LOUD),
+    "gated_audio": encoder_only(
+        GatedFrames(features=3, kernels=(3, 5), channels=8, scale=1.5), WIDTH, [READER], initialisation=LOUD
+    ),
     "latents_of_an_image": Architecture(
         width=WIDTH,
         embedding=Patches(size=2),

@@ -38,6 +38,8 @@ class Case:
     kernel: str | None = None
     untied: bool = False
     """Give the head weights of its own, where a class ties them whatever its configuration says."""
+    time_first: bool = False
+    """Whether theirs reads frames as ours does, (B, T, I), and not (B, I, T)."""
     why: str = ""
     """Why a tolerance is wider, or the kernel another."""
     unpadded: str = ""
@@ -68,9 +70,12 @@ AUTO = {
     "CausalLM": transformers.AutoModelForCausalLM,
     "MaskedLM": transformers.AutoModelForMaskedLM,
     "Seq2SeqLM": transformers.AutoModelForSeq2SeqLM,
-    "PreTraining": transformers.AutoModelForPreTraining,
-    "ImageClassification": transformers.AutoModelForImageClassification,
     "SpeechSeq2Seq": transformers.AutoModelForSpeechSeq2Seq,
+    "TextEncoding": transformers.AutoModelForTextEncoding,
+    "PreTraining": transformers.AutoModelForPreTraining,
+    "SequenceClassification": transformers.AutoModelForSequenceClassification,
+    "TokenClassification": transformers.AutoModelForTokenClassification,
+    "ImageClassification": transformers.AutoModelForImageClassification,
     "Model": transformers.AutoModel,
     # Transformers has an auto class for it no more.
     "CausalImageModeling": SimpleNamespace(
@@ -109,7 +114,7 @@ def randomise(model: torch.nn.Module) -> None:
         for parameter in module.parameters(recurse=False)
     }
     trained = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
-    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("bias") and buffer.is_floating_point()]
+    biases = [(name, buffer) for name, buffer in model.named_buffers() if name.endswith("logits_bias")]
     tied = set()
     with torch.no_grad():
         for name, parameter in trained + biases:
@@ -124,8 +129,6 @@ def randomise(model: torch.nn.Module) -> None:
                 buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
             if name.endswith("layer_scalar"):  # a weight that is kept as a buffer
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
-            if name.endswith(("correction_bias", "expert_bias")):  # corrections of routers, which gradients never move
-                buffer.copy_(0.2 * torch.randn(buffer.shape, generator=generator))
 
 
 def pair(case: Case) -> Pair:
@@ -151,8 +154,8 @@ def their_logits(pair: Pair, tokens: Tensor, padding: Tensor | None = None, targ
             more["position_ids"] = ((~padding).cumsum(1) - 1).clamp(min=0)
     if target is not None:
         more["decoder_input_ids"] = target
-    name = pair.theirs.main_input_name
-    more[name] = tokens.mT if name == "input_features" else tokens  # speech of theirs has time last
+    turned = pair.theirs.main_input_name == "input_features" and not pair.case.time_first
+    more[pair.theirs.main_input_name] = tokens.mT if turned else tokens
     try:
         out = pair.theirs(**more)
     except TypeError:
@@ -182,6 +185,11 @@ def inputs(pair: Pair) -> tuple[Tensor, ...]:
     return (first, given(pair.case)) if two else (first,)
 
 
+def pads(pair: Pair) -> bool:
+    """Whether transformers computes the same of a padded batch: it masks no padding of what are not tokens."""
+    return pair.ours.architecture.embedding.symbols is not None and not pair.case.unpadded
+
+
 def decodes(pair: Pair) -> bool:
     """Whether it generates token by token and gives what the whole forward gives."""
     return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
@@ -204,6 +212,8 @@ def padded_gap(pair: Pair) -> float:
     with torch.no_grad():
         ours = pair.ours(wide, *x[1:], padding=padding)
         theirs = their_logits(pair, wide, padding, x[1] if len(x) > 1 else None)
+    if ours.dim() == 2:
+        return gap(ours, theirs)
     valid = ~padding if len(x) == 1 else torch.ones_like(x[1], dtype=torch.bool)
     return gap(ours[valid], theirs[valid])
 

@@ -92,8 +92,8 @@ TYPES = {
 }  # fmt: skip
 """The catalogue's row -> the model type that an export of it gets."""
 WHOLE = (
-    "biogpt", "bloom", "codegen", "ctrl", "falcon", "gpt2", "gpt_bigcode", "gpt_neo", "gpt_neox", "gpt_neox_japanese", "gptj",
-    "imagegpt", "mpt", "openai-gpt", "opt", "xglm", "xlnet",
+    "bert-generation", "biogpt", "bloom", "codegen", "ctrl", "falcon", "flaubert", "gpt2", "gpt_bigcode", "gpt_neo",
+    "gpt_neox", "gpt_neox_japanese", "gptj", "imagegpt", "mpt", "openai-gpt", "opt", "xglm", "xlm", "xlnet",
 )  # fmt: skip
 """Families of this line: no key of theirs must be there."""
 

@@ -184,10 +184,11 @@ def test_what_does_not_fit_is_refused(architecture, arguments, words):
         Transformer(architecture)(*arguments)
 
 
-def test_padding_before_audio_frames_is_refused():
+@pytest.mark.parametrize(("name", "features"), [("audio", 6), ("gated_audio", 3)])
+def test_padding_before_audio_frames_is_refused(name, features):
     padding = torch.tensor([[True, False, False, False]])
     with pytest.raises(InputError, match="must stand after them"):
-        build(ALONE["audio"])(torch.zeros(1, 4, 6), padding=padding)
+        build(ALONE[name])(torch.zeros(1, 4, features), padding=padding)
 
 
 def test_generation_says_how_a_source_is_given():

@@ -22,6 +22,7 @@ from anyformer.parts import (
     Renormalise,
     Rotary,
     Router,
+    RowCapacity,
     SharedExpert,
     TopK,
     grouped,
@@ -213,7 +214,7 @@ def test_a_capacity_breaks_what_it_declares():
 
 
 def test_a_row_capacity_breaks_what_it_declares_and_nothing_else():
-    architecture = of(row_capacity=3)
+    architecture = of(capacity=RowCapacity(tokens=3))
     model, x = build(architecture).eval(), tokens()
     assert {limit.contract for limit in architecture.cost(Shape()).limits} == {"chunked", "packed", "cached"}
     whole = model(x)
@@ -293,7 +294,6 @@ def test_mixtral_has_its_published_size():
         (lambda: Experts(experts=2, chosen=3, width=4), ["chosen", "experts"]),
         (lambda: Experts(experts=2, chosen=1, width=4, gated=False, bias=["gate"]), ["gate", "gated"]),
         (lambda: Experts(experts=2, chosen=1, width=4, bias=["up", "up"]), ["bias", "twice"]),
-        (lambda: Experts(experts=2, chosen=1, width=4, capacity=Capacity(), row_capacity=3), ["row_capacity", "capacity"]),
         (lambda: Experts(experts=2, chosen=1, width=4, activation="sillu"), ["activation", "silu"]),
         (lambda: _grouped(6, 2, Groups(count=4, keep=2)), ["groups.count", "divide"]),
         (lambda: _grouped(6, 2, Groups(count=2, keep=3)), ["groups.keep", "groups.count"]),

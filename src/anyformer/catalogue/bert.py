@@ -72,7 +72,7 @@ def electra(
 ) -> Architecture:
     """Clark et al. 2020 (arXiv 2003.10555), section 2: BERT that says of every token whether it was replaced.
 
-    Small has narrow embeddings, and its encoder alone is here: its discriminator reads D features, not the embedding's.
+    Small has narrow embeddings.
     """
     norm = LayerNorm(eps=1e-12)
     attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
@@ -85,7 +85,7 @@ def electra(
         position=LearnedPosition(length=512),
         input_norm=norm,
         dropout=dropout,
-        head=None if embedding else Head(outputs=1, bias=True, transform=Transform(activation="gelu")),
+        head=Head(outputs=1, bias=True, transform=Transform(activation="gelu", width=width)),
         initialisation=SMALL_NORMAL,
     )
 
@@ -188,6 +188,9 @@ ENTRIES = (
     Entry("bert-large-cased", 2018, _MASKED, _BERT.format("large-cased"), partial(bert, **_LARGE, vocab=28_996)),
     Entry("roberta-base", 2019, _MASKED, _OF_ROBERTA.format("base"), partial(_ROBERTA, **_BASE), organisation="Meta"),
     Entry("roberta-large", 2019, _MASKED, _OF_ROBERTA.format("large"), partial(_ROBERTA, **_LARGE), organisation="Meta"),
+    Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no kinds of tokens",
+          "arXiv 1910.01108, section 2; released configuration distilbert-base-uncased",
+          partial(bert, width=768, depth=6, heads=12, ffn=3072, types=0), organisation="Hugging Face"),
     Entry("sentence-bert-base", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",
           partial(bert, **_BASE, head=_MEAN), organisation="TU Darmstadt"),
     Entry("sentence-bert-large", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",
@@ -198,8 +201,8 @@ ENTRIES = (
     Entry("albert-large-v2", 2019, _SHARED, _OF_ALBERT.format("large"), partial(albert, width=1024, depth=24, heads=16)),
     Entry("albert-xlarge-v2", 2019, _SHARED, _OF_ALBERT.format("xlarge"), partial(albert, width=2048, depth=24, heads=16)),
     Entry("albert-xxlarge-v2", 2019, _SHARED, _OF_ALBERT.format("xxlarge"), partial(albert, width=4096, depth=12, heads=64)),
-    Entry("electra-small", 2020, "BERT trained to find replaced tokens, narrow embeddings; the encoder",
-          _OF_ELECTRA.format("small"), partial(electra, width=256, depth=12, heads=4, ffn=1024, embedding=128)),
+    Entry("electra-small", 2020, "BERT that finds replaced tokens, narrow embeddings", _OF_ELECTRA.format("small"),
+          partial(electra, width=256, depth=12, heads=4, ffn=1024, embedding=128)),
     Entry("electra-base", 2020, _REPLACED, _OF_ELECTRA.format("base"), partial(electra, **_BASE)),
     Entry("electra-large", 2020, _REPLACED, _OF_ELECTRA.format("large"), partial(electra, **_LARGE)),
     Entry("deberta-base", 2020, _DISENTANGLED, _OF_DEBERTA.format("base"), partial(deberta, **_BASE), organisation="Microsoft"),

@@ -1,4 +1,4 @@
-"""Gemma 4, the dense model: wide global layers whose keys are the values, normed values, a quarter of the waves turning."""
+"""Gemma 4: wide global layers whose keys are the values, normed values, a factor per layer; experts beside a dense network."""
 
 from __future__ import annotations
 
@@ -7,22 +7,49 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Causal, Embedding, FeedForward, Head, Proportional, RMSNorm, Rotary, Window, sandwich
+from anyformer.parts import (
+    Attention,
+    Block,
+    Branch,
+    Causal,
+    Embedding,
+    Experts,
+    FeedForward,
+    Gain,
+    Head,
+    Proportional,
+    Renormalise,
+    RMSNorm,
+    Rotary,
+    Router,
+    Step,
+    Window,
+)
+
+NORM = RMSNorm(eps=1e-6, cast="after_gain")
 
 
 def gemma4(
-    *, width: int, depth: int, heads: int, kv_heads: int, global_kv_heads: int, ffn: int, window: int, vocab: int = 262_144
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    kv_heads: int,
+    global_kv_heads: int,
+    ffn: int,
+    experts: Experts | None = None,
+    window: int = 1024,
+    vocab: int = 262_144,
 ) -> Architecture:
-    """Five local layers to one global. Scores are not scaled; gains are the weights themselves, not 1 + w.
+    """Five local layers to one global. Scores are not scaled, gains are the weights themselves, not 1 + w.
 
-    The release multiplies what leaves a layer by a number of the checkpoint, which is no parameter there: here it is 1.
+    With `experts` the dense network and they read the stream side by side, each with norms of its own and one for their sum.
     """
-    norm = RMSNorm(eps=1e-6, cast="after_gain")
     local = Attention(
         heads=heads,
         kv_heads=kv_heads,
         head_width=256,
-        qk_norm=norm,
+        qk_norm=NORM,
         value_norm=RMSNorm(eps=1e-6, gain="none"),
         scale=1.0,
         rotary=Rotary(theta=10_000.0),
@@ -36,19 +63,47 @@ def gemma4(
         rotary=Rotary(theta=1_000_000.0, scaling=Proportional(fraction=0.25)),
     )
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
-    blocks = sandwich(norm, local, feedforward), sandwich(norm, everywhere, feedforward)
+    blocks: Named[Block] = Named(
+        local=four_norms(local, feedforward, experts), everywhere=four_norms(everywhere, feedforward, experts)
+    )
     return decoder_only(
         Embedding(vocab=vocab, scale=width**0.5),
         width,
-        [blocks[layer % 6 == 5] for layer in range(depth)],
-        names=Named(local=blocks[0], everywhere=blocks[1]),
-        final_norm=norm,
+        [blocks["everywhere" if layer % 6 == 5 else "local"] for layer in range(depth)],
+        names=blocks,
+        final_norm=NORM,
         head=Head(tied=True, softcap=30.0),
     )
 
 
+def four_norms(attention: Attention, feedforward: FeedForward, experts: Experts | None) -> Block:
+    """Norms before and after each of the two, and a number that multiplies the stream as it leaves."""
+    dense = Branch(norm_before=NORM, sublayer=feedforward, norm_after=NORM)
+    beside = {} if experts is None else {"experts": Branch(sublayer=experts, norm_after=NORM)}
+    return Block(
+        steps=(
+            Step(branches=Named(attention=Branch(norm_before=NORM, sublayer=attention, norm_after=NORM))),
+            Step(
+                branches=Named({"feedforward": dense, **beside}),
+                norm_branches=NORM if beside else None,
+                gain=Gain(per="branch", initial=1.0),
+            ),
+        )
+    )
+
+
+def gemma4_experts(*, width: int, experts: int, chosen: int, expert: int) -> Experts:
+    """The router reads the stream through a norm of its own, times D^-0.5; a learned factor for every expert."""
+    router = Router(norm=NORM, multiplier=width**-0.5, renormalise=Renormalise(eps=0.0), expert_scale=True)
+    return Experts(experts=experts, chosen=chosen, width=expert, activation="gelu_tanh", norm=NORM, router=router)
+
+
+_SOURCE = "released configuration gemma-4-{}, its text model"
+
 ENTRIES = (
-    Entry("gemma-4-31b", 2026, "five local layers to one global, whose keys are its values",
-          "released configuration gemma-4-31B, its text model",
-          partial(gemma4, width=5376, depth=60, heads=32, kv_heads=16, global_kv_heads=4, ffn=21_504, window=1024)),
+    Entry("gemma-4-26b-a4b", 2026, "a dense network beside 8 of 128 experts, each with norms", _SOURCE.format("26B-A4B"),
+          partial(gemma4, width=2816, depth=30, heads=16, kv_heads=8, global_kv_heads=2, ffn=2112,
+                  experts=gemma4_experts(width=2816, experts=128, chosen=8, expert=704))),
+    Entry("gemma-4-31b", 2026, "five local layers to one global, whose keys are its values", _SOURCE.format("31B"),
+          partial(gemma4, width=5376, depth=60, heads=32, kv_heads=16, global_kv_heads=4, ffn=21_504)),
 )  # fmt: skip

@@ -14,6 +14,7 @@ from anyformer.catalogue.row import Listed
 LINEAGES = {
     "original": "Google",
     "bert": "Google",
+    "modernbert": "Answer.AI",
     "bart": "Meta",
     "t5": "Google",
     "switch": "Google",

@@ -36,6 +36,7 @@ def run(
         str, typer.Argument(help="Only names, organisations, summaries or sources that contain this.", metavar="[TEXT]")
     ] = "",
     since: Annotated[int, typer.Option(help="Only from this year on.")] = 0,
+    shape: Annotated[str, typer.Option(help="Only of this shape: decoder-only, encoder-only, encoder-decoder, latent.")] = "",
     norm: Annotated[str, typer.Option(help="Only with this norm or placement: rms, layer, pre, post, sandwich, output.")] = "",
     position: Annotated[str, typer.Option(help="Only with these positions: rope, nope, alibi, learned, relative.")] = "",
     activation: Annotated[str, typer.Option(help="Only with this activation: swiglu, geglu, gelu, relu.")] = "",
@@ -51,7 +52,9 @@ def run(
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 
-    wanted = {"text": contains, "norm": norm, "position": position, "activation": activation, "attention": attention}
+    wanted = {
+        "text": contains, "shape": shape, "norm": norm, "position": position, "activation": activation, "attention": attention,
+    }  # fmt: skip
     found = [entry for entry in listing() if entry.year >= since and (entry.columns.experts > 0 or not moe)]
     found = [entry for entry in found if _has(entry, wanted)]
     if not found:
@@ -74,6 +77,7 @@ def _has(entry: Listed, wanted: dict[str, str]) -> bool:
     columns = entry.columns
     places = {
         "text": f"{entry.name} {entry.organisation} {entry.summary} {entry.source}",
+        "shape": columns.shape,
         "norm": f"{columns.norm} {columns.placement}",
         "position": columns.position,
         "activation": columns.activation,
@@ -93,8 +97,9 @@ def _table(*names: str) -> Table:
 
 def _columns(found: list[Listed]) -> Table:
     table = _table(
-        "name", "year", "parameters", "active", "norm", "position", "attention", "reach", "activation", "experts", "tricks"
-    )
+        "name", "year", "parameters", "active", "shape", "norm", "position", "attention", "reach", "activation", "experts",
+        "tricks",
+    )  # fmt: skip
     for entry in found:
         columns = entry.columns
         parallel = " parallel" if columns.wiring == "parallel" else ""
@@ -103,8 +108,8 @@ def _columns(found: list[Listed]) -> Table:
         mark = " *" if entry.stand_in else ""
         norm = f"{columns.placement} {columns.norm}{parallel}"
         table.add_row(
-            entry.name + mark, str(entry.year), f"{columns.parameters:,}", active, norm, columns.position, columns.attention,
-            columns.reach, columns.activation, experts, ", ".join(columns.tricks),
+            entry.name + mark, str(entry.year), f"{columns.parameters:,}", active, columns.shape, norm, columns.position,
+            columns.attention, columns.reach, columns.activation, experts, ", ".join(columns.tricks),
         )  # fmt: skip
     if any(entry.stand_in for entry in found):
         table.caption = "* not all is public: --sources says what was put in its place"

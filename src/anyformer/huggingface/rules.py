@@ -192,7 +192,8 @@ def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
         numbers = sorted({int(name.split(".")[2]) for name in declared if name.startswith(f"{stack}.layers.")})
         for i in numbers:
             for source, target in table.items():
-                found += _matching(f"{stack}.layers.{i}.", source, target, prefix.replace("{i}", str(i)), short, declared)
+                for rule in _matching(f"{stack}.layers.{i}.", source, target, prefix, short, declared):
+                    found.append(replace(rule, theirs=tuple(name.replace("{i}", str(i)) for name in rule.theirs)))
     covered = [name for rule in found for name in rule.ours]
     missing, twice = sorted(declared.keys() - set(covered)), sorted({name for name in covered if covered.count(name) > 1})
     if missing or twice:

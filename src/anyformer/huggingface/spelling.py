@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.model import Architecture
@@ -100,7 +100,11 @@ def read_rotary(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fie
     if strange:
         raise HuggingFaceError(f"rope_parameters: {', '.join(strange)} mean nothing here for rope_type {kind!r}")
     scaling = {"kind": kind} | {keys[name]: _number(value) for name, value in given.items() if value is not None}
-    made: Any = TypeAdapter(RotaryScaling).validate_python(scaling)
+    try:
+        made: Any = TypeAdapter(RotaryScaling).validate_python(scaling)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise HuggingFaceError(f"rope_parameters: {'.'.join(map(str, first['loc']))}: {first['msg']}") from None
     return Rotary(theta=float(table["rope_theta"]), scaling=made, **fields)
 
 

@@ -146,7 +146,7 @@ class Architecture(Value):
         if self.head is None:
             return self.width
         if self.head.outputs == "features":
-            return self.width if self.head.transform is None else self.table_width
+            return self.head.features(self.width, self.table_width)
         outputs = self.head.outputs or self.output_embedding.symbols
         assert outputs is not None
         return outputs

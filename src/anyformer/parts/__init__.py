@@ -4,7 +4,7 @@ from anyformer.parts.attention import Attention
 from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.block import Block, Step
 from anyformer.parts.branch import Branch
-from anyformer.parts.capacity import Capacity
+from anyformer.parts.capacity import Capacity, RowCapacity
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.decay import ChannelDecay, ScalarDecay
 from anyformer.parts.delta_attention import DeltaAttention
@@ -22,7 +22,7 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
-from anyformer.parts.features import AudioFrames, Features
+from anyformer.parts.features import AudioFrames, Features, GatedFrames
 from anyformer.parts.feedforward import FeedForward, gated_width
 from anyformer.parts.gain import Gain
 from anyformer.parts.gate import Gate
@@ -85,6 +85,7 @@ __all__ = [
     "Gain",
     "Gate",
     "GatedConvolution",
+    "GatedFrames",
     "GlobalTokens",
     "GroupNorm",
     "Groups",
@@ -121,6 +122,7 @@ __all__ = [
     "Renormalise",
     "Rotary",
     "Router",
+    "RowCapacity",
     "Sampled",
     "ScalarDecay",
     "SharedBias",

@@ -28,11 +28,11 @@ def attend(
     dropout: Callable[[Tensor], Tensor] | None = None,
     kernel: str = "auto",
 ) -> Tensor:
-    """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, V); query head h reads kv head h // (H / K).
+    """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, U); query head h reads kv head h // (H / K).
 
     cap(s) = softcap * tanh(s / softcap), before the mask, so that masked scores stay -inf (Gemma 2). A bias may have 1 for
     B or T. A sink is one more score per head that takes part in the softmax and has no value: shares may sum to less than
-    1 (gpt-oss). V, the width of a value head, may differ from E.
+    1 (gpt-oss). U, the width of a value head, may differ from E.
     """
     if visible.band is not None:
         assert bias_BHTS is None, "a bias is laid out for all pairs, so its layer asks for no band"
@@ -66,14 +66,14 @@ def _banded(
 ) -> Tensor:
     """Every block of queries as a row of its own, beside the keys of its band."""
     assert visible.allowed is not None
-    q_NHTE, k_NKSE, v_NKSV = (
+    q_NHTE, k_NKSE, v_NKSU = (
         cut(x.transpose(1, 2)).flatten(0, 1).transpose(1, 2)
         for cut, x in ((band.blocks, q), (band.surroundings, k), (band.surroundings, v))
     )
     allowed = visible.allowed.expand(len(q), -1, -1, -1).flatten(0, 1)[:, None]
-    mixed_NHTV = attend(q_NHTE, k_NKSE, v_NKSV, Visible(allowed), scale=scale, softcap=softcap, sink_H=sink, kernel=kernel)
-    mixed_BTHV = torch.unflatten(mixed_NHTV.transpose(1, 2), 0, (len(q), -1)).flatten(1, 2)
-    return mixed_BTHV[:, : q.shape[2]].transpose(1, 2)
+    mixed_NHTU = attend(q_NHTE, k_NKSE, v_NKSU, Visible(allowed), scale=scale, softcap=softcap, sink_H=sink, kernel=kernel)
+    mixed_BTHU = torch.unflatten(mixed_NHTU.transpose(1, 2), 0, (len(q), -1)).flatten(1, 2)
+    return mixed_BTHU[:, : q.shape[2]].transpose(1, 2)
 
 
 def _plain(

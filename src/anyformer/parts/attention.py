@@ -65,10 +65,10 @@ class SelfAttention(Heads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
         own, P = self.keys_from is None, self.virtual_tokens or 0
-        E, K = self.width_of_head(width), self.groups
-        virtual = {name: Weight((K, P, E), "column", "matrix") for name in VIRTUAL} if P else {}
+        E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
+        virtual = {name: Weight((K, P, of), "column", "matrix") for name, of in zip(VIRTUAL, (E, U), strict=True)} if P else {}
         pairs = shape.length * P
-        state = 2 * shape.batch * self.groups * self.mask.room(shape.room) * self.width_of_head(width) * plan.activation_bytes
+        state = shape.batch * K * self.mask.room(shape.room) * (E + U) * plan.activation_bytes
         bias = Tally() if self.score_bias is None else total({"score_bias": self.score_bias.cost(self, width, shape)})
         return (
             self.projections(width, rows, rows, reads=own)
@@ -116,12 +116,13 @@ class SelfAttention(Heads):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState | None:
-        """A ring where the mask forgets, else everything: 2 * B * K * min(window, C) * E elements; None if shared."""
+        """A ring where the mask forgets, else everything: B * K * min(window, C) * (E + U) elements; None if shared."""
         if self.keys_from is not None:
             return None
         room = self.mask.room(capacity)
         key, value = (
-            torch.zeros(batch, self.groups, room, self.width_of_head(width), dtype=dtype, device=device) for _ in range(2)
+            torch.zeros(batch, self.groups, room, features, dtype=dtype, device=device)
+            for features in (self.width_of_head(width), self.width_of_value(width))
         )
         return FullState(key, value) if room == capacity else RingState(key, value)
 
@@ -150,8 +151,10 @@ class AttentionModule(HeadsModule):
         self.mask: Labelled[MaskValue] = Labelled(attention.mask, attention.mask.digest)
         self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
-        for vector in VIRTUAL if attention.virtual_tokens else ():
-            shape = (attention.groups, attention.virtual_tokens or 0, self.head_width)
+        for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
+            if not attention.virtual_tokens:
+                break
+            shape = (attention.groups, attention.virtual_tokens, features)
             self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:

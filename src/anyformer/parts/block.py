@@ -94,8 +94,9 @@ class Step(Value):
     @property
     def tricks(self) -> tuple[str, ...]:
         """What stabilises training, in the field's words."""
-        inner = [word for branch in self.branches.values() for word in branch.tricks]
-        return ("residual scale", *inner) if self.residual_scale != 1 else tuple(inner)
+        there = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
+        inner = (word for branch in self.branches.values() for word in branch.tricks)
+        return (*(name for name, is_there in there.items() if is_there), *inner)
 
 
 class Block(Value):

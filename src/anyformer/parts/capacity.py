@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import torch
@@ -10,15 +12,27 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.tally import Contract, Limit
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
-ROW_LIMITS: tuple[Limit, ...] = tuple(
-    Limit(contract, "an expert takes the first tokens of each row of a call that choose it")
-    for contract in ("chunked", "packed", "cached")
-)
-"""Contracts that `row_capacity` of `Experts` breaks."""
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
+_ROW_REASON = "an expert takes the first tokens of each row of a call that choose it"
+_ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the tokens of a call ask for.
+
+    `wanted` (Z, k): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
+    (Z, R), every expert that a token may have, the best first.
+    """
+
+    wanted: Tensor
+    real: Tensor
+    experts: int
+    ranked: Callable[[], Tensor]
 
 
 class Capacity(Value):
@@ -30,6 +44,7 @@ class Capacity(Value):
     are those of the experts that took the token.
     """
 
+    kind: Literal["call"] = "call"
     factor: Annotated[float, Field(gt=0)] = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
     when: Literal["training", "always"] = "training"
@@ -43,6 +58,58 @@ class Capacity(Value):
     def limits(self) -> tuple[Limit, ...]:
         """Contracts broken in evaluation."""
         return tuple(Limit(contract, _REASON) for contract in _CONTRACTS) if self.when == "always" else ()
+
+    @property
+    def reroutes(self) -> bool:
+        return self.overflow == "reroute"
+
+    def holds(self, training: bool) -> bool:
+        return training or self.when == "always"
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many rows all experts compute together."""
+        return experts * self.places(tokens, experts, chosen)
+
+    def place(self, asked: Asked) -> Placement:
+        chosen = asked.wanted.shape[1]
+        places = self.places(len(asked.wanted), asked.experts, chosen)
+        order_ZR = asked.ranked() if self.reroutes else asked.wanted
+        taken = assign(order_ZR, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
+        return in_places(*taken, asked.experts, places)
+
+
+class RowCapacity(Value):
+    """Every expert takes the first `tokens` of each row of a call that chose it, and the others add nothing.
+
+    In training and evaluation alike: Switch Transformer as transformers has it.
+    """
+
+    kind: Literal["row"] = "row"
+    tokens: Annotated[int, Field(ge=1)]
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts broken in evaluation."""
+        return tuple(Limit(contract, _ROW_REASON) for contract in _ROW_CONTRACTS)
+
+    @property
+    def reroutes(self) -> bool:
+        return False
+
+    def holds(self, training: bool) -> bool:
+        return True
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many rows all experts compute together."""
+        return tokens * chosen
+
+    def place(self, asked: Asked) -> Placement:
+        # Every choice has its row all the same, so that no size depends on the routing.
+        taken_ZJ = first_in_row(asked.wanted, asked.real, asked.experts, self.tokens)
+        return replace(sorted_by_expert(asked.wanted, asked.experts), taken=taken_ZJ)
+
+
+AnyCapacity = Annotated[Capacity | RowCapacity, Field(discriminator="kind")]
 
 
 def assign(

@@ -30,7 +30,8 @@ class CrossAttention(Heads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows, pairs = shape.batch * shape.length, shape.length * shape.source
         source_rows = shape.batch * shape.source if shape.past == 0 else 0
-        state = 2 * shape.batch * self.groups * shape.source * self.width_of_head(width) * plan.activation_bytes
+        features = self.width_of_head(width) + self.width_of_value(width)
+        state = shape.batch * self.groups * shape.source * features * plan.activation_bytes
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         return (
             self.projections(width, rows, source_rows)
@@ -39,9 +40,12 @@ class CrossAttention(Heads):
         )
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
-        """2 * B * K * S * E elements."""
-        shape = (batch, self.groups, source, self.width_of_head(width))
-        return CrossState(torch.zeros(shape, dtype=dtype, device=device), torch.zeros(shape, dtype=dtype, device=device))
+        """B * K * S * (E + U) elements."""
+        key, value = (
+            torch.zeros(batch, self.groups, source, features, dtype=dtype, device=device)
+            for features in (self.width_of_head(width), self.width_of_value(width))
+        )
+        return CrossState(key, value)
 
 
 class CrossAttentionModule(HeadsModule):

@@ -27,7 +27,7 @@ class DifferentialAttention(SelfAttention):
     kind: Literal["differential_attention"] = "differential_attention"
     lambda_init: Annotated[float, Field(ge=0, lt=1)] = 0.8
     head_norm: Norm = RMSNorm(gain="none")
-    """Norm of each output, over 2 E."""
+    """Norm of each output, over 2 U."""
 
     @model_validator(mode="after")
     def _halves(self) -> DifferentialAttention:
@@ -44,7 +44,7 @@ class DifferentialAttention(SelfAttention):
         return "differential"
 
     def mixed(self, width: int) -> tuple[int, int]:
-        return self.heads // 2, 2 * self.width_of_head(width)
+        return self.heads // 2, 2 * self.width_of_value(width)
 
     def build(self, width: int, plan: Plan, name: str) -> DifferentialAttentionModule:
         return DifferentialAttentionModule(self, width, plan, name)
@@ -52,7 +52,9 @@ class DifferentialAttention(SelfAttention):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         E = self.width_of_head(width)
         vectors = {f"lambda_{name}": Weight((E,), "replicate", "zeros") for name in LAMBDAS}
-        return super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(2 * E)})
+        return (
+            super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
+        )
 
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
         """As attention, with values twice as wide."""
@@ -71,15 +73,15 @@ class DifferentialAttentionModule(AttentionModule):
         self.lambda_init = attention.lambda_init
         for vector in LAMBDAS:
             self.register_parameter(f"lambda_{vector}", nn.Parameter(torch.empty(self.head_width)))
-        self.head_norm = attention.head_norm.build(2 * self.head_width)
+        self.head_norm = attention.head_norm.build(2 * self.value_width)
 
     def attended(
-        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
-        """(B, H / 2, T, 2 E)."""
+        """(B, H / 2, T, 2 U)."""
         biases = (None, None) if bias_BHTS is None else bias_BHTS.chunk(2, 1)
         sinks = (None, None) if self.sink is None else self.sink.chunk(2)
-        values = torch.cat(v_BKSE.chunk(2, 1), -1)
+        values = torch.cat(v_BKSU.chunk(2, 1), -1)
         first, second = (
             attend(
                 q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -13,9 +12,9 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.capacity import ROW_LIMITS, Capacity, assign, first_in_row
+from anyformer.parts.capacity import AnyCapacity, Asked
 from anyformer.parts.context import Context
-from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
+from anyformer.parts.dispatch import Placement, sorted_by_expert
 from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
 from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
@@ -77,10 +76,8 @@ class Experts(SublayerValue):
     weigh: Literal["output", "input"] = "output"
     """What the weights multiply."""
     shared: SharedExpert | None = None
-    capacity: Capacity | None = None
+    capacity: AnyCapacity | None = None
     """At most so many tokens for each expert; without it, every expert takes all that chose it."""
-    row_capacity: Count | None = None
-    """At most so many tokens of each row of a call for each expert, the first ones (Switch Transformer in transformers)."""
 
     @field_validator("bias")
     @classmethod
@@ -93,8 +90,6 @@ class Experts(SublayerValue):
             raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.choices}")
         if self.identity_experts and self.capacity is not None:
             raise ValueError("identity_experts cost nothing and take any number of tokens: leave capacity out")
-        if self.row_capacity is not None and self.capacity is not None:
-            raise ValueError("row_capacity and capacity both say which tokens an expert takes: leave one of them out")
         check_gate(self)
         self.router.choice.check(self.choices, self.chosen)
         return self
@@ -135,8 +130,8 @@ class Experts(SublayerValue):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         tokens = shape.batch * shape.length
         routed = computed = tokens * self.chosen
-        if self.capacity is not None and self.capacity.when == "always":
-            computed = self.experts * self.capacity.places(tokens, self.experts, self.chosen)
+        if self.capacity is not None and self.capacity.holds(training=False):
+            computed = self.capacity.rows(tokens, self.experts, self.chosen)
         # What falls on experts that compute, if each is chosen equally often.
         evenly = self.experts / self.choices
         work = 2 * width * self.width
@@ -149,7 +144,7 @@ class Experts(SublayerValue):
             weights[name] = Weight((self.experts, *sides), "expert", fill, used)
             if name in self.bias:
                 weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
-        limits = self.capacity.limits if self.capacity is not None else ROW_LIMITS if self.row_capacity is not None else ()
+        limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
         parts += self.router.cost(self.choices, width, tokens)
         if self.norm is not None:
@@ -207,25 +202,16 @@ class ExpertsModule(nn.Module):
 
     def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
         """Which row computes which token, with a capacity where it holds."""
-        experts, chosen, capacity = self.description.experts, self.description.chosen, self.description.capacity
-        real_Z, most = real_BT.flatten(), self.description.row_capacity
-        if most is not None:
-            # Every choice has its row all the same, so that no size depends on the routing.
-            taken_ZJ = first_in_row(wanted_ZJ, real_BT, self.description.choices, most)
-            return replace(sorted_by_expert(wanted_ZJ, experts), taken=taken_ZJ)
-        if capacity is None or (capacity.when == "training" and not self.training):
+        experts, capacity = self.description.experts, self.description.capacity
+        if capacity is None or not capacity.holds(self.training):
             return sorted_by_expert(wanted_ZJ, experts)
-        places = capacity.places(len(real_Z), experts, chosen)
-        reroute = capacity.overflow == "reroute"
         candidates = self.description.router.choice.candidates(experts)
-        order_ZR = best(routing.preference, candidates) if reroute else wanted_ZJ
-        taken = assign(order_ZR, real_Z, experts, chosen, places, reroute=reroute)
-        return in_places(*taken, experts, places)
+        return capacity.place(Asked(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
     def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
         capacity = self.description.capacity
-        among = placement.taken if capacity is not None and capacity.overflow == "reroute" else None
+        among = placement.taken if capacity is not None and capacity.reroutes else None
         weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
         rows_QD = placement.dispatch(x_ZD)
         if self.description.weigh == "input":

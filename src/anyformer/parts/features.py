@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from anyformer.parts.embedding import InputError, InputModule, InputValue
@@ -64,10 +64,7 @@ class AudioFrames(InputValue):
     """I, mel bands of a frame."""
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        frames = _vectors(name, given, self.features)
-        if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
-            raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
-        return -(-frames // 2)
+        return -(-_frames(name, given, self.features, padding) // 2)
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
         return None if padding is None else padding[:, ::2]
@@ -102,6 +99,91 @@ class AudioFramesModule(InputModule):
         x_BDT = F.gelu(self.first(_silent(given.to(self.first.weight.dtype).mT, padding)))
         x_BDT = F.gelu(self.second(_silent(x_BDT, padding)))
         return x_BDT.mT
+
+
+class GatedFrames(InputValue):
+    """n convolutions over time of stride 2, each gated: frames (B, 2^n T, I) -> scale * (B, T, D).
+
+        h = GLU(W * h + b), GLU([u; v]) = u * sigmoid(v)
+
+    The entrance of fairseq's speech models (Synnaeve et al. 2019, arXiv 1911.08460; Wang et al. 2020, arXiv 2010.05171). What
+    is left over at the end gets a position of its own; padding must stand after the frames.
+    """
+
+    kind: Literal["gated_frames"] = "gated_frames"
+    features: Annotated[int, Field(ge=1)] = 80
+    """I, mel bands of a frame."""
+    kernels: Annotated[tuple[int, ...], Field(min_length=1)] = (5, 5)
+    """Frames that each convolution reads at once: odd numbers."""
+    channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
+    """Outputs of every convolution but the last, of which the gate leaves half."""
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+    @field_validator("kernels")
+    @classmethod
+    def _odd(cls, kernels: tuple[int, ...]) -> tuple[int, ...]:
+        if any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
+            raise ValueError(f"kernels must be odd, so that they have a middle, got {kernels}")
+        return kernels
+
+    @property
+    def frames(self) -> int:
+        """How many frames become a position: 2^n."""
+        return 1 << len(self.kernels)
+
+    def sides(self, width: int) -> list[tuple[int, int]]:
+        """(outputs, inputs) of each convolution."""
+        outputs = [self.channels] * (len(self.kernels) - 1) + [2 * width]
+        return list(zip(outputs, [self.features, *(half // 2 for half in outputs[:-1])], strict=True))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        return -(-_frames(name, given, self.features, padding) // self.frames)
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, :: self.frames]
+
+    def build(self, width: int) -> GatedFramesModule:
+        return GatedFramesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights, flops = {}, {}
+        for i, (kernel, (outputs, inputs)) in enumerate(zip(self.kernels, self.sides(width), strict=True)):
+            weights[f"layers.{i}.weight"] = Weight((outputs, inputs, kernel), "replicate", "matrix")
+            weights[f"layers.{i}.bias"] = Weight((outputs,), "replicate", "zeros")
+            rows = batch * length * (self.frames >> i + 1)
+            work = 2 * rows * outputs * inputs * kernel
+            flops[f"layers.{i}"] = Flops(work, work)
+        return Tally(weights, flops)
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
+
+
+class GatedFramesModule(InputModule):
+    """(B, frames, I) -> (B, ceil(frames / 2^n), D)."""
+
+    def __init__(self, part: GatedFrames, width: int) -> None:
+        super().__init__()
+        self.scale = part.scale
+        self.layers = nn.ModuleList(
+            nn.Conv1d(inputs, outputs, kernel, stride=2, padding=kernel // 2)
+            for kernel, (outputs, inputs) in zip(part.kernels, part.sides(width), strict=True)
+        )
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BIT = given.to(next(self.parameters()).dtype).mT
+        for layer in self.layers:
+            x_BIT = F.glu(layer(_silent(x_BIT, padding)), dim=1)
+            padding = None if padding is None else padding[:, ::2]
+        return x_BIT.mT if self.scale == 1.0 else x_BIT.mT * self.scale
+
+
+def _frames(name: str, given: Tensor, features: int, padding: Tensor | None) -> int:
+    """The number of frames, after which padding stands if there is any."""
+    if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
+        raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
+    return _vectors(name, given, features)
 
 
 def _readable(padding: Tensor) -> bool:

@@ -54,6 +54,8 @@ class Head(Value):
     def _one_size(self) -> Head:
         if self.tied and self.outputs is not None:
             raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
+        if self.tied and not self.may_be_tied:
+            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:

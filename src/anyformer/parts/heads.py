@@ -33,6 +33,8 @@ class Heads(SublayerValue):
     """K, heads of keys and values, a divisor of H: H is multi-head (the default), 1 multi-query, between grouped-query."""
     head_width: Count | None = None
     """E, features of a head; D / H by default."""
+    value_width: Count | None = None
+    """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
     qk_norm: Norm | None = None
@@ -42,6 +44,8 @@ class Heads(SublayerValue):
     projection (OLMo 2)."""
     value_norm: Norm | None = None
     """Norm over the features of each value head (Gemma 4)."""
+    value_scale: Annotated[float, Field(gt=0)] = 1.0
+    """Factor of the values (MiMo-V2: 0.707)."""
     values: Literal["own", "keys"] = "own"
     """`keys`: the key projection, not normalised nor rotated, also gives the values (Gemma 4's global layers)."""
     clip: Annotated[float, Field(gt=0)] | None = None
@@ -70,6 +74,8 @@ class Heads(SublayerValue):
             raise ValueError(f"kv_heads must divide heads, got kv_heads = {self.groups} and heads = {self.heads}")
         if self.values == "keys" and "value" in self.bias:
             raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
+        if self.values == "keys" and self.value_width is not None:
+            raise ValueError("value_width needs values = 'own': here the keys are the values")
         if self.qk_norm is None and self.qk_norm_over != "head":
             raise ValueError("qk_norm_over says what qk_norm normalises, and there is no qk_norm")
         if self.qk_norm_over == "each_head" and not isinstance(self.qk_norm, RMSNorm | LayerNorm):
@@ -98,12 +104,16 @@ class Heads(SublayerValue):
         """E."""
         return head_width(width, self.heads, self.head_width)
 
+    def width_of_value(self, width: int) -> int:
+        """U."""
+        return self.width_of_head(width) if self.value_width is None else self.value_width
+
     def spelled_out(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:
         """How many heads come out of mixing, and how wide."""
-        return self.heads, self.width_of_head(width)
+        return self.heads, self.width_of_value(width)
 
     def scale_of(self, width: int) -> float:
         """The factor of the scores."""
@@ -115,22 +125,22 @@ class Heads(SublayerValue):
 
     def projections(self, width: int, rows: int, source_rows: int, *, reads: bool = True) -> Tally:
         """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
-        E = self.width_of_head(width)
+        E, U = self.width_of_head(width), self.width_of_value(width)
         H, K = self.heads * E, self.groups * E
         whole = self.qk_norm_over != "head"
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
-        parts += matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
-        inner = total({"sub_norm": self.sub_norm.cost(H)}) if self.sub_norm else Tally()
+        parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        inner = total({"sub_norm": self.sub_norm.cost(self.heads * U)}) if self.sub_norm else Tally()
         if self.qk_norm is not None:
             inner += total({"query_norm": self.qk_norm.cost(H if whole else E)})
         if reads:
             parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
             if self.values == "own":
-                parts += matrix("value", width, K, source_rows, role="column", bias="value" in self.bias)
+                parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
             if self.qk_norm is not None:
                 inner += total({"key_norm": self.qk_norm.cost(K if whole else E)})
             if self.value_norm is not None:
-                inner += total({"value_norm": self.value_norm.cost(E)})
+                inner += total({"value_norm": self.value_norm.cost(U)})
         if self.sink is not None:
             inner += Tally({"sink": Weight((self.heads,), "column", "zeros")})
         if self.gate is not None:
@@ -139,9 +149,9 @@ class Heads(SublayerValue):
 
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
         """FLOPs of scores and mixing over so many (query, key) pairs per head and row."""
-        per_pair = 2 * shape.batch * self.heads * self.width_of_head(width)
-        work = Flops(per_pair * dense, per_pair * exact)
-        return Tally(flops={"scores": work, "mix": work})
+        per_feature = 2 * shape.batch * self.heads
+        widths = {"scores": self.width_of_head(width), "mix": self.width_of_value(width)}
+        return Tally(flops={name: Flops(per_feature * E * dense, per_feature * E * exact) for name, E in widths.items()})
 
 
 class HeadsModule(nn.Module):
@@ -156,19 +166,20 @@ class HeadsModule(nn.Module):
         super().__init__()
         self.heads, self.plan, self.norms_late = heads, plan, norms_late
         self.head_width = E = heads.width_of_head(width)
+        self.value_width = U = heads.width_of_value(width)
         self.scale = heads.scale_of(width)
-        H, K = heads.heads * E, heads.groups * E
-        self.query = nn.Linear(width, H, bias="query" in heads.bias)
-        self.output = nn.Linear(H, width, bias="output" in heads.bias)
+        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
+        self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
         self.query_norm = _qk_norm(heads, heads.heads, E)
         if reads:
-            self.key = nn.Linear(width, K, bias="key" in heads.bias)
-            self.value = nn.Linear(width, K, bias="value" in heads.bias) if heads.values == "own" else None
+            own = heads.values == "own"
+            self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
+            self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
             self.key_norm = _qk_norm(heads, heads.groups, E)
-            self.value_norm = _norm(heads.value_norm, E)
+            self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
-        self.sub_norm = _norm(heads.sub_norm, H)
+        self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
         self.dropout = Dropout(heads.dropout, f"{name}.dropout")
 
     def extra_repr(self) -> str:
@@ -184,10 +195,11 @@ class HeadsModule(nn.Module):
         return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
 
     def keys_and_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
-        """(B, S, D) -> (B, S, K, E) twice."""
+        """(B, S, D) -> (B, S, K, E) and (B, S, K, U)."""
         key = self._clipped(self.key(x_BSD))
         value = key if self.value is None else self._clipped(self.value(x_BSD))
-        return self._normed(self.key_norm, key), self.value_norm(self._split(value))
+        value = self.value_norm(value.view(*value.shape[:-1], -1, self.value_width))
+        return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
         if self.norms_late:
@@ -206,26 +218,26 @@ class HeadsModule(nn.Module):
         x_BTD: Tensor,
         q_BHTE: Tensor,
         k_BKSE: Tensor,
-        v_BKSE: Tensor,
+        v_BKSU: Tensor,
         visible: Visible,
         context: Context,
         bias_BHTS: Tensor | None = None,
     ) -> Tensor:
         """Attend, gate by x, put the heads side by side, project: (B, T, D)."""
-        mixed_BHTE = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSE.to(q_BHTE.dtype), visible, context, bias_BHTS)
-        mixed_BTHE = mixed_BHTE.transpose(1, 2)
+        mixed_BHTU = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        mixed_BTHU = mixed_BHTU.transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(self.sub_norm(mixed_BTHE.flatten(2)))  # type: ignore[no-any-return]
+            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
+        return self.output(self.sub_norm(mixed_BTHU.flatten(2)))  # type: ignore[no-any-return]
 
     def attended(
-        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSE: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
-        """(B, H, T, E)."""
+        """(B, H, T, U)."""
         return attend(
             q_BHTE,
             k_BKSE,
-            v_BKSE,
+            v_BKSU,
             visible,
             scale=self.scale,
             softcap=self.heads.softcap,

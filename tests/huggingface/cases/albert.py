@@ -12,4 +12,9 @@ GROUPS = {
     "num_hidden_layers": 5, "num_hidden_groups": 3, "inner_group_num": 2, "tie_word_embeddings": False, "hidden_act": "relu",
 }  # fmt: skip
 
-CASES = [*cases("albert", BASE, GROUPS, task="MaskedLM"), *cases("albert", BASE, task="Model")]
+CASES = [
+    *cases("albert", BASE, GROUPS, task="MaskedLM"),
+    *cases("albert", BASE, task="Model"),
+    *cases("albert", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("albert", BASE | {"num_labels": 3}, task="TokenClassification"),
+]

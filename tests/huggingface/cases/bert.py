@@ -16,4 +16,7 @@ CASES = [
     *cases("ernie", BASE, UNTIED, task="MaskedLM"),
     *cases("megatron-bert", BASE, UNTIED, task="MaskedLM"),
     *cases("megatron-bert", BASE | {"hidden_dropout_prob": 0.3}, task="Model"),
+    *cases("bert", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("bert", BASE | {"num_labels": 3}, task="TokenClassification"),
+    *cases("megatron-bert", BASE | {"num_labels": 5}, task="SequenceClassification"),
 ]

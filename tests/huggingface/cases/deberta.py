@@ -23,4 +23,7 @@ CASES = [
     *cases("deberta", BASE | PLAIN, task="Model"),
     *cases("deberta-v2", BASE, BUCKETS, BUCKETS | {"share_att_key": False, "pos_att_type": ["c2p"]}, task="MaskedLM"),
     *cases("deberta-v2", BASE | PLAIN, task="Model"),
+    *cases("deberta", BASE | {"num_labels": 5, "pooler_hidden_act": "relu"}, task="SequenceClassification"),
+    *cases("deberta", BASE | {"num_labels": 3}, task="TokenClassification"),
+    *cases("deberta-v2", BASE | {"num_labels": 5}, task="SequenceClassification"),
 ]

@@ -16,4 +16,6 @@ ROTARY = {
 CASES = [
     *cases("esm", BASE | {"emb_layer_norm_before": True, "pad_token_id": 3}, ROTARY, task="MaskedLM"),
     *cases("esm", BASE | ROTARY, task="Model"),
+    *cases("esm", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("esm", BASE | {"num_labels": 3}, task="TokenClassification"),
 ]

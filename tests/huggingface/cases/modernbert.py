@@ -23,4 +23,7 @@ CASES = [
     *cases("modernbert", BASE, OTHER, task="MaskedLM"),
     *cases("modernbert", BASE, task="Model"),
     *cases("modernbert-decoder", BASE, OTHER),
+    *cases("modernbert", BASE | {"num_labels": 5, "classifier_pooling": "mean"}, task="SequenceClassification"),
+    *cases("modernbert", BASE | {"num_labels": 3}, task="TokenClassification"),
+    *cases("modernbert", BASE | {"num_labels": 4}, task="SequenceClassification"),
 ]

@@ -18,4 +18,8 @@ CASES = [
     *cases("nomic_bert", BASE, task="Model"),
     *cases("gte", BASE, OTHER | {"type_vocab_size": 0}, task="MaskedLM"),
     *cases("jina_embeddings_v3", BASE, OTHER, task="MaskedLM"),
+    *cases("nomic_bert", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("gte", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("gte", BASE | {"num_labels": 3}, task="TokenClassification"),
+    *cases("jina_embeddings_v3", BASE | {"num_labels": 5}, task="SequenceClassification"),
 ]

@@ -8,6 +8,10 @@ BASE = {
     "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 12, "num_hidden_layers": 2, "num_attention_heads": 4,
     "max_position_embeddings": 64,
 }  # fmt: skip
+LONGROPE = {
+    "rope_type": "longrope", "rope_theta": 100.0, "short_factor": [1.0, 1.1, 1.3, 2.0], "long_factor": [1.0, 2.0, 3.0, 4.0],
+    "original_max_position_embeddings": 16, "short_mscale": 1.2, "long_mscale": 1.2,
+}  # fmt: skip
 
 CASES = [
     Case(
@@ -22,7 +26,7 @@ CASES = [
         "phimoe",
         BASE | {
             "num_key_value_heads": 4, "num_local_experts": 8, "router_jitter_noise": 0.2, "tie_word_embeddings": True,
-            "hidden_act": "gelu", "sliding_window": 5,
+            "hidden_act": "gelu", "sliding_window": 5, "rope_parameters": LONGROPE,
         },
         name="window",
     ),

@@ -25,4 +25,7 @@ CASES = [
     *cases(
         "mpnet", MPNET, {"tie_word_embeddings": False, "hidden_act": "silu", "max_position_embeddings": 15}, task="MaskedLM"
     ),
+    *cases("roberta", BASE | {"num_labels": 5}, task="SequenceClassification"),
+    *cases("roberta", BASE | {"num_labels": 3}, task="TokenClassification"),
+    *cases("mpnet", MPNET | {"num_labels": 5}, task="SequenceClassification"),
 ]

@@ -7,8 +7,9 @@ from typing import Any
 
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import EMBEDDINGS, encoder_names, head_names, masked_head, norm_of
+from anyformer.huggingface.families.bert import EMBEDDINGS, encoder_names, norm_of
 from anyformer.huggingface.families.electra import narrow, write_narrow
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation
@@ -33,7 +34,8 @@ HEAD = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
 def read(config: Config) -> Architecture:
     """The layers of a group are one set of weights, or `inner_group_num` sets that take turns."""
     config.assume(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    head = masked_head(config, Transform(activation=activation(config("hidden_act")), norm=norm_of(config)))
+    transform = Transform(activation=activation(config("hidden_act")), norm=norm_of(config))
+    head = encoder_head(config, transform, pooled=Transform(activation="tanh", width=config("hidden_size")))
     made = narrow(config, head, config("embedding_size", 128), always=True)
     groups, inner, depth = config("num_hidden_groups", 1), config("inner_group_num", 1), config("num_hidden_layers")
     order = [f"group_{int(i / (depth / groups))}_{j}" for i in range(depth) for j in range(inner)]
@@ -73,7 +75,8 @@ def names(architecture: Architecture) -> Names:
     for number, owner in enumerate(dict.fromkeys(architecture.output_stack.owners)):
         there = f"encoder.albert_layer_groups.{number // inner}.albert_layers.{number % inner}."
         outside |= {f"encoder.layers.{owner}.{ours}": f"{there}{theirs}" for ours, theirs in LAYER.items()}
-    return encoder_names(architecture, "albert", outside, head_names(architecture, HEAD, "predictions.bias"))
+    head = head_names(architecture, HEAD, "predictions.bias", ("albert.pooler", "classifier"))
+    return encoder_names(architecture, "albert", outside, head)
 
 
 FAMILIES = (

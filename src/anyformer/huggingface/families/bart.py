@@ -108,6 +108,8 @@ class Line:
     final_norm: bool = False
     bias: bool = True
     """Whether the head adds a bias, which transformers keeps as a buffer: `final_logits_bias`."""
+    headless: str = ""
+    """A class without a head, of which there are files: their models have no bias."""
     projections: tuple[Projection, ...] = PROJECTIONS
     """Projections of an attention that add a bias."""
     scaled: bool = False
@@ -124,6 +126,7 @@ class Line:
         width = config("d_model")
         scale = width**0.5 if config("scale_embedding", self.scaled) else 1.0
         table = Embedding(vocab=vocab, scale=scale)
+        headless = self.headless in (config("architectures", None) or ())
         return encoder_decoder(
             table,
             width,
@@ -131,7 +134,7 @@ class Line:
             self.stack(config, "decoder"),
             # Untied, transformers gives each side a table of its own.
             decoder_embedding=None if tied else table,
-            head=Head(tied=tied, bias=self.bias),
+            head=Head(tied=tied, bias=self.bias and not headless),
             initialisation=initialisation(config),
         )
 
@@ -161,8 +164,10 @@ class Line:
         )
 
     def write(self, architecture: Architecture) -> dict[str, Any]:
+        without = self.headless and not get(architecture, "head.bias")
         return (
             written(architecture)
+            | ({"architectures": [self.headless]} if without else {})
             | self.write_position(architecture)
             | {
                 "vocab_size": get(architecture, "embedding.vocab"),
@@ -173,7 +178,7 @@ class Line:
     def family(self, model_type: str, default_class: str, *, inert: tuple[str, ...] = (), **more: Any) -> Family:
         """The family of this line."""
         ignored = (COPIES, *more.pop("ignored", ()))
-        facts = {"read": self.read, "write": self.write, "names": names} | more
+        facts: dict[str, Any] = {"read": self.read, "write": self.write, "names": names, "base": "model."} | more
         return Family(model_type, default_class=default_class, inert=(*INERT, *inert), ignored=ignored, **facts)
 
 
@@ -219,7 +224,8 @@ def longest(architecture: Architecture) -> dict[str, Any]:
     return {"max_position_embeddings": get(architecture, "decoder.position.length")}
 
 
-BART = Line(*learned(2, 1024), input_norm=True)
+BART = Line(*learned(2, 1024), input_norm=True, headless="BartModel")
+MVP = Line(*learned(2, 1024), input_norm=True)
 MBART = Line(*learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True)
 PLBART = Line(*learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1)
 SMALL = Line(*learned(0, 512), input_norm=True)
@@ -238,14 +244,14 @@ def read_small(config: Config) -> Architecture:
 
 def read_mvp(config: Config) -> Architecture:
     config.expect("use_prompt", False, why="prompts that a network computes are not known here")
-    return BART.read(config)
+    return MVP.read(config)
 
 
 FAMILIES = (
     BART.family("bart", "BartForConditionalGeneration"),
     MBART.family("mbart", "MBartForConditionalGeneration"),
     PLBART.family("plbart", "PLBartForConditionalGeneration"),
-    BART.family("mvp", "MvpForConditionalGeneration", read=read_mvp, inert=("prompt_length", "prompt_mid_dim", "use_prompt")),
+    MVP.family("mvp", "MvpForConditionalGeneration", read=read_mvp, inert=("prompt_length", "prompt_mid_dim", "use_prompt")),
     BLENDERBOT.family("blenderbot", "BlenderbotForConditionalGeneration"),
     SMALL.family("blenderbot-small", "BlenderbotSmallForConditionalGeneration", read=read_small),
 )

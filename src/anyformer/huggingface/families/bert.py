@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
@@ -46,8 +47,6 @@ IGNORED = (
     r".*position_ids", r"(.*\.)?pooler\..*", r"cls\.seq_relationship\..*", r"cls\.predictions\.(decoder\.(weight|bias)|bias)",
 )  # fmt: skip
 """Buffers, what a model of features or of tokens does not compute, and the second copies of a tied matrix and its bias."""
-HEAD = ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder")
-BIAS = "cls.predictions.bias"
 
 
 def encoder_names(
@@ -57,35 +56,6 @@ def encoder_names(
     prefix = f"{base}." if architecture.head else ""
     inside = {key: to for table in layer for key, to in table.items()}
     return Names({**under(prefix, outside), **head}, {"encoder": (prefix + path, inside)})
-
-
-def head_names(architecture: Architecture, modules: tuple[str, str, str] = HEAD, bias: str = BIAS) -> Table:
-    """A transform, its norm and the matrix; the bias stands by itself while the matrix is the embedding's."""
-    if architecture.head is None:
-        return {}
-    dense, norm, matrix = modules
-    return {
-        "head.transform.dense": dense,
-        "head.transform.norm": norm,
-        "head.weight": f"{matrix}.weight",
-        "head.bias": bias if architecture.head.tied else f"{matrix}.bias",
-    }
-
-
-def has_head(config: Config) -> bool:
-    """Whether the class is a masked language model; or the encoder alone. Others are refused."""
-    if config.task not in ("", "Model", "ForMaskedLM", "ForPreTraining"):
-        raise HuggingFaceError(
-            f"{config.where}: {config.model_type} is read as a masked language model or as features, not with the head of "
-            f"a model {config.task}"
-        )
-    return config.task != "Model"
-
-
-def masked_head(config: Config, transform: Transform, *, tied: bool = True) -> Head | None:
-    """A masked language model's; none where the class is that of the encoder alone. `tied`: where nothing is said."""
-    head = Head(tied=config("tie_word_embeddings", tied), bias=True, transform=transform)
-    return head if has_head(config) else None
 
 
 def encoder(
@@ -135,7 +105,7 @@ def read(config: Config) -> Architecture:
     return encoder(
         config,
         post_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1)),
-        masked_head(config, transform),
+        encoder_head(config, transform),
         position=LearnedPosition(length=config("max_position_embeddings", 512)),
         input_norm=norm,
     )
@@ -147,7 +117,7 @@ def read_megatron(config: Config) -> Architecture:
     return encoder(
         config,
         pre_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1)),
-        masked_head(config, transform),
+        encoder_head(config, transform),
         position=LearnedPosition(length=config("max_position_embeddings", 512)),
         final_norm=norm,
     )
@@ -158,9 +128,7 @@ def common(architecture: Architecture, name: str, norm: str = "encoder.input_nor
     first = architecture.output_stack.layers[0]
     attention: Attention = get(architecture, f"encoder.{first}.attention.sublayer")
     feedforward: FeedForward = get(architecture, f"encoder.{first}.feedforward.sublayer")
-    tied = {} if architecture.head is None else {"tie_word_embeddings": architecture.head.tied}
-    return tied | {
-        "architectures": [f"{name}{'ForMaskedLM' if architecture.head else 'Model'}"],
+    return write_head(architecture, name) | {
         "vocab_size": get(architecture, "embedding.vocab"),
         "type_vocab_size": get(architecture, "embedding.types"),
         "hidden_size": architecture.width,
@@ -181,16 +149,21 @@ def writer(name: str, norm: str = "encoder.input_norm") -> Callable[[Architectur
     )
 
 
+def pooler_head(architecture: Architecture, base: str) -> Table:
+    """Classes of a row are read off the pooler."""
+    return head_names(architecture, pooled=(f"{base}.pooler.dense", "classifier"))
+
+
 def names(base: str) -> Callable[[Architecture], Names]:
     return lambda architecture: encoder_names(
-        architecture, base, EMBEDDINGS, head_names(architecture), ATTENTION, FEEDFORWARD, POST_NORMS
+        architecture, base, EMBEDDINGS, pooler_head(architecture, base), ATTENTION, FEEDFORWARD, POST_NORMS
     )
 
 
 def megatron_names(architecture: Architecture) -> Names:
     norms: Table = {"attention.norm_before": "attention.ln", "feedforward.norm_before": "ln"}
     outside: Table = {**EMBEDDINGS, "encoder.final_norm": "encoder.ln"}
-    return encoder_names(architecture, "bert", outside, head_names(architecture), ATTENTION, FEEDFORWARD, norms)
+    return encoder_names(architecture, "bert", outside, pooler_head(architecture, "bert"), ATTENTION, FEEDFORWARD, norms)
 
 
 FAMILIES = (

@@ -17,14 +17,13 @@ from anyformer.huggingface.families.bert import (
     common,
     encoder,
     encoder_names,
-    head_names,
-    masked_head,
     norm_of,
     sublayers,
 )
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.spelling import activation, write_activation
 from anyformer.model import Architecture
 from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTable, Transform, post_norm
 from anyformer.parts.heads import PROJECTIONS, Projection
@@ -46,6 +45,7 @@ FIRST: Table = {
     "attention.score_bias.position_query": "attention.self.pos_q_proj",
 }
 BIASES: tuple[Projection, ...] = ("query", "value", "output")
+POOLER = ("pooler.dense", "classifier")
 QKV = ("attention.query.weight", "attention.key.weight", "attention.value.weight")
 
 
@@ -78,10 +78,13 @@ def architecture(
     terms, length = 1 + len(terms_of(config)), config("max_position_embeddings", 512)
     scale = (config("hidden_size") // config("num_attention_heads") * terms) ** -0.5
     attention, feedforward = sublayers(config, score_bias=scores, scale=scale)
+    acted, pooled = (activation(config(name, "gelu")) for name in ("hidden_act", "pooler_hidden_act"))
+    config.expect("pooler_hidden_size", config("hidden_size"))
+    head = encoder_head(config, Transform(activation=acted, norm=norm_of(config)), pooled=Transform(activation=pooled))
     return encoder(
         config,
         post_norm(norm, attention.but(bias=bias), feedforward, dropout=config("hidden_dropout_prob", 0.1)),
-        masked_head(config, Transform(activation=activation(config("hidden_act", "gelu")), norm=norm_of(config))),
+        head,
         types=0,
         position=LearnedPosition(length=length) if config("position_biased_input", True) else None,
         input_norm=norm,
@@ -119,15 +122,21 @@ def read_first(config: Config) -> Architecture:
 def write(made: Architecture, name: str) -> dict[str, Any]:
     """What both versions write alike; `name`: their class without its task."""
     attention = get(made, "encoder.layer.attention.sublayer")
-    factor = round(attention.scale**-2 / attention.width_of_head(made.width))
+    factor = round(attention.scale_of(made.width) ** -2 / attention.width_of_head(made.width))
     terms = TERMS[: factor - 1] if attention.score_bias is None else attention.score_bias.terms
     position = made.output_stack.position
-    return common(made, name) | {
-        "pos_att_type": [THEIRS[term] for term in terms],
-        "relative_attention": attention.score_bias is not None,
-        "position_biased_input": position is not None,
-        "max_position_embeddings": position.length if position else 512,
-    }
+    pooled = made.head is not None and made.head.pool is not None
+    acted = {"pooler_hidden_act": write_activation(get(made, "head.transform.activation"))} if pooled else {}
+    return (
+        common(made, name)
+        | acted
+        | {
+            "pos_att_type": [THEIRS[term] for term in terms],
+            "relative_attention": attention.score_bias is not None,
+            "position_biased_input": position is not None,
+            "max_position_embeddings": position.length if position else 512,
+        }
+    )
 
 
 def write_second(made: Architecture) -> dict[str, Any]:
@@ -155,16 +164,17 @@ OUTSIDE: Table = {
 
 
 def second_names(made: Architecture) -> Names:
-    return encoder_names(made, "deberta", OUTSIDE, head_names(made), SECOND, OUTPUT, FEEDFORWARD, POST_NORMS)
+    return encoder_names(made, "deberta", OUTSIDE, head_names(made, pooled=POOLER), SECOND, OUTPUT, FEEDFORWARD, POST_NORMS)
 
 
 def first_names(made: Architecture) -> Names:
     """Rows of [query; key; value] stand head by head."""
     fused: Table = {QKV: To("attention.self.in_proj.weight", Groups(get(made, "encoder.layer.attention.heads")))}
-    return encoder_names(made, "deberta", OUTSIDE, head_names(made), FIRST, fused, OUTPUT, FEEDFORWARD, POST_NORMS)
+    head = head_names(made, pooled=POOLER)
+    return encoder_names(made, "deberta", OUTSIDE, head, FIRST, fused, OUTPUT, FEEDFORWARD, POST_NORMS)
 
 
-INERT = ("conv_act", "conv_groups", "pooler_dropout", "pooler_hidden_act", "pooler_hidden_size")
+INERT = ("conv_act", "conv_groups", "pooler_dropout")
 UNUSED = (*IGNORED, r"deberta\.embeddings\.position_embeddings\.weight", r"lm_predictions\..*", r"mask_predictions\..*")
 FAMILIES = (
     Family("deberta-v2", read_second, write_second, second_names, "DebertaV2ForMaskedLM", inert=INERT, ignored=UNUSED),

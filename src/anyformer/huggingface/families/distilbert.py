@@ -6,7 +6,8 @@ from typing import Any
 
 from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import encoder_names, head_names, masked_head
+from anyformer.huggingface.families.bert import encoder_names
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
@@ -60,7 +61,7 @@ def read(config: Config) -> Architecture:
         position=LearnedPosition(length=config("max_position_embeddings", 512)),
         input_norm=NORM,
         dropout=dropout,
-        head=masked_head(config, Transform(activation=acted, norm=NORM)),
+        head=encoder_head(config, Transform(activation=acted, norm=NORM), pooled=Transform(activation="relu")),
         initialisation=initialisation(config),
     )
 
@@ -68,9 +69,7 @@ def read(config: Config) -> Architecture:
 def write(architecture: Architecture) -> dict[str, Any]:
     attention: Attention = get(architecture, "encoder.layer.attention.sublayer")
     feedforward: FeedForward = get(architecture, "encoder.layer.feedforward.sublayer")
-    tied = {} if architecture.head is None else {"tie_word_embeddings": architecture.head.tied}
-    return tied | {
-        "architectures": [f"DistilBert{'ForMaskedLM' if architecture.head else 'Model'}"],
+    return write_head(architecture, "DistilBert") | {
         "vocab_size": get(architecture, "embedding.vocab"),
         "max_position_embeddings": get(architecture, "encoder.position.length"),
         "dim": architecture.width,
@@ -84,7 +83,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
 
 
 def names(architecture: Architecture) -> Names:
-    head = head_names(architecture, HEAD, "vocab_projector.bias")
+    head = head_names(architecture, HEAD, "vocab_projector.bias", ("pre_classifier", "classifier"))
     return encoder_names(architecture, "distilbert", OUTSIDE, head, LAYER, path="transformer.layer.{i}.")
 
 

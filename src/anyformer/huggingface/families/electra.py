@@ -1,4 +1,4 @@
-"""ELECTRA and RemBERT: BERT with embeddings narrower than the stream."""
+"""ELECTRA, RemBERT and RoFormer: BERT with embeddings narrower than the stream; the last turns queries and keys by position."""
 
 from __future__ import annotations
 
@@ -15,16 +15,15 @@ from anyformer.huggingface.families.bert import (
     common,
     encoder,
     encoder_names,
-    head_names,
-    masked_head,
     norm_of,
     sublayers,
 )
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.spelling import activation, longest
 from anyformer.model import Architecture
-from anyformer.parts import Head, InputProjection, LearnedPosition, Transform, post_norm
+from anyformer.parts import Head, InputProjection, LearnedPosition, Rotary, Transform, post_norm
 
 GENERATOR = ("generator_predictions.dense", "generator_predictions.LayerNorm", "generator_lm_head")
 DISCRIMINATOR: Table = {
@@ -34,15 +33,16 @@ DISCRIMINATOR: Table = {
 REMBERT = ("cls.predictions.dense", "cls.predictions.LayerNorm", "cls.predictions.decoder")
 
 
-def narrow(config: Config, head: Head | None, width: int, *, always: bool) -> Architecture:
+def narrow(config: Config, head: Head | None, width: int, *, always: bool, rotary: Rotary | None = None) -> Architecture:
     """BERT on embeddings of `width` features, projected last; `always`: even where that is the stream's width."""
     norm, other = norm_of(config), width != config("hidden_size")
+    length = config("max_position_embeddings", 512)
     return encoder(
         config,
-        post_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1)),
+        post_norm(norm, *sublayers(config, rotary=rotary), dropout=config("hidden_dropout_prob", 0.1)),
         head,
         embedding_width=width if other else None,
-        position=LearnedPosition(length=config("max_position_embeddings", 512)),
+        position=None if rotary else LearnedPosition(length=length),
         input_norm=norm,
         input_projection=InputProjection() if other or always else None,
     )
@@ -56,12 +56,14 @@ def write_narrow(architecture: Architecture, name: str, width: str = "embedding_
 
 def read_electra(config: Config) -> Architecture:
     width = config("embedding_size", 128)
-    if config.task != "ForPreTraining":
-        head = masked_head(config, Transform(activation="gelu", norm=norm_of(config)))
-        return narrow(config, head, width, always=False)
-    config("tie_word_embeddings", None)
     acted = Transform(activation=activation(config("hidden_act", "gelu")), width=config("hidden_size"))
-    return narrow(config, Head(outputs=1, bias=True, transform=acted), width, always=False)
+    head = encoder_head(
+        config,
+        Transform(activation="gelu", norm=norm_of(config)),
+        pooled=acted.but(activation="gelu"),
+        ForPreTraining=Head(outputs=1, bias=True, transform=acted),
+    )
+    return narrow(config, head, width, always=False)
 
 
 def write_electra(architecture: Architecture) -> dict[str, Any]:
@@ -77,7 +79,8 @@ def electra_names(architecture: Architecture) -> Names:
 
 def _discriminates(architecture: Architecture) -> bool:
     """Whether the head says of each token if it was replaced."""
-    return architecture.head is not None and architecture.head.outputs == 1
+    head = architecture.head
+    return head is not None and head.outputs == 1 and head.pool is None and head.transform is not None
 
 
 def read_rembert(config: Config) -> Architecture:
@@ -85,19 +88,41 @@ def read_rembert(config: Config) -> Architecture:
     config.expect("tie_word_embeddings", False, why="its head has a width of its own")
     acted = activation(config("hidden_act", "gelu"))
     transform = Transform(activation=acted, norm=norm_of(config), width=config("output_embedding_size", 1664))
-    head = masked_head(config, transform, tied=False)
+    pooled = Transform(activation="tanh", width=config("hidden_size"))
+    head = encoder_head(config, transform, tied=False, pooled=pooled)
     return narrow(config, head, config("input_embedding_size", 256), always=True)
 
 
 def write_rembert(architecture: Architecture) -> dict[str, Any]:
-    own = {} if architecture.head is None else {"output_embedding_size": get(architecture, "head.transform.width")}
+    masked = architecture.head is not None and architecture.head.outputs is None
+    own = {"output_embedding_size": get(architecture, "head.transform.width")} if masked else {}
     return write_narrow(architecture, "RemBert", "input_embedding_size") | own
 
 
 def rembert_names(architecture: Architecture) -> Names:
     outside: Table = {**EMBEDDINGS, "encoder.input_projection": "encoder.embedding_hidden_mapping_in"}
-    head = head_names(architecture, REMBERT, f"{REMBERT[2]}.bias")
+    head = head_names(architecture, REMBERT, f"{REMBERT[2]}.bias", ("rembert.pooler.dense", "classifier"))
     return encoder_names(architecture, "rembert", outside, head, ATTENTION, FEEDFORWARD, POST_NORMS)
+
+
+def read_roformer(config: Config) -> Architecture:
+    config.expect("rotary_value", False, why="values are not rotated here")
+    acted, width = activation(config("hidden_act", "gelu")), config("hidden_size")
+    pooled = Transform(activation=acted, width=width)
+    head = encoder_head(config, Transform(activation=acted, norm=norm_of(config)), pooled=pooled)
+    return narrow(config, head, config("embedding_size", None) or width, always=False, rotary=Rotary(pairing="adjacent"))
+
+
+def write_roformer(architecture: Architecture) -> dict[str, Any]:
+    return common(architecture, "RoFormer") | {
+        "embedding_size": architecture.table_width,
+        "max_position_embeddings": longest(architecture, 1536),
+    }
+
+
+def roformer_names(architecture: Architecture) -> Names:
+    outside: Table = {**EMBEDDINGS, "encoder.input_projection": "embeddings_project"}
+    return encoder_names(architecture, "roformer", outside, head_names(architecture), ATTENTION, FEEDFORWARD, POST_NORMS)
 
 
 FAMILIES = (
@@ -108,5 +133,9 @@ FAMILIES = (
     Family(
         "rembert", read_rembert, write_rembert, rembert_names, "RemBertForMaskedLM",
         inert=("classifier_dropout_prob",), ignored=IGNORED,
+    ),
+    Family(
+        "roformer", read_roformer, write_roformer, roformer_names, "RoFormerForMaskedLM",
+        ignored=(*IGNORED, r"(.*\.)?encoder\.embed_positions\.weight"),
     ),
 )  # fmt: skip

@@ -11,11 +11,10 @@ from anyformer.huggingface.families.bert import (
     FEEDFORWARD,
     common,
     encoder_names,
-    head_names,
-    masked_head,
     norm_of,
     sublayers,
 )
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.families.roberta import position
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
@@ -49,7 +48,7 @@ def read(config: Config) -> Architecture:
         position=None if turned else position(config),
         input_norm=norm if config("emb_layer_norm_before", None) else None,
         final_norm=norm,
-        head=masked_head(config, Transform(activation="gelu", norm=norm)),
+        head=encoder_head(config, Transform(activation="gelu", norm=norm)),
         initialisation=initialisation(config),
     )
 
@@ -73,7 +72,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
 
 def names(architecture: Architecture) -> Names:
     head = head_names(architecture, ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"), "lm_head.bias")
-    if head:
+    if "head.bias" in head:
         head = {**head, "head.bias": "lm_head.bias"}
     return encoder_names(architecture, "esm", OUTSIDE, head, ATTENTION, FEEDFORWARD, NORMS)
 

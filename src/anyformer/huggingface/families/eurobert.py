@@ -7,7 +7,8 @@ from typing import Any
 from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import llama
-from anyformer.huggingface.families.bert import encoder_names, has_head
+from anyformer.huggingface.families.bert import encoder_names
+from anyformer.huggingface.families.encoder_heads import head_of, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.model import Architecture
@@ -20,18 +21,22 @@ def read(config: Config) -> Architecture:
     config.assume(rms_norm_eps=1e-5)
     made = llama.read(config)
     layers = change(made.output_stack, "layer.attention.mask", Bidirectional())
-    head = change(made, "head.bias", config("mlp_bias", False)).head if has_head(config) else None
+    masked = Head(tied=config("tie_word_embeddings", False), bias=config("mlp_bias", False))
+    head = head_of(config, {"ForMaskedLM": masked})
     return made.but(encoder=layers, decoder=None, head=head)
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
     head = architecture.head
     turned = architecture.but(encoder=None, decoder=architecture.encoder, head=head or Head())
-    return llama.write(turned) | {
-        "architectures": [f"EuroBert{'ForMaskedLM' if head else 'Model'}"],
-        # transformers makes its row of the table a special one, so it must be there.
-        "pad_token_id": min(128_001, turned.outputs - 1),
-    }
+    return (
+        llama.write(turned)
+        | write_head(architecture, "EuroBert")
+        | {
+            # transformers makes its row of the table a special one, so it must be there.
+            "pad_token_id": min(128_001, turned.outputs - 1),
+        }
+    )
 
 
 def names(architecture: Architecture) -> Names:

@@ -199,11 +199,12 @@ def read_groups(config: Config) -> Groups | None:
 
 def read_router(config: Config, *, renormalises: bool = True, scale: float = 1.0) -> Router:
     """DeepSeek-V3's: sigmoids, a correction for the choice, groups. The keywords are the defaults of absent keys."""
+    factor = config("routed_scaling_factor", scale)
     return Router(
         score="sigmoid",
         choice=TopK(groups=read_groups(config), correction=Correction()),
         renormalise=Renormalise() if config("norm_topk_prob", renormalises) else None,
-        scale=float(config("routed_scaling_factor", scale)),
+        scale=float(scale if factor is None else factor),
     )
 
 

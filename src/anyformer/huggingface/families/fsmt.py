@@ -48,7 +48,7 @@ def names(architecture: Architecture) -> Names:
 
 FAMILIES = (
     FSMT.family(
-        "fsmt", "FSMTForConditionalGeneration", read=read, write=write, names=names, inert=("langs",), ignored=(TABLES,),
-        kernel="eager",
+        "fsmt", "FSMTForConditionalGeneration", read=read, write=write, names=names, inert=("decoder", "langs"),
+        ignored=(TABLES,),
     ),
 )  # fmt: skip

@@ -49,9 +49,10 @@ def read_ministral3(config: Config) -> Architecture:
 
 def write_ministral3(architecture: Architecture) -> dict[str, Any]:
     written = write(architecture)
-    warm = decoder.each(architecture, "attention.temperature")[0]
-    span = {"original_max_position_embeddings": warm.span} if warm else {"original_max_position_embeddings": 16_384}
-    table = {**span, **written["rope_parameters"], "llama_4_scaling_beta": warm.strength if warm else 0.0}
+    span, strength = 16_384, 0.0
+    if decoder.each(architecture, "attention.temperature")[0] is not None:
+        span, strength = (decoder.each(architecture, f"attention.temperature.{field}")[0] for field in ("span", "strength"))
+    table = {"original_max_position_embeddings": span, **written["rope_parameters"], "llama_4_scaling_beta": strength}
     return {**written, "rope_parameters": table}
 
 

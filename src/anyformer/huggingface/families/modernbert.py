@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from anyformer.describe import Named, change, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import llama
-from anyformer.huggingface.families.bert import encoder_names, has_head
+from anyformer.huggingface.families.bert import encoder_names
+from anyformer.huggingface.families.encoder_heads import classes, head_of, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import activation, longest, read_rotary, rope_parameters, write_activation, write_rotary
@@ -33,6 +34,7 @@ from anyformer.parts.stack import Stack
 
 THETA = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", 10_000.0)}
 """Kind of layer -> the older key of its base, and the base where nothing is said."""
+POOLS: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
 FUSED: Table = {("attention.query", "attention.key", "attention.value"): To("attn.Wqkv", Rows())}
 APART: Table = {
     "attention.query": "attn.q_proj",
@@ -54,7 +56,8 @@ def layers_of(config: Config, norm: LayerNorm, masks: dict[str, Mask]) -> Stack:
     kinds = config("layer_types", None)
     if kinds is None:
         kinds = ["sliding_attention" if i % every else "full_attention" for i in range(depth)]
-    blocks = {kind: block_of(config, norm, kind, masks[kind]) for kind in dict.fromkeys(kinds)}
+    every_kind = {kind: block_of(config, norm, kind, mask) for kind, mask in masks.items()}
+    blocks = {kind: every_kind[kind] for kind in dict.fromkeys(kinds)}
     first = change(blocks[kinds[0]], "attention.norm_before", None)
     names = Named[Block](
         {{"full_attention": "full", "sliding_attention": "local"}[kind]: block for kind, block in blocks.items()}, first=first
@@ -99,13 +102,19 @@ def _initialisation(config: Config) -> Initialisation:
 
 def read(config: Config) -> Architecture:
     norm, head = _norm_and_head(config)
+    pool = POOLS[config("classifier_pooling", "cls")]
+    heads = {
+        "ForMaskedLM": head,
+        "ForSequenceClassification": classes(config, pool=pool, transform=head.transform),
+        "ForTokenClassification": classes(config, transform=head.transform),
+    }
     reach = config("local_attention", 128) // 2
     masks: dict[str, Mask] = {"full_attention": Bidirectional(), "sliding_attention": Window(size=reach + 1, after=reach)}
     return Architecture(
         width=config("hidden_size"),
         embedding=Embedding(vocab=config("vocab_size")),
         encoder=layers_of(config, norm, masks),
-        head=head if has_head(config) else None,
+        head=head_of(config, heads),
         initialisation=_initialisation(config),
     )
 
@@ -161,10 +170,10 @@ def _write_head(head: Head | None) -> dict[str, Any]:
         return {}
     transform = get(head, "transform")
     return {
-        "tie_word_embeddings": head.tied,
         "decoder_bias": head.bias,
         "classifier_bias": transform.bias,
         "classifier_activation": write_activation(transform.activation),
+        "classifier_pooling": next((theirs for theirs, ours in POOLS.items() if ours == head.pool), "cls"),
     }
 
 
@@ -183,16 +192,17 @@ def _window(architecture: Architecture) -> int:
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
-    named = {"architectures": [f"ModernBert{'ForMaskedLM' if architecture.head else 'Model'}"]}
-    return common(architecture) | named | {"local_attention": 2 * (_window(architecture) - 1)}
+    return common(architecture) | write_head(architecture, "ModernBert") | {"local_attention": 2 * (_window(architecture) - 1)}
 
 
 def write_decoder(architecture: Architecture) -> dict[str, Any]:
-    return common(architecture) | {"local_attention": 2 * _window(architecture)}
+    tied = {"tie_word_embeddings": get(architecture, "head.tied")}
+    return common(architecture) | tied | {"local_attention": 2 * _window(architecture)}
 
 
 def names(architecture: Architecture) -> Names:
-    head: Table = {} if architecture.head is None else _head("head")
+    classifies = architecture.head is not None and architecture.head.outputs is not None
+    head: Table = {} if architecture.head is None else _head("head", "classifier" if classifies else "decoder")
     return encoder_names(architecture, "model", _outside("encoder"), head, FUSED, LAYER, path="layers.{i}.")
 
 
@@ -209,12 +219,12 @@ def _outside(stack: str, prefix: str = "") -> Table:
     }
 
 
-def _head(name: str) -> Table:
-    return {"head.transform.dense": f"{name}.dense", "head.transform.norm": f"{name}.norm", "head": "decoder"}
+def _head(name: str, matrix: str = "decoder") -> Table:
+    return {"head.transform.dense": f"{name}.dense", "head.transform.norm": f"{name}.norm", "head": matrix}
 
 
 INERT = (
-    "classifier_pooling", "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
+    "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
     "mask_token_id", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
     "sparse_prediction",
 )  # fmt: skip
@@ -223,6 +233,6 @@ FAMILIES = (
     Family("modernbert", read, write, names, "ModernBertForMaskedLM", inert=INERT, ignored=IGNORED),
     Family(
         "modernbert-decoder", read_decoder, write_decoder, decoder_names, "ModernBertDecoderForCausalLM",
-        inert=(*INERT, "sliding_window"), ignored=IGNORED,
+        inert=(*INERT, "classifier_pooling", "sliding_window"), ignored=IGNORED,
     ),
 )  # fmt: skip

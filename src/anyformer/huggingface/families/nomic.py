@@ -6,7 +6,8 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import common, encoder_names, head_names, masked_head, norm_of
+from anyformer.huggingface.families.bert import common, encoder_names, norm_of
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import (
@@ -74,7 +75,7 @@ def rotary_bert(config: Config, attention: Attention, feedforward: FeedForward, 
         [post_norm(norm, attention, feedforward, dropout=dropout)] * config("num_hidden_layers"),
         input_norm=norm,
         dropout=dropout,
-        head=masked_head(config, Transform(activation=head, norm=norm)),
+        head=encoder_head(config, Transform(activation=head, norm=norm)),
         initialisation=initialisation(config),
     )
 
@@ -123,13 +124,14 @@ def write_nomic(architecture: Architecture) -> dict[str, Any]:
 
 def nomic_names(architecture: Architecture) -> Names:
     modules = ("cls.predictions.transform.dense", "cls.predictions.transform.layer_norm", "cls.predictions.decoder")
-    head = head_names(architecture, modules, "cls.predictions.bias")
+    head = head_names(architecture, modules, "cls.predictions.bias", ("nomic_bert.pooler.dense", "classifier"))
     return encoder_names(architecture, "nomic_bert", EMBEDDINGS, head, NOMIC, path="encoder.layers.{i}.")
 
 
 def gte_names(architecture: Architecture) -> Names:
     outside: Table = {**EMBEDDINGS, "encoder.input_norm": "embeddings.LayerNorm"}
-    head = head_names(architecture, ("lm_head.dense", "lm_head.norm", "lm_head.decoder"), "lm_head.decoder.bias")
+    modules, pooled = ("lm_head.dense", "lm_head.norm", "lm_head.decoder"), ("gte.pooler.dense", "classifier")
+    head = head_names(architecture, modules, "lm_head.decoder.bias", pooled)
     return encoder_names(architecture, "gte", outside, head, GTE)
 
 

@@ -26,8 +26,8 @@ LAYER: Table = {
 
 
 def read(config: Config) -> Architecture:
-    config.expect("num_key_value_heads", None)
-    config.expect("head_dim", None)
+    config.expect("num_key_value_heads", None, config("num_attention_heads"))
+    config.expect("head_dim", None, config("hidden_size") // config("num_attention_heads"))
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
     heads = attention(
         config,

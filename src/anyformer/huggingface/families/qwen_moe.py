@@ -166,5 +166,6 @@ FAMILIES = (
         write_qwen3,
         lambda architecture: decoder_names(*_TABLES, QK_NORMS),
         "Qwen3MoeForCausalLM",
+        inert=("max_window_layers",),
     ),
 )

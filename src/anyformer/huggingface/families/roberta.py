@@ -15,11 +15,10 @@ from anyformer.huggingface.families.bert import (
     common,
     encoder,
     encoder_names,
-    head_names,
-    masked_head,
     norm_of,
     sublayers,
 )
+from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.model import Architecture
@@ -37,7 +36,7 @@ def position(config: Config) -> LearnedPosition:
 
 
 def head(config: Config, norm: LayerNorm) -> Head | None:
-    return masked_head(config, Transform(activation="gelu", norm=norm))
+    return encoder_head(config, Transform(activation="gelu", norm=norm))
 
 
 def read(config: Config) -> Architecture:

@@ -19,7 +19,7 @@ SHARED_NORM: Table = {"step_0_norm_before": "input_layernorm"}
 
 
 def read(config: Config) -> Architecture:
-    config.expect("head_dim", None)
+    config.expect("head_dim", None, config("hidden_size") // config("num_attention_heads"))
     config.assume(num_key_value_heads=32)
     needs(config, "num_key_value_heads")
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))

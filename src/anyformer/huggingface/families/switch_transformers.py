@@ -23,7 +23,19 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Stacked, Table, To
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture, encoder_decoder
-from anyformer.parts import Embedding, Experts, FeedForward, Head, RMSNorm, Router, SharedBias, Stack, pre_norm, stack
+from anyformer.parts import (
+    Embedding,
+    Experts,
+    FeedForward,
+    Head,
+    RMSNorm,
+    Router,
+    RowCapacity,
+    SharedBias,
+    Stack,
+    pre_norm,
+    stack,
+)
 
 INERT = (
     "add_router_probs", "feed_forward_proj", "n_positions", "num_sparse_decoder_layers", "num_sparse_encoder_layers",
@@ -63,7 +75,7 @@ def _stack(config: Config, side: str, depth: int) -> Stack:
         activation=function,
         gated=False,
         router=Router(bias=config("router_bias", False), jitter=config("router_jitter_noise", 0.01)),
-        row_capacity=config("expert_capacity", 64),
+        capacity=RowCapacity(tokens=config("expert_capacity", 64)),
     )
     attends = attentions(config, side)
     blocks = {
@@ -93,7 +105,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
                 "d_ff": experts.width,
                 "dense_act_fn": write_function(experts.activation),
                 "num_experts": experts.experts,
-                "expert_capacity": experts.row_capacity,
+                "expert_capacity": get(architecture, f"{side}.experts.experts.sublayer.capacity.tokens"),
                 "router_bias": experts.router.bias,
                 "router_jitter_noise": experts.router.jitter,
             }

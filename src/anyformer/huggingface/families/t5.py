@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -160,8 +159,10 @@ def initialisation(config: Config) -> Initialisation:
 class Line:
     """What tells the model types apart."""
 
-    scales: Callable[[Config], bool]
-    """Whether logits are multiplied by d_model^-0.5."""
+    encoder: str
+    """The class of an encoder alone, which gives features."""
+    scales: bool = True
+    """Whether a file may ask for logits times d_model^-0.5."""
     shared_bias: bool = True
     """One table of relative positions per stack, or one per layer."""
     proj: str = "gated-gelu"
@@ -169,14 +170,17 @@ class Line:
     def read(self, config: Config) -> Architecture:
         config.expect("is_decoder", False)
         width = config("d_model")
-        return encoder_decoder(
+        scale = width**-0.5 if self.scales and as_said(config) else 1.0
+        made = encoder_decoder(
             Embedding(vocab=config("vocab_size")),
             width,
             self.stack(config, "encoder"),
             self.stack(config, "decoder"),
-            head=Head(tied=config("tie_word_embeddings", True), scale=width**-0.5 if self.scales(config) else 1.0),
+            head=Head(tied=config("tie_word_embeddings", True), scale=scale),
             initialisation=initialisation(config),
         )
+        alone = self.encoder in (config("architectures", None) or ())
+        return made.but(decoder=None, head=None) if alone else made
 
     def stack(self, config: Config, side: str) -> Stack:
         norm, dropout = RMSNorm(eps=config("layer_norm_epsilon", 1e-6)), config("dropout_rate", 0.1)
@@ -191,22 +195,28 @@ class Line:
         )
 
     def write(self, architecture: Architecture) -> dict[str, Any]:
-        found: FeedForward = get(architecture, "decoder.layer.feedforward.sublayer")
-        place = "decoder.score_bias.buckets" if self.shared_bias else f"{ATTENTION}.score_bias"
-        return written(architecture, place) | {
-            "d_ff": found.width,
-            "feed_forward_proj": write_network(found.activation, found.gated),
-            "dense_act_fn": write_function(found.activation),
-            "is_gated_act": found.gated,
-        }
-
-
-ATTENTION = "decoder.layer.attention.sublayer"
+        *_, last = architecture.stacks
+        found: FeedForward = get(architecture, f"{last}.layer.feedforward.sublayer")
+        table = f"{last}.score_bias.buckets" if self.shared_bias else f"{last}.layer.attention.score_bias"
+        alone = {"architectures": [self.encoder]} if architecture.head is None else {}
+        said = {"scale_decoder_outputs": scaled(architecture)} if self.scales and not alone else {}
+        return (
+            written(architecture, table)
+            | alone
+            | said
+            | {
+                "d_ff": found.width,
+                "feed_forward_proj": write_network(found.activation, found.gated),
+                "dense_act_fn": write_function(found.activation),
+                "is_gated_act": found.gated,
+            }
+        )
 
 
 def written(architecture: Architecture, bias: str, layer: str = "layer") -> dict[str, Any]:
-    """What all of them write alike. `bias`: where the buckets are; `layer`: a variant of the decoder."""
-    attention: Attention = get(architecture, ATTENTION.replace("layer", layer, 1))
+    """What all of them write alike. `bias`: where the buckets are; `layer`: a variant of the last stack."""
+    *_, last = architecture.stacks
+    attention: Attention = get(architecture, f"{last}.{layer}.attention.sublayer")
     table: RelativeBuckets = get(architecture, bias)
     return {
         "vocab_size": get(architecture, "embedding.vocab"),
@@ -214,12 +224,12 @@ def written(architecture: Architecture, bias: str, layer: str = "layer") -> dict
         "d_kv": attention.head_width,
         "num_heads": attention.heads,
         "num_layers": get(architecture, "encoder").depth,
-        "num_decoder_layers": get(architecture, "decoder").depth,
+        "num_decoder_layers": architecture.output_stack.depth,
         "relative_attention_num_buckets": table.buckets,
         "relative_attention_max_distance": table.max_distance,
         "dropout_rate": attention.dropout,
-        "layer_norm_epsilon": get(architecture, "decoder.final_norm.eps"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
+        "layer_norm_epsilon": get(architecture, f"{last}.final_norm.eps"),
+        "tie_word_embeddings": architecture.head is None or get(architecture, "head.tied"),
         # What a model's own class takes for granted.
         "pad_token_id": 0,
         "decoder_start_token_id": 0,
@@ -239,26 +249,22 @@ def as_said(config: Config) -> bool:
     return bool(config("scale_decoder_outputs", config("tie_word_embeddings", True) is not False))
 
 
-def write_t5(architecture: Architecture) -> dict[str, Any]:
-    return T5.write(architecture) | {"scale_decoder_outputs": scaled(architecture)}
-
-
 def _write_umt5(architecture: Architecture) -> dict[str, Any]:
-    if not scaled(architecture):
+    if architecture.head is not None and not scaled(architecture):
         raise HuggingFaceError(
             "umt5: transformers multiplies the logits by d_model^-0.5, and head.scale is 1; set it, or save in our own layout"
         )
-    return UMT5.write(architecture) | {"scale_decoder_outputs": True}
+    return UMT5.write(architecture)
 
 
-T5 = Line(as_said, proj="relu")
-MT5 = Line(lambda config: False)
-UMT5 = Line(as_said, shared_bias=False)
+T5 = Line("T5EncoderModel", proj="relu")
+MT5 = Line("MT5EncoderModel", scales=False)
+UMT5 = Line("UMT5EncoderModel", shared_bias=False)
 IGNORED = (COPIES, UNUSED)
 """What files hold beside the weights."""
 
 FAMILIES = (
-    Family("t5", T5.read, write_t5, names, "T5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
+    Family("t5", T5.read, T5.write, names, "T5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
     Family("mt5", MT5.read, MT5.write, names, "MT5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
     Family("umt5", UMT5.read, _write_umt5, names, "UMT5ForConditionalGeneration", INERT, IGNORED, kernel="sdpa"),
 )

@@ -9,6 +9,7 @@ from typing import Any
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.bert import encoder_names
+from anyformer.huggingface.families.encoder_heads import classes, head_of, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Shaped, Stacked, Table, Then, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
@@ -90,10 +91,7 @@ def images(config: Config, block: Block, norm: LayerNorm, *, patch: int, class_t
 
 def classifier(config: Config) -> Head | None:
     """Classes from what the first position holds; none where the class is that of the encoder alone."""
-    labels = config("id2label", None) or range(config("num_labels", None) or 2)
-    if config.task not in ("", "Model", "ForImageClassification"):
-        raise HuggingFaceError(f"{config.where}: {config.model_type} is read as a classifier or as features, not {config.task}")
-    return None if config.task == "Model" else Head(outputs=len(labels), bias=True, pool="first")
+    return head_of(config, {"ForImageClassification": classes(config, pool="first")})
 
 
 def reader(class_tokens: int) -> Callable[[Config], Architecture]:
@@ -150,14 +148,14 @@ def writer(name: str) -> Callable[[Architecture], dict[str, Any]]:
     """`name`: their class without its task."""
 
     def write(architecture: Architecture) -> dict[str, Any]:
-        labels = {str(i): f"LABEL_{i}" for i in range(architecture.outputs)} if architecture.head else {}
-        return common(architecture) | {
-            "architectures": [f"{name}{'ForImageClassification' if architecture.head else 'Model'}"],
-            "id2label": labels,
-            "label2id": {label: int(i) for i, label in labels.items()},
-            "intermediate_size": get(architecture, "encoder.layer.feedforward.width"),
-            "hidden_act": write_activation(get(architecture, "encoder.layer.feedforward.activation")),
-        }
+        return (
+            common(architecture)
+            | write_head(architecture, name, "ForImageClassification")
+            | {
+                "intermediate_size": get(architecture, "encoder.layer.feedforward.width"),
+                "hidden_act": write_activation(get(architecture, "encoder.layer.feedforward.activation")),
+            }
+        )
 
     return write
 

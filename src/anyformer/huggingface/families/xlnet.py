@@ -1,4 +1,4 @@
-"""XLNet: Transformer-XL's scores in both directions, post-norm, a bias on the logits.
+"""XLNet: Transformer-XL's scores, post-norm, a bias on the logits; both ways (`bi`) or causal (`uni`).
 
 What is read is the content stream, which answers when no permutation is asked for. The query stream of its pre-training and
 the segments' biases have weights of their own, which take no part in it.
@@ -18,8 +18,8 @@ from anyformer.huggingface.families.gpt2 import INERT
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shapes, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
-from anyformer.model import Architecture, encoder_only
-from anyformer.parts import Attention, Bidirectional, Embedding, FeedForward, Head, LayerNorm, TransformerXL, post_norm
+from anyformer.model import Architecture, decoder_only, encoder_only
+from anyformer.parts import Attention, Bidirectional, Causal, Embedding, FeedForward, Head, LayerNorm, TransformerXL, post_norm
 
 OUTSIDE: Table = {"embedding": "transformer.word_embedding", "head": "lm_loss"}
 
@@ -42,14 +42,15 @@ class ByHead:
 
 def read(config: Config) -> Architecture:
     width, heads = config("d_model", 1024), config("n_head", 16)
-    config.expect("attn_type", "bi", why="its class of the other kind fails on a padded batch, and nothing released is of it")
+    config.expect("attn_type", "bi", "uni")
     config.expect("d_head", None, width // heads)
     config.expect("untie_r", True)
     for name in ("bi_data", "same_length"):
         config.expect(name, False)
     config.expect("clamp_len", -1)
-    dropout = config("dropout", 0.1)
-    attention = Attention(heads=heads, score_bias=TransformerXL(), mask=Bidirectional(), dropout=dropout)
+    causal, dropout = config("attn_type", "bi") == "uni", config("dropout", 0.1)
+    mask = Causal() if causal else Bidirectional()
+    attention = Attention(heads=heads, score_bias=TransformerXL(), mask=mask, dropout=dropout)
     feedforward = FeedForward(
         width=config("d_inner", 4096),
         activation=activation(config("ff_activation", "gelu")),
@@ -58,7 +59,8 @@ def read(config: Config) -> Architecture:
         dropout=dropout,
     )
     block = post_norm(LayerNorm(eps=config("layer_norm_eps", 1e-12)), attention, feedforward, dropout=dropout)
-    return encoder_only(
+    make = decoder_only if causal else encoder_only
+    return make(
         Embedding(vocab=config("vocab_size", 32000)),
         width,
         [block] * config("n_layer", 24),
@@ -69,22 +71,25 @@ def read(config: Config) -> Architecture:
 
 
 def write(architecture: Architecture) -> dict[str, Any]:
-    feedforward: FeedForward = get(architecture, "encoder.layer.feedforward.sublayer")
+    stack = next(iter(architecture.stacks))
+    feedforward: FeedForward = get(architecture, f"{stack}.layer.feedforward.sublayer")
     return {
         "vocab_size": get(architecture, "embedding.vocab"),
         "d_model": architecture.width,
         "n_layer": architecture.output_stack.depth,
-        "n_head": get(architecture, "encoder.layer.attention.heads"),
+        "n_head": get(architecture, f"{stack}.layer.attention.heads"),
         "d_inner": feedforward.width,
         "ff_activation": write_activation(feedforward.activation),
-        "layer_norm_eps": get(architecture, "encoder.layer.steps.0.norm_after.eps"),
+        "attn_type": "uni" if stack == "decoder" else "bi",
+        "layer_norm_eps": get(architecture, f"{stack}.layer.steps.0.norm_after.eps"),
         "dropout": architecture.output_stack.dropout,
         "tie_word_embeddings": get(architecture, "head.tied"),
     }
 
 
 def names(architecture: Architecture) -> Names:
-    heads = get(architecture, "encoder.layer.attention.heads")
+    stack = next(iter(architecture.stacks))
+    heads = get(architecture, f"{stack}.layer.attention.heads")
     into = {"query": "q", "key": "k", "value": "v", "score_bias.relative": "r"}
     layers: Table = {
         **{f"attention.{ours}.weight": To(f"rel_attn.{theirs}", ByHead(heads)) for ours, theirs in into.items()},
@@ -96,7 +101,7 @@ def names(architecture: Architecture) -> Names:
         "feedforward.up": "ff.layer_1",
         "feedforward.down": "ff.layer_2",
     }
-    return Names(OUTSIDE, {"encoder": ("transformer.layer.{i}.", layers)})
+    return Names(OUTSIDE, {stack: ("transformer.layer.{i}.", layers)})
 
 
 FAMILIES = (

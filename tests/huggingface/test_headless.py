@@ -1,0 +1,40 @@
+"""Files saved from a class without a head, as BART's first ones are: the head is the embedding's table."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+import transformers
+
+from anyformer import huggingface
+from huggingface.cases.bart import BASE
+from huggingface.parity import gap, randomise
+
+CONFIGS = {
+    "bart": BASE,
+    "m2m_100": BASE,
+    "t5": {
+        "vocab_size": 53,
+        "d_model": 16,
+        "d_kv": 4,
+        "d_ff": 12,
+        "num_layers": 2,
+        "num_heads": 2,
+        "decoder_start_token_id": 0,
+    },
+}
+
+
+@pytest.mark.parametrize("model_type", CONFIGS)
+def test_a_model_saved_without_its_head(model_type, tmp_path):
+    config = transformers.AutoConfig.for_model(model_type, **CONFIGS[model_type])
+    bare = transformers.AutoModel.from_config(config).eval()
+    randomise(bare)
+    bare.save_pretrained(tmp_path / "bare")
+    model, _ = huggingface.load(tmp_path / "bare")
+    source, target = torch.randint(5, 53, (2, 9)), torch.randint(5, 53, (2, 7))
+    huggingface.export(model, tmp_path / "again", model_type=model_type)
+    for directory in ("bare", "again"):
+        theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / directory).eval()
+        with torch.no_grad():
+            assert gap(model(source, target), theirs(input_ids=source, decoder_input_ids=target).logits) < 2e-5, directory
