@@ -43,7 +43,7 @@ def _written(each: Family, architecture: Architecture) -> dict[str, Any] | list[
         again = each.read(Config(config))
     except (UserError, LookupError, AttributeError, AssertionError, TypeError, ValueError) as error:
         # A family writes what it knows; of another's architecture something is missing or of another kind.
-        return [str(error).splitlines()[0]] * 99
+        return [(str(error) or "it counts on a part that is not there").splitlines()[0]] * 99
     differences = diff(_canonical(again), _canonical(architecture))
     return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config
 
