@@ -116,7 +116,7 @@ class Draw:
     def position(self, causal: bool) -> dict:
         """How one attention knows where things stand."""
         bias = self.one(
-            ALiBi(slopes=self.one("interleaved", "ceiling")),
+            ALiBi(),
             RelativeBuckets(buckets=8, max_distance=9, two_sided=not causal),
             TransformerXL(),
         )

@@ -317,18 +317,13 @@ def allowed(mask, q, k, prefix) -> bool:
     raise AssertionError(mask.kind)
 
 
-def alibi_slopes(kind, heads):
-    """As the paper's code has it: exact powers, and for other numbers of heads those of the next power of two."""
-    power = lambda n: [2 ** (-8 * (i + 1) / n) for i in range(n)]  # noqa: E731
-    near = 1
-    while near * 2 <= heads:
-        near *= 2
-    if near == heads:
-        return power(heads)
-    wide = power(2 * near)
-    if kind == "ceiling":
-        return (wide[1::2] + wide[0::2])[:heads]
-    return power(near) + wide[0::2][: heads - near]
+def alibi_slopes(heads):
+    """As MPT has it: those of the next power of two, every second one first."""
+    power = 1
+    while power < heads:
+        power *= 2
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    return slopes if power == heads else (slopes[1::2] + slopes[0::2])[:heads]
 
 
 def bfloat16(x):
@@ -368,7 +363,7 @@ def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
     scale = E**-0.5 if attention.scale is None else attention.scale
     match part.kind:
         case "alibi":
-            slope, factor = alibi_slopes(part.slopes, attention.heads)[h], scale if part.before_scale else 1
+            slope, factor = alibi_slopes(attention.heads)[h], scale if part.before_scale else 1
             if part.rounded_to == "bfloat16":
                 return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
             return -factor * slope * abs(t - s)

@@ -128,7 +128,7 @@ SENSELESS = {
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], shared_weights=("layers",)),
         "did you mean 'layer'",
     ),
-    "slopes by another name": (lambda: ALiBi(slopes="ceil"), "ceiling"),
+    "rounding by another name": (lambda: ALiBi(rounded_to="half"), "bfloat16"),
     "norm over a projection, late": (
         lambda: Attention(heads=2, qk_norm=RMSNorm(), qk_norm_over="projection", qk_norm_at="after_rotary"),
         "each head",

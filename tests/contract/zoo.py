@@ -286,7 +286,7 @@ DECODERS = {
     "alibi_rounded": _llama(
         **_at(rotary=None, heads=12, kv_heads=6, head_width=4, score_bias=ALiBi(before_scale=True, rounded_to="bfloat16"))
     ),
-    "alibi_ceiling": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi(slopes="ceiling"))),
+    "alibi_three_heads": _llama(**_at(rotary=None, heads=3, kv_heads=3, score_bias=ALiBi())),
     "alibi_window": _llama(**_at(rotary=None, score_bias=ALiBi(), mask=Window(size=4))),
     "buckets": _llama(**_at(rotary=None, scale=1.0, score_bias=RelativeBuckets(buckets=6, max_distance=8))),
     "buckets_shared": _llama(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory, mkdtemp
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +20,7 @@ from anyformer.model import Transformer
 from anyformer.tally import Shape
 
 B, T, S, VOCAB = 2, 13, 9, 53
+SCRATCH = TemporaryDirectory(prefix="anyformer-parity-")
 transformers.utils.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
@@ -96,7 +97,7 @@ def _made(model_type: str, key: str, task: str, kernel: str, untied: bool) -> tu
         head = model.get_output_embeddings()
         head.weight = torch.nn.Parameter(head.weight.detach().clone())
     randomise(model)
-    directory = Path(mkdtemp(prefix="anyformer-parity-"))
+    directory = Path(mkdtemp(dir=SCRATCH.name))
     model.save_pretrained(directory)
     return model, directory
 
@@ -171,18 +172,15 @@ def gap(ours: Tensor, theirs: Tensor) -> float:
     return float((ours - theirs).abs().max() / theirs.abs().max())
 
 
-def inputs(pair: Pair) -> tuple[Tensor, ...]:
+def inputs(pair: Pair, seed: int = 0) -> tuple[Tensor, ...]:
     """Images, tokens or what else is read; of two inputs a source and a target."""
     if pair.theirs.main_input_name == "pixel_values":
         shape = B, pair.case.config["num_channels"], *[pair.case.config["image_size"]] * 2
-        return (torch.randn(shape, generator=torch.Generator().manual_seed(3)),)
+        return (torch.randn(shape, generator=torch.Generator().manual_seed(seed)),)
     architecture = pair.ours.architecture
     two, entrance = architecture.two_inputs, architecture.embedding
-    if entrance.symbols is None:
-        first = entrance.example(B, S, seed=3)
-    else:
-        first = given(pair.case, S, seed=3) if two else given(pair.case)
-    return (first, given(pair.case)) if two else (first,)
+    first = entrance.example(B, S, seed=seed) if entrance.symbols is None else given(pair.case, S if two else T, seed)
+    return (first, given(pair.case, seed=seed + 10)) if two else (first,)
 
 
 def pads(pair: Pair) -> bool:
@@ -195,11 +193,17 @@ def decodes(pair: Pair) -> bool:
     return pair.ours.architecture.decoder is not None and not pair.ours.architecture.cost(Shape()).breaks("cached")
 
 
+def routes(pair: Pair) -> bool:
+    """Whether tokens choose experts."""
+    blocks = [block for stack in pair.ours.architecture.stacks.values() for block in stack.variants.values()]
+    return any(sublayer.routing is not None for block in blocks for sublayer in block.sublayers)
+
+
 def logit_gap(pair: Pair) -> float:
-    """Of a plain batch."""
-    x = inputs(pair)
+    """The largest of a plain batch; of several where tokens choose experts, for the choices to differ."""
+    batches = [inputs(pair, seed) for seed in range(4 if routes(pair) else 1)]
     with torch.no_grad():
-        return gap(pair.ours(*x), their_logits(pair, x[0], target=x[1] if len(x) > 1 else None))
+        return max(gap(pair.ours(*x), their_logits(pair, x[0], target=x[1] if len(x) > 1 else None)) for x in batches)
 
 
 def padded_gap(pair: Pair) -> float:
@@ -259,7 +263,7 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     kept = {name: parameter.data for name, parameter in pair.theirs.named_parameters()}
     for parameter in pair.theirs.parameters():
         parameter.data = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
-    directory = Path(mkdtemp(prefix="anyformer-gradients-"))
+    directory = Path(mkdtemp(dir=SCRATCH.name))
     pair.theirs.save_pretrained(directory)
     for name, parameter in pair.theirs.named_parameters():
         parameter.data = kept[name]

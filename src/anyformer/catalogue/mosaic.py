@@ -26,7 +26,7 @@ def mpt(*, width: int, depth: int, heads: int, vocab: int = 50_432) -> Architect
     norm = LayerNorm(eps=1e-5, bias=False)
     block = pre_norm(
         norm,
-        Attention(heads=heads, score_bias=ALiBi(slopes="ceiling")),
+        Attention(heads=heads, score_bias=ALiBi()),
         FeedForward(width=4 * width, activation="gelu", gated=False),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True))

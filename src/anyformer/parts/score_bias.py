@@ -43,13 +43,12 @@ class ScoreBiasValue(Value):
 class ALiBi(ScoreBiasValue):
     """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
 
-    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads. For the heads beyond, `interleaved` takes every other
-    slope of 2n heads (the paper, BLOOM, Falcon); `ceiling` reorders the slopes of 2^ceil(log2 H) heads (MPT).
+    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads, and every other slope of 2n heads for those beyond. MPT's
+    way, the slopes of 2^ceil(log2 H) heads reordered, gives the same.
     """
 
     position_name: ClassVar[str] = "ALiBi"
     kind: Literal["alibi"] = "alibi"
-    slopes: Literal["interleaved", "ceiling"] = "interleaved"
     before_scale: bool = False
     """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
     rounded_to: Literal["bfloat16"] | None = None
@@ -57,10 +56,6 @@ class ALiBi(ScoreBiasValue):
 
     def of_heads(self, heads: int) -> list[float]:
         """The slope of each head."""
-        if self.slopes == "ceiling":
-            n = 2 ** math.ceil(math.log2(heads))
-            regular = [2 ** (-8 * i / n) for i in range(1, n + 1)]
-            return regular if n == heads else [*regular[1::2], *regular[::2]][:heads]
         n = 2 ** math.floor(math.log2(heads))
         extra = [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
         return [2 ** (-8 * i / n) for i in range(1, n + 1)] + extra

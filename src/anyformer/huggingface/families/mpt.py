@@ -1,4 +1,4 @@
-"""MPT: ALiBi with reordered slopes, no bias anywhere, queries, keys and values one after the other."""
+"""MPT: ALiBi, no bias anywhere, queries, keys and values one after the other."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def read_attention(config: Config, heads: int) -> Attention:
     table.expect("attn_pdrop", 0, why="its configuration class takes whole numbers only")
     attention = Attention(
         heads=heads,
-        score_bias=ALiBi(slopes="ceiling"),
+        score_bias=ALiBi(),
         clip=table("clip_qkv", None) or None,
         scale=table("softmax_scale", None),
     )
