@@ -19,14 +19,15 @@ The {count} model types that are read and written, each held against transformer
 (torch {torch}): the largest difference over all configurations tried, of the largest logit or, for gradients, of the largest
 gradient of the same weight. `padded`: a batch with a padded row. `token by token`: from our decode state, against their
 whole forward. Every configuration is also written back, and every model exported, loaded by transformers and found
-exactly equal. Written by `python docs/make_families.py`; the tests hold each figure.
+exactly equal. `catalogue`: the architectures of the catalogue that `anyformer export` writes as this type; what two types say
+alike goes to the first. Written by `python docs/make_families.py`; the tests hold each figure and each export.
 
 """
 GAPS = ("logits", "padded", "token by token", "gradients")
 
 
-def page(measured: dict[str, dict[str, float | None]]) -> str:
-    """The whole page, from the largest differences of each model type."""
+def page(measured: dict[str, dict[str, float | None]], exported: dict[str, list[str]]) -> str:
+    """The whole page, from the largest differences of each model type and the names of what is exported as it."""
     import torch
     import transformers
 
@@ -40,8 +41,9 @@ def page(measured: dict[str, dict[str, float | None]]) -> str:
             figures = [_figure(measured[model_type][gap]) for gap in GAPS]
             link = f"[{file}](../src/anyformer/huggingface/families/{file}.py)"
             notes = "; ".join(dict.fromkeys(why for case in cases for why in (case.why, case.unpadded) if why))
-            rows.append([f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, notes])
-    head = ["model type", "class", "file", "configurations", *GAPS, "notes"]
+            names = ", ".join(exported.get(model_type, []))
+            rows.append([f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, names, notes])
+    head = ["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]
     table = [head, ["---"] * len(head), *sorted(rows)]
     return INTRODUCTION.format(count=len(rows), transformers=transformers.__version__, torch=torch.__version__) + "".join(
         f"| {' | '.join(row)} |\n" for row in table
@@ -73,6 +75,22 @@ def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
     return found
 
 
+def export() -> dict[str, list[str]]:
+    """Model type -> what of the catalogue is exported as it."""
+    from rich.progress import track
+
+    from anyformer.catalogue import architecture, listing
+    from anyformer.huggingface import HuggingFaceError, express
+
+    found: dict[str, list[str]] = {}
+    for entry in track(listing(), "expressing"):
+        try:
+            found.setdefault(express(architecture(entry.name))[0].model_type, []).append(entry.name)
+        except HuggingFaceError:
+            continue
+    return found
+
+
 def _figure(gap: float | None) -> str:
     return "" if gap is None else f"{gap:.0e}"
 
@@ -81,4 +99,4 @@ if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "tests"))
     from huggingface.cases import CASES
 
-    PAGE.write_text(page(measure(CASES)), encoding="utf-8")
+    PAGE.write_text(page(measure(CASES), export()), encoding="utf-8")

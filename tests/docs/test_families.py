@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from anyformer.huggingface import FAMILIES, family
+from anyformer.catalogue import architecture
+from anyformer.huggingface import FAMILIES, express, family
 from huggingface.cases import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,13 @@ def test_every_figure_is_within_what_the_tests_allow():
         for figure in filter(None, cells[4:7]):
             assert float(figure) <= logits, (model_type, figure)
         assert float(cells[7]) <= max(case.gradients for case in cases), model_type
+
+
+def test_what_the_catalogue_is_exported_as():
+    listed = [(name, model_type) for model_type, cells in ROWS.items() for name in filter(None, cells[8].split(", "))]
+    assert len(listed) > 200, HINT
+    for name, model_type in listed:
+        assert express(architecture(name), model_type)[0].model_type == model_type, HINT
 
 
 def test_the_guide_counts_its_example_right():

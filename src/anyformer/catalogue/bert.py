@@ -6,6 +6,7 @@ from functools import partial
 from typing import Literal, TypedDict
 
 from anyformer.catalogue.entry import Entry
+from anyformer.describe import change
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
     Attention,
@@ -90,6 +91,11 @@ def electra(
     )
 
 
+def distilbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
+    """Sanh et al. 2019 (arXiv 1910.01108), section 2: no kinds of segments; what attention gives is not dropped."""
+    return change(bert(width=width, depth=depth, heads=heads, ffn=ffn, types=0), "encoder.layer.attention.dropout", 0.0)
+
+
 def albert(*, width: int, depth: int, heads: int, embedding: int = 128, vocab: int = 30_000) -> Architecture:
     """Lan et al. 2019 (arXiv 1909.11942), section 3.1: one layer's weights for all layers, embeddings 128 wide; FFN 4 D."""
     norm = LayerNorm(eps=1e-12)
@@ -113,7 +119,7 @@ def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265
 
     No positions at the input; positions have projections of their own.
     """
-    norm = LayerNorm(eps=1e-7)
+    norm = LayerNorm(eps=1e-7, cast="before_gain")
     attention = Attention(
         heads=heads,
         bias=("query", "value", "output"),
@@ -127,7 +133,7 @@ def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265
         input_norm=norm,
         dropout=dropout,
         relative=RelativeTable(span=512),
-        head=masked_head(norm),
+        head=masked_head(norm.but(cast="after_gain")),
         initialisation=SMALL_NORMAL,
     )
 
@@ -190,7 +196,7 @@ ENTRIES = (
     Entry("roberta-large", 2019, _MASKED, _OF_ROBERTA.format("large"), partial(_ROBERTA, **_LARGE), organisation="Meta"),
     Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no kinds of tokens",
           "arXiv 1910.01108, section 2; released configuration distilbert-base-uncased",
-          partial(bert, width=768, depth=6, heads=12, ffn=3072, types=0), organisation="Hugging Face"),
+          partial(distilbert, width=768, depth=6, heads=12, ffn=3072), organisation="Hugging Face"),
     Entry("sentence-bert-base", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",
           partial(bert, **_BASE, head=_MEAN), organisation="TU Darmstadt"),
     Entry("sentence-bert-large", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",

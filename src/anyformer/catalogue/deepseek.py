@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from math import log
+from typing import Literal
 
 from anyformer.catalogue.entry import Entry
 from anyformer.catalogue.llama import llama
@@ -54,8 +55,12 @@ def latent_attention(
     factor: float = 40.0,
     temperature: float = 1.0,
     beta_fast: float = 32.0,
+    rotate_in: Literal["input", "fp32"] = "input",
 ) -> LatentAttention:
-    """arXiv 2405.04434, section 2.1, with YaRN: the waves as they are, scores times (0.1 * temperature * ln(factor) + 1)^2."""
+    """arXiv 2405.04434, section 2.1, with YaRN: the waves as they are, scores times (0.1 * temperature * ln(factor) + 1)^2.
+
+    Rotated as transformers rotates: in version 2 in fp32, from version 3 on in the type of the queries.
+    """
     scaling = YaRN(factor=factor, trained=4096, beta_fast=beta_fast, attention_factor=1.0) if factor > 1 else None
     return LatentAttention(
         heads=heads,
@@ -65,7 +70,7 @@ def latent_attention(
         rope_width=64,
         value_width=128,
         norm=RMSNorm(eps=1e-6),
-        rotary=Rotary(theta=theta, pairing="adjacent", rotate_in="fp32", scaling=scaling),
+        rotary=Rotary(theta=theta, pairing="adjacent", rotate_in=rotate_in, scaling=scaling),
         scale=(128 + 64) ** -0.5 * (0.1 * temperature * log(factor) + 1) ** 2,
     )
 
@@ -88,7 +93,7 @@ _MOE_16B = partial(
 )
 _V2_LITE = partial(
     dense_then_experts,
-    latent_attention(heads=16, q_rank=None, temperature=0.707),
+    latent_attention(heads=16, q_rank=None, temperature=0.707, rotate_in="fp32"),
     width=2048,
     depth=27,
     dense=1,
@@ -98,7 +103,7 @@ _V2_LITE = partial(
 )
 _V2 = partial(
     dense_then_experts,
-    latent_attention(heads=128, q_rank=1536, temperature=0.707),
+    latent_attention(heads=128, q_rank=1536, temperature=0.707, rotate_in="fp32"),
     width=5120,
     depth=60,
     dense=1,

@@ -50,7 +50,7 @@ def gemma4(
         kv_heads=kv_heads,
         head_width=256,
         qk_norm=NORM,
-        value_norm=RMSNorm(eps=1e-6, gain="none"),
+        value_norm=NORM.but(gain="none"),
         scale=1.0,
         rotary=Rotary(theta=10_000.0),
         mask=Window(size=window),

@@ -35,7 +35,7 @@ def kimi_linear(
         key_width=128,
         convolution=ShortConvolution(kernel=4, activation="silu"),
         decay=ChannelDecay(rank=128),
-        norm=RMSNorm(eps=1e-5),
+        norm=RMSNorm(eps=1e-5, cast="after_gain"),
         gate=Gate(activation="sigmoid", rank=128),
     )
     latent = LatentAttention(heads=heads, kv_rank=512, nope_width=128, rope_width=64, value_width=128, norm=RMSNorm(eps=1e-6))

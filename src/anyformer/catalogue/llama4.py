@@ -22,6 +22,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     SharedExpert,
+    TopK,
     pre_norm,
 )
 
@@ -64,7 +65,7 @@ def llama4(
         experts=experts,
         chosen=1,
         width=expert,
-        router=Router(score="sigmoid"),
+        router=Router(score="sigmoid", choice=TopK(by="logits")),
         weigh="input",
         shared=SharedExpert(feedforward=FeedForward(width=expert)),
     )

@@ -78,6 +78,7 @@ def minimax_m2(
 ) -> Architecture:
     """MiniMax 2025: every layer sees everything; queries and keys normalised whole, half of each head rotated."""
     norm = RMSNorm(eps=1e-6)
+    router = by_correction(scale=1.0).but(renormalise=Renormalise(eps=0.0))
     block = pre_norm(
         norm,
         Attention(
@@ -88,7 +89,7 @@ def minimax_m2(
             qk_norm_over="projection",
             rotary=Rotary(theta=5_000_000.0, fraction=0.5),
         ),
-        Experts(experts=experts, chosen=chosen, width=expert, router=by_correction(scale=1.0)),
+        Experts(experts=experts, chosen=chosen, width=expert, router=router),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table, under
@@ -66,8 +66,11 @@ def encoder(
     config.expect("is_decoder", False)
     config.expect("position_embedding_type", "absolute")
     around["dropout"] = config("hidden_dropout_prob", 0.1)
+    segments = config("type_vocab_size", types)
+    if types and not segments:
+        raise HuggingFaceError(f"{config.where}: type_vocab_size = 0, but transformers looks one up for every token")
     return encoder_only(
-        Embedding(vocab=config("vocab_size"), types=config("type_vocab_size", types)),
+        Embedding(vocab=config("vocab_size"), types=segments),
         config("hidden_size"),
         [block] * config("num_hidden_layers"),
         embedding_width=embedding_width,
