@@ -16,7 +16,12 @@ from benchmarks.parts import attention, draw, lengths, mixers, networks
 from benchmarks.parts.race import run
 
 COMPARISONS = {**attention.COMPARISONS, **mixers.COMPARISONS, **networks.COMPARISONS}
-MEASURES = {"experts over dense": networks.price, "lengths": lengths.lengths, "mask milliseconds": lengths.masks}
+MEASURES = {
+    "experts over dense": networks.price,
+    "one query": lengths.one_query,
+    "lengths": lengths.lengths,
+    "mask milliseconds": lengths.masks,
+}
 
 
 def versions() -> dict[str, str]:

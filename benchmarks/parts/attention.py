@@ -150,7 +150,7 @@ def latent_decoding(width: int, heads: int, rank: int) -> Comparison:
     equalise(Side(OURS, module), [peer])
     state, cache = model.state(1, CACHED + 1), DynamicCache()
     tokens = torch.randint(0, 8, (1, CACHED + 1), generator=torch.Generator().manual_seed(0))
-    stream = model.embedding(tokens).detach()
+    stream = model.embedding(tokens, None, None).detach()
     norm = RMSNorm(gain="none").build(width)
     model.features(tokens[:, :CACHED], state=state)
     call(norm(stream[:, :CACHED]), torch.arange(CACHED), cache)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import torch
-from benchmarks.parts.race import seconds
+from benchmarks.parts.race import race, ratio, seconds
 from benchmarks.parts.sides import Alone, features
 
 from anyformer.parts import Attention, Causal, EluPlusOne, Fixed, LinearAttention, Window
+from anyformer.parts.attend import attend
+from anyformer.parts.context import Visible
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.tally import Shape
 
@@ -45,6 +48,27 @@ def slope(times: dict[int, float]) -> float:
     mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
     spread = sum((a - mean_x) ** 2 for a in x)
     return sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True)) / spread
+
+
+def one_query() -> dict[str, float]:
+    """Seconds of torch's kernel over those of the kernel we choose, for one query of 12 heads over its cache."""
+    found = {}
+    for dtype in (torch.float32, torch.bfloat16):
+        for compiled in (False, True):
+            for length in (512, 2048):
+                torch.compiler.reset()
+                query, keys = (features(1, 12 * n, 64).view(1, 12, n, 64).to(dtype) for n in (1, length))
+                allowed = Visible(torch.ones(1, 1, 1, length, dtype=torch.bool))
+                works = {}
+                for kernel in ("auto", "sdpa"):
+                    work = partial(attend, query, keys, keys, allowed, scale=0.125, kernel=kernel)
+                    works[kernel] = torch.compile(work, dynamic=False) if compiled else work
+                    works[kernel]()
+                with torch.inference_mode():
+                    times = race(works)
+                how = f"{str(dtype).removeprefix('torch.')}, {length} keys{', compiled' if compiled else ''}"
+                found[how] = ratio(times, "sdpa", "auto")
+    return found
 
 
 def masks() -> dict[str, float]:
