@@ -69,8 +69,14 @@ def in_places(chosen_ZJ: Tensor, taken_ZJ: Tensor, place_ZJ: Tensor, experts: in
 
 
 def _move(x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
+    if not torch.is_grad_enabled():
+        return _moved(x, index)
     moved: Tensor = _Move.apply(x, index, inverse, real)  # type: ignore[no-untyped-call]
     return moved
+
+
+def _moved(x: Tensor, index: Tensor) -> Tensor:
+    return x.index_select(0, index.flatten()).view(*index.shape, x.shape[1])
 
 
 class _Move(torch.autograd.Function):
@@ -82,7 +88,7 @@ class _Move(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, index: Tensor, inverse: Tensor, real: Tensor | None) -> Tensor:
         ctx.save_for_backward(inverse, real)
-        return x.index_select(0, index.flatten()).view(*index.shape, x.shape[1])
+        return _moved(x, index)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:

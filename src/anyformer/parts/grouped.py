@@ -25,13 +25,20 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
     if rows_QI.device.type == "meta":
         # No groups are known there, and all matrices are alike: the same products with the first one, which torch counts.
         return rows_QI @ weight_XOI[0].T
-    product: Tensor = _product(rows_QI, weight_XOI, ends_X, whole)
-    return product
+    if torch.is_grad_enabled() or torch.compiler.is_compiling():
+        product: Tensor = _product(rows_QI, weight_XOI, ends_X, whole)
+        return product
+    # Of one token, calling the operator takes longer than its products.
+    return _products(rows_QI, weight_XOI, ends_X, whole)
 
 
 @torch.library.custom_op("anyformer::grouped_product", mutates_args=())
 def _product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     """(Q, I), (X, O, I) -> (Q, O)."""
+    return _products(rows_QI, weight_XOI, ends_X, whole)
+
+
+def _products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     outputs = weight_XOI.shape[1]
     if _fits_torch(rows_QI):
         weight_XIO, more = weight_XOI.transpose(1, 2), (0, _missing(weight_XOI[0].T), 0, _missing(rows_QI))
