@@ -164,4 +164,4 @@ def fla(operation: str) -> ModuleType | None:
     return module
 
 
-NO_FLA = {"flash-linear-attention": "not installed: pip install -r benchmarks/peers/requirements-parts.txt"}
+NO_FLA = {"flash-linear-attention": "not installed: pip install --no-deps -r benchmarks/peers/requirements-parts.txt"}
