@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import naive_twin
+import naive
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
@@ -82,7 +82,7 @@ def test_the_naive_twin_agrees_in_outputs_and_gradients(name):
     prefix = 3 if "prefix" in name else 0
     ours = model(*given, prefix=torch.tensor([prefix]) if prefix else None)[0]
     weights = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
-    theirs = naive_twin.forward(architecture, weights, *(x[0].tolist() for x in given), prefix=prefix)
+    theirs = naive.forward(architecture, weights, *(x[0].tolist() for x in given), prefix=prefix)
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)  # rotary angles and sinusoids are fp32 in the model
     direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     (ours * direction).sum().backward()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 
-import naive_twin
 import pytest
 import torch
+from naive import basics as naive_basics
+from naive import stack as naive_stack
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.describe import DescriptionError, from_toml, to_toml
@@ -89,7 +90,7 @@ def naive(description: MultiScale, weights, given, training: bool):
             at = f"scales.{i}.embed"
             pieces.append([weights[f"{at}.weight"] * v + weights[f"{at}.bias"] for v in pooled(x[row], description.grid)])
         tokens = [torch.cat(vectors) for vectors in zip(*pieces, strict=True)]
-        read.append(naive_twin.run_stack(description.encoder, "encoder", weights, tokens, None, 0, None))
+        read.append(naive_stack.run_stack(description.encoder, "encoder", weights, tokens, None, 0, None))
     out = []
     for i, x in enumerate(given):
         h, w = x.shape[2:]
@@ -97,7 +98,7 @@ def naive(description: MultiScale, weights, given, training: bool):
         added = []
         for row, tokens in enumerate(read):
             places = upsampled([v[start : start + own] for v in tokens], description.grid, h, w)
-            convolved = [naive_twin.linear(f"{at}.output", weights, v) for v in places]
+            convolved = [naive_basics.linear(f"{at}.output", weights, v) for v in places]
             added.append(x[row] + torch.stack(convolved, 1).view(own, h, w))
         y = torch.stack(added)
         channels = []

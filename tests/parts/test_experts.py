@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
-import naive_twin
+import naive
 import pytest
 import torch
+from naive.basics import linear
+from naive.experts import SCORES, expert
 from torch.utils.flop_counter import FlopCounterMode
 from zoo import RMS, VOCAB, ZOO
 
@@ -47,7 +49,7 @@ def same_gradients(model, weights) -> None:
 def test_biases_and_corrections_enter_as_in_the_twin(name):
     model, x = randomised(ZOO[name]), tokens(rows=1, length=7)
     weights = {n: p.detach().clone().requires_grad_() for n, p in model.named_parameters()}
-    ours, theirs = model(x)[0], naive_twin.forward(ZOO[name], weights, x[0].tolist())
+    ours, theirs = model(x)[0], naive.forward(ZOO[name], weights, x[0].tolist())
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
     for y in (ours, theirs):
         (y * torch.linspace(-1, 1, y.numel()).view_as(y)).sum().backward()
@@ -139,7 +141,7 @@ def capped_by_hand(model, x_MD, capacity):
     part = layer.description
     weights = dict(model.named_parameters())
     name = "decoder.layers.0.experts.sublayer"
-    scores = [naive_twin.SCORES[part.router.score](list(naive_twin.linear(f"{name}.router", weights, v))) for v in x_MD]
+    scores = [SCORES[part.router.score](list(linear(f"{name}.router", weights, v))) for v in x_MD]
     order = [sorted(range(X), key=lambda e, s=s: -s[e].item()) for s in scores]
     reroute = capacity.overflow == "reroute"
     places = math.ceil(capacity.factor * K * len(x_MD) / X)
@@ -147,7 +149,7 @@ def capped_by_hand(model, x_MD, capacity):
     out = []
     for v, s, slots in zip(x_MD, scores, got, strict=True):
         among = sum(s[e] for e, _ in slots)
-        out.append(sum(naive_twin.expert(part, name, weights, e, v) * (s[e] / among) for e, took in slots if took) + 0 * v)
+        out.append(sum(expert(part, name, weights, e, v) * (s[e] / among) for e, took in slots if took) + 0 * v)
     return torch.stack(out)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import math
 
-import naive_twin as twin
 import torch
+
+from naive.basics import gate, linear, norm
+from naive.networks import ACTIVATIONS
+from naive.positions import rotate
 
 
 def draws(part, width):
@@ -48,11 +51,11 @@ def features(part, h):
 
 def linear_attention(part, name, weights, x, run):
     H, K = part.heads, part.kv_heads or part.heads
-    split = lambda kind, v, n: twin.linear(f"{name}.{kind}", weights, v).view(n, -1)  # noqa: E731
+    split = lambda kind, v, n: linear(f"{name}.{kind}", weights, v).view(n, -1)  # noqa: E731
 
     def mapped(h, t):
         h = features(part.feature_map, h)
-        return h if part.rotary is None else twin.rotate(part.rotary, h, t)
+        return h if part.rotary is None else rotate(part.rotary, h, t)
 
     out = []
     for t, v in enumerate(x):
@@ -63,14 +66,14 @@ def linear_attention(part, name, weights, x, run):
             shares = [q @ mapped(split("key", x[s], K)[g], s) for s in seen]
             top = sum(a * split("value", x[s], K)[g] for a, s in zip(shares, seen, strict=True))
             mixed.append(top if part.eps is None else top / (sum(shares) + part.eps))
-        out.append(twin.linear(f"{name}.output", weights, torch.cat(mixed)))
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
     return out
 
 
 def lightning_attention(part, name, weights, x, run):
     H = part.heads
-    act = twin.ACTIVATIONS[part.activation] if part.activation else lambda y: y
-    split = lambda kind, v: act(twin.linear(f"{name}.{kind}", weights, v)).view(H, -1)  # noqa: E731
+    act = ACTIVATIONS[part.activation] if part.activation else lambda y: y
+    split = lambda kind, v: act(linear(f"{name}.{kind}", weights, v)).view(H, -1)  # noqa: E731
     out = []
     for t, v in enumerate(x):
         mixed = []
@@ -80,10 +83,10 @@ def lightning_attention(part, name, weights, x, run):
             mixed.append(
                 sum(math.exp(-slope * (t - s)) * (q @ split("key", x[s])[h]) * split("value", x[s])[h] for s in range(t + 1))
             )
-        y = twin.norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
+        y = norm(part.norm, f"{name}.norm", weights, torch.cat(mixed))
         if part.gate is not None:
-            y = (y.view(H, -1) * twin.gate(part.gate, f"{name}.gate", weights, v).view(H, -1)).flatten()
-        out.append(twin.linear(f"{name}.output", weights, y))
+            y = (y.view(H, -1) * gate(part.gate, f"{name}.gate", weights, v).view(H, -1)).flatten()
+        out.append(linear(f"{name}.output", weights, y))
     return out
 
 
@@ -94,7 +97,7 @@ def convolution(part, name, weights, x):
     for t in range(len(x)):
         y = sum(kernel[:, j] * x[t - part.kernel + 1 + j] for j in range(part.kernel) if t - part.kernel + 1 + j >= 0)
         y = y + weights[f"{name}.bias"] if part.bias else y
-        out.append(twin.ACTIVATIONS[part.activation](y) if part.activation else y)
+        out.append(ACTIVATIONS[part.activation](y) if part.activation else y)
     return out
 
 
@@ -103,8 +106,8 @@ def log_decay(part, name, weights, v, heads):
     if part is None:
         return [torch.zeros(1, dtype=v.dtype)] * heads
     ranked = part.kind == "channel_decay" and part.rank
-    down = twin.linear(f"{name}.down", weights, v) if ranked else v
-    step = (twin.linear(f"{name}.projection", weights, down) + weights[f"{name}.dt_bias"]).view(heads, -1)
+    down = linear(f"{name}.down", weights, v) if ranked else v
+    step = (linear(f"{name}.projection", weights, down) + weights[f"{name}.dt_bias"]).view(heads, -1)
     rate = torch.exp(weights[f"{name}.A_log"])
     if part.kind == "channel_decay" and part.bound is not None:
         return [-part.bound / (1 + torch.exp(-rate[h] * step[h])) for h in range(heads)]
@@ -115,15 +118,15 @@ def delta_attention(part, name, weights, x, run):
     H, K, M = part.heads, part.value_heads or part.heads, part.key_width
     streams = {}
     for kind in ("query", "key", "value"):
-        projected = [twin.linear(f"{name}.{kind}", weights, v) for v in x]
+        projected = [linear(f"{name}.{kind}", weights, v) for v in x]
         streams[kind] = convolution(part.convolution, f"{name}.{kind}_convolution", weights, projected)
     unit = lambda h: h / torch.sqrt(h @ h + part.length_eps)  # noqa: E731
     E = len(weights[f"{name}.value.weight"]) // K
     states, out = [torch.zeros(M, E, dtype=torch.float64) for _ in range(K)], []
     for t, v in enumerate(x):
-        beta = part.beta_scale / (1 + torch.exp(-twin.linear(f"{name}.beta", weights, v)))
+        beta = part.beta_scale / (1 + torch.exp(-linear(f"{name}.beta", weights, v)))
         fades, mixed = log_decay(part.decay, f"{name}.decay", weights, v, K), []
-        gate = None if part.gate is None else twin.gate(part.gate, f"{name}.gate", weights, v).view(K, -1)
+        opened = None if part.gate is None else gate(part.gate, f"{name}.gate", weights, v).view(K, -1)
         for h in range(K):
             g = h // (K // H)
             q, k = (unit(streams[kind][t].view(H, M)[g]) for kind in ("query", "key"))
@@ -131,21 +134,21 @@ def delta_attention(part, name, weights, x, run):
             value = streams["value"][t].view(K, E)[h]
             states[h] = decayed + beta[h] * torch.outer(k, value - k @ decayed)
             y = q @ states[h] * (M**-0.5 if part.scale is None else part.scale)
-            y = twin.norm(part.norm, f"{name}.norm", weights, y)
-            mixed.append(y if gate is None else y * gate[h])
-        out.append(twin.linear(f"{name}.output", weights, torch.cat(mixed)))
+            y = norm(part.norm, f"{name}.norm", weights, y)
+            mixed.append(y if opened is None else y * opened[h])
+        out.append(linear(f"{name}.output", weights, torch.cat(mixed)))
     return out
 
 
 def gated_convolution(part, name, weights, x, run):
-    project = lambda kind, v: twin.linear(f"{name}.{kind}", weights, v)  # noqa: E731
+    project = lambda kind, v: linear(f"{name}.{kind}", weights, v)  # noqa: E731
     mixed = convolution(
         part.convolution, f"{name}.convolution", weights, [project("gate_before", v) * project("value", v) for v in x]
     )
     return [project("output", project("gate_after", v) * y) for v, y in zip(x, mixed, strict=True)]
 
 
-SUBLAYERS = {
+RECURRENT = {
     "linear_attention": linear_attention,
     "lightning_attention": lightning_attention,
     "delta_attention": delta_attention,

@@ -1,0 +1,78 @@
+"""Norms, products and positions of single vectors."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+
+def norm(part, name, weights, v):
+    if part is None:
+        return v
+    if part.kind == "batch_norm":
+        v = (v - weights[f"{name}.running_mean"]) / torch.sqrt(weights[f"{name}.running_variance"] + part.eps)
+    elif part.kind == "group_norm":
+        v = torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)])
+    elif part.kind == "layer_norm":
+        v = layer(v, part.eps)
+    else:
+        v = v / torch.sqrt((v * v).sum() / len(v) + part.eps)
+    if part.gain != "none":
+        v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0))
+    return v + weights[f"{name}.bias"] if part.bias else v
+
+
+def norm_of_each_head(part, name, weights, v, heads):
+    """Each head normalised without a gain, then the gains of all of them."""
+    bare = part.but(gain="none", bias=False)
+    v = torch.cat([norm(bare, name, weights, head) for head in v.chunk(heads)])
+    v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0)) if part.gain != "none" else v
+    return v + weights[f"{name}.bias"] if part.bias else v
+
+
+def layer(v, eps):
+    v = v - v.sum() / len(v)
+    return v / torch.sqrt((v * v).sum() / len(v) + eps)
+
+
+def linear(name, weights, v):
+    y = weights[f"{name}.weight"] @ v
+    return y + weights[f"{name}.bias"] if f"{name}.bias" in weights else y
+
+
+def numbers(values):
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def position(part, t, table, width):
+    if part.kind == "learned_position":
+        return table[t + part.offset]
+    span = width if part.spacing == "paper" else width - 2
+    angles = [(t + part.offset) * part.theta ** (-2 * i / span) for i in range(width // 2)]
+    if part.layout == "halves":
+        values = [math.sin(a) for a in angles] + [math.cos(a) for a in angles]
+    else:
+        values = [wave(a) for a in angles for wave in (math.sin, math.cos)]
+    return torch.tensor(values, dtype=torch.float64)
+
+
+def softmax(scores):
+    share = torch.stack(scores).exp()
+    return share / share.sum()
+
+
+def softplus(x):
+    return torch.log(1 + torch.exp(x))
+
+
+def gate(part, name, weights, v):
+    y = linear(f"{name}.projection", weights, v if part.rank is None else linear(f"{name}.down", weights, v))
+    match part.activation:
+        case "sigmoid":
+            return 1 / (1 + torch.exp(-y))
+        case "softplus":
+            return torch.log(1 + torch.exp(y))
+        case "silu":
+            return y / (1 + torch.exp(-y))
+    raise AssertionError(part.activation)

@@ -1,0 +1,73 @@
+"""How tokens, features, images and audio frames enter."""
+
+from __future__ import annotations
+
+import torch
+
+from naive.basics import linear, norm, numbers
+
+
+def tokens_enter(part, name, weights, tokens):
+    rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    if part.masked is not None:
+        seen = 1 - tokens.count(part.masked.token) / len(tokens)
+        rows = [
+            row * (0 if token == part.masked.token else (1 - part.masked.share) / seen)
+            for row, token in zip(rows, tokens, strict=True)
+        ]
+    return [row + weights[f"{name}.types"][0] for row in rows] if part.types else rows
+
+
+def features_enter(part, name, weights, vectors):
+    return [norm(part.norm, f"{name}.norm", weights, linear(f"{name}.projection", weights, numbers(v))) for v in vectors]
+
+
+def patches_enter(part, name, weights, image):
+    p, rows = part.size, len(image[0]) // part.size
+    patches = []
+    for row in range(rows):
+        for column in range(len(image[0][0]) // p):
+            pixels = [image[c][row * p + i][column * p + j] for c in range(part.channels) for i in range(p) for j in range(p)]
+            patches.append(linear(f"{name}.projection", weights, numbers(pixels)))
+    return [weights[f"{name}.class_tokens"][i] for i in range(part.class_tokens)] + patches
+
+
+def frames_enter(part, name, weights, frames):
+    first = convolve(weights, f"{name}.first", [numbers(v) for v in frames])
+    return convolve(weights, f"{name}.second", first)[::2]
+
+
+def gated_frames_enter(part, name, weights, frames):
+    rows = [numbers(v) for v in frames]
+    for i, kernel in enumerate(part.kernels):
+        halved = []
+        for t in range(0, len(rows), 2):
+            y = weights[f"{name}.layers.{i}.bias"]
+            for offset in range(kernel):
+                if 0 <= t + offset - kernel // 2 < len(rows):
+                    y = y + weights[f"{name}.layers.{i}.weight"][:, :, offset] @ rows[t + offset - kernel // 2]
+            half = len(y) // 2
+            halved.append(y[:half] / (1 + torch.exp(-y[half:])))
+        rows = halved
+    return [part.scale * row for row in rows]
+
+
+def convolve(weights, name, rows):
+    """A kernel of three over time, and GELU."""
+    outputs = []
+    for t in range(len(rows)):
+        y = weights[f"{name}.bias"]
+        for offset in (-1, 0, 1):
+            if 0 <= t + offset < len(rows):
+                y = y + weights[f"{name}.weight"][:, :, offset + 1] @ rows[t + offset]
+        outputs.append(torch.nn.functional.gelu(y))
+    return outputs
+
+
+ENTRANCES = {
+    "tokens": tokens_enter,
+    "features": features_enter,
+    "patches": patches_enter,
+    "audio_frames": frames_enter,
+    "gated_frames": gated_frames_enter,
+}

@@ -1,0 +1,119 @@
+"""Routing and experts, token by token."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from naive.basics import linear, norm, softmax
+from naive.networks import ACTIVATIONS, between, feedforward
+
+
+def scramble(n):
+    """The 32-bit mixer, in Python's own integers."""
+    n ^= n >> 16
+    n = n * 0x21F0AAAD % 2**32
+    n ^= n >> 15
+    n = n * 0x735A2D97 % 2**32
+    return n ^ (n >> 15)
+
+
+SCORES = {
+    "softmax": lambda logits: list(softmax(logits)),
+    "sigmoid": lambda logits: [1 / (1 + torch.exp(-z)) for z in logits],
+    "sqrt_softplus": lambda logits: [torch.sqrt(torch.log(1 + torch.exp(z))) for z in logits],
+    "equal": lambda logits: None,
+}
+
+
+def preferences(part, name, weights, logits, scores, token):
+    """How much one token wants each expert, before a capacity."""
+    choice, experts = part.router.choice, range(part.experts + part.identity_experts)
+    if choice.kind == "hashed":
+        key = scramble(token ^ choice.seed * 0x9E3779B1 % 2**32)
+        return [scramble(key ^ scramble(e)) for e in experts]
+    by_logits = choice.kind == "sparse_mixer" or (choice.kind == "top_k" and choice.by == "logits")
+    wanted = [z.item() for z in (logits if by_logits else scores)]
+    if choice.kind == "top_k" and choice.correction is not None:
+        wanted = [w + weights[f"{name}.router.correction"][e].item() for e, w in enumerate(wanted)]
+    if choice.kind == "top_k" and choice.groups is not None:
+        groups, size = choice.groups, len(experts) // choice.groups.count
+        best = lambda g: sorted(wanted[g * size : (g + 1) * size])[-1 if groups.score == "max" else -2 :]  # noqa: E731
+        kept = sorted(range(groups.count), key=lambda g: -sum(best(g)))[: groups.keep]
+        outside = -math.inf if groups.others == "never" else 0.0
+        wanted = [w if e // size in kept else outside for e, w in enumerate(wanted)]
+    return wanted
+
+
+def near_shares(choice, logits, chosen):
+    """Each choice's share of a softmax over the experts near the best one left."""
+    shares, left = [], list(range(len(logits)))
+    for e in chosen:
+        most = max(logits[o].item() for o in left)
+        near = [o for o in left if most - logits[o].item() <= choice.margin * max(abs(logits[o].item()), most)]
+        shares.append(logits[e].exp() / sum(logits[o].exp() for o in near))
+        left.remove(e)
+    return shares
+
+
+def routed(part, name, weights, v, token):
+    """(expert, weight) of the experts that one token passes."""
+    router, logits = part.router, []
+    if router.score != "equal":
+        read = norm(router.norm, f"{name}.router.norm", weights, v) * router.multiplier
+        logits = list(linear(f"{name}.router", weights, read))
+        if router.softcap is not None:
+            logits = [router.softcap * torch.tanh(z / router.softcap) for z in logits]
+    scores = SCORES[router.score](logits)
+    wanted = preferences(part, name, weights, logits, scores, token)
+    chosen = sorted(range(len(wanted)), key=lambda e: -wanted[e])[: part.chosen]
+    if scores is None:
+        shares = [1 / part.chosen] * part.chosen
+    elif router.over == "chosen":
+        shares = softmax([logits[e] for e in chosen])
+    elif router.choice.kind == "sparse_mixer":
+        shares = near_shares(router.choice, logits, chosen)
+    else:
+        shares = [scores[e] for e in chosen]
+        if router.renormalise is not None:
+            among = (sum(shares) + router.renormalise.eps).clamp(min=router.renormalise.least)
+            shares = [share / among for share in shares]
+    scales = weights[f"{name}.router.expert_scale"] if router.expert_scale else torch.ones(len(wanted))
+    return [(e, router.scale * share * scales[e]) for e, share in zip(chosen, shares, strict=True)]
+
+
+def expert(part, name, weights, e, v):
+    """One expert's network on one token."""
+    if e >= part.experts:
+        return v
+
+    def project(kind, z):
+        y = weights[f"{name}.{kind}"][e] @ z
+        return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
+
+    gate = project("gate", v) if part.gated else None
+    return project("down", between(part, ACTIVATIONS[part.activation], gate, project("up", v)))
+
+
+def experts(part, name, weights, x, run):
+    """Token by token and expert by expert; without a capacity over rows."""
+    out, asked = [], {}
+    for t, v in enumerate(x):
+        read = norm(part.norm, f"{name}.norm", weights, v)
+        y = torch.zeros_like(v)
+        for e, share in routed(part, name, weights, v, run.tokens[t]):
+            asked[e] = asked.get(e, 0) + 1
+            if part.capacity is not None and part.capacity.kind == "row" and asked[e] > part.capacity.tokens:
+                continue
+            if part.weigh == "input":
+                y = y + expert(part, name, weights, e, share * read)
+            else:
+                y = y + share * expert(part, name, weights, e, read)
+        if part.shared is not None:
+            shared = feedforward(part.shared.feedforward, f"{name}.shared", weights, [read], run)[0]
+            if part.shared.gate is not None:
+                shared = shared / (1 + torch.exp(-linear(f"{name}.shared_gate", weights, read)))
+            y = y + shared if part.shared.join == "sum" else (y + shared) / 2
+        out.append(y)
+    return out

@@ -1,0 +1,53 @@
+"""Activations and feed-forward networks."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from naive.basics import linear, norm, softplus
+
+ACTIVATIONS = {
+    "relu": lambda x: x * (x > 0),
+    "relu_squared": lambda x: (x * (x > 0)) ** 2,
+    "gelu": lambda x: x * 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "quick_gelu": lambda x: x / (1 + torch.exp(-1.702 * x)),
+    "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
+    "tanh": lambda x: (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x)),
+    "silu": lambda x: x / (1 + torch.exp(-x)),
+}
+
+
+def activate(part, name, weights, x):
+    scalar = lambda key: weights[f"{name}.activation.{key}"]  # noqa: E731
+    if part.activation == "swish":
+        return x / (1 + torch.exp(-scalar("beta") * x))
+    if part.activation == "xielu":
+        a, b = softplus(scalar("positive")), 0.5 + softplus(scalar("negative"))
+        return torch.where(x > 0, a * x**2 + 0.5 * x, b * (torch.exp(x.clamp(max=0)) - 1 - x) + 0.5 * x)
+    return ACTIVATIONS[part.activation](x)
+
+
+def between(part, act, gate, up):
+    """What stands between a network's projections."""
+    bound = math.inf if part.clamp is None else part.clamp
+    early = part.clamp_at == "before_activation"
+    bounded = lambda v: act(v.clamp(max=bound)) if early else act(v).clamp(max=bound)  # noqa: E731
+    return bounded(up) if gate is None else bounded(gate) * (up.clamp(-bound, bound) + part.up_offset)
+
+
+def feedforward(part, name, weights, x, run):
+    out = []
+    for v in x:
+        gate = linear(f"{name}.gate", weights, v) if part.gated else None
+        h = between(part, lambda z: activate(part, name, weights, z), gate, linear(f"{name}.up", weights, v))
+        out.append(linear(f"{name}.down", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, h)))
+    return out
+
+
+def layer_embedding(part, name, weights, x, run):
+    rows = [weights[f"{name}.table.weight"][token] * part.scale for token in run.tokens]
+    gates = [activate(part, name, weights, linear(f"{name}.input", weights, v)) for v in x]
+    return [linear(f"{name}.output", weights, gate * row) for gate, row in zip(gates, rows, strict=True)]

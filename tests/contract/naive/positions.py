@@ -1,0 +1,164 @@
+"""Rotary positions, masks, and what is added to scores."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from naive.basics import linear, norm
+
+
+def frequency(rotary, i, dims):
+    """Of pair i of dims / 2."""
+    base, scaling = rotary.theta ** (-2 * i / dims), rotary.scaling
+    if scaling is None:
+        return base
+    match scaling.kind:
+        case "linear":
+            return base / scaling.factor
+        case "proportional":
+            return base / scaling.factor if i < int(scaling.fraction * dims / 2) else 0.0
+        case "llama3":
+            wave = 2 * math.pi / base
+            if wave > scaling.trained / scaling.low:
+                return base / scaling.factor
+            if wave < scaling.trained / scaling.high:
+                return base
+            smooth = (scaling.trained / wave - scaling.low) / (scaling.high - scaling.low)
+            return (1 - smooth) * base / scaling.factor + smooth * base
+        case "yarn":
+            turns = lambda beta: dims * math.log(scaling.trained / beta / 2 / math.pi) / 2 / math.log(rotary.theta)  # noqa: E731
+            low, high = max(math.floor(turns(scaling.beta_fast)), 0), min(math.ceil(turns(scaling.beta_slow)), dims - 1)
+            ramp = min(max((i - low) / max(high - low, 1e-3), 0), 1)
+            return ramp * base / scaling.factor + (1 - ramp) * base
+    raise AssertionError(scaling.kind)
+
+
+def rotate(rotary, v, t):
+    dims = int(len(v) * rotary.fraction)
+    start = 0 if rotary.place == "first" else len(v) - dims
+    loud = 1.0
+    if rotary.scaling is not None and rotary.scaling.kind == "yarn":
+        loud = rotary.scaling.attention_factor or 0.1 * math.log(rotary.scaling.factor) + 1
+    out = list(v)
+    for i in range(dims // 2):
+        a, b = (i, i + dims // 2) if rotary.pairing == "halves" else (2 * i, 2 * i + 1)
+        a, b = a + start, b + start
+        angle = t * frequency(rotary, i, dims)
+        cos, sin = loud * math.cos(angle), loud * math.sin(angle)
+        out[a], out[b] = v[a] * cos - v[b] * sin, v[a] * sin + v[b] * cos
+    return torch.stack(out)
+
+
+def allowed(mask, q, k, prefix) -> bool:
+    match mask.kind:
+        case "causal":
+            return k <= q
+        case "bidirectional":
+            return True
+        case "window":
+            return q - mask.size < k <= q + mask.after
+        case "prefix":
+            return k < prefix
+        case "chunk":
+            return q // mask.size == k // mask.size
+        case "strided":
+            return (q - k) % mask.stride == 0
+        case "fixed":
+            return k % mask.size in range(mask.size - mask.summary, mask.size)
+        case "global_tokens":
+            return k < mask.count or q < mask.count
+        case "block_window":
+            return q // mask.block - k // mask.block in range(mask.count)
+        case "vertical_stride":
+            return k // mask.block % mask.stride == mask.stride - 1
+        case "all_of":
+            return all(allowed(m, q, k, prefix) for m in mask.masks)
+        case "any_of":
+            return any(allowed(m, q, k, prefix) for m in mask.masks)
+    raise AssertionError(mask.kind)
+
+
+def alibi_slopes(heads):
+    """As MPT has it: those of the next power of two, every second one first."""
+    power = 1
+    while power < heads:
+        power *= 2
+    slopes = [2 ** (-8 * (i + 1) / power) for i in range(power)]
+    return slopes if power == heads else (slopes[1::2] + slopes[0::2])[:heads]
+
+
+def bfloat16(x):
+    """Eight significant bits, halves to even."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(round(mantissa * 256), exponent - 8)
+
+
+def bucket(part, relative):
+    """T5's bucket of key - query, by counting up."""
+    count, base = part.buckets, 0
+    if part.two_sided:
+        count //= 2
+        base = count if relative > 0 else 0
+        distance = abs(relative)
+    else:
+        distance = max(0, -relative)
+    exact = count // 2
+    if distance < exact:
+        return base + distance
+    steps = math.log(distance / exact) / math.log(part.max_distance / exact) * (count - exact)
+    return base + min(exact + int(steps + 1e-6), count - 1)
+
+
+def log_bucket(part, relative):
+    """DeBERTa's row of query - key."""
+    if part.max_distance is not None and abs(relative) > part.span // 2:
+        middle = part.span // 2
+        far = math.log(abs(relative) / middle) / math.log((part.max_distance - 1) / middle) * (middle - 1)
+        relative = math.copysign(math.ceil(far - 1e-6) + middle, relative)
+    return min(max(int(relative) + part.span, 0), 2 * part.span - 1)
+
+
+def score_bias(part, attention, name, weights, stack, q, k, h, t, s):
+    """What is added to the score of head h, query position t, key position s."""
+    E, g = len(q), h // (attention.heads // (attention.kv_heads or attention.heads))
+    scale = E**-0.5 if attention.scale is None else attention.scale
+    match part.kind:
+        case "alibi":
+            slope, factor = alibi_slopes(attention.heads)[h], scale if part.before_scale else 1
+            if part.rounded_to == "bfloat16":
+                return -factor * abs(bfloat16(bfloat16(slope) * bfloat16(t)) - bfloat16(bfloat16(slope) * bfloat16(s)))
+            return -factor * slope * abs(t - s)
+        case "relative_buckets":
+            return weights[f"{name}.score_bias.weight"][bucket(part, s - t), h]
+        case "transformer_xl":
+            width = weights[f"{name}.query.weight"].shape[1]
+            angles = [(t - s) * 10_000 ** (-2 * i / width) for i in range(width // 2)]
+            waves = torch.tensor([math.sin(a) for a in angles] + [math.cos(a) for a in angles], dtype=torch.float64)
+            r = (weights[f"{name}.score_bias.relative.weight"] @ waves)[h * E : (h + 1) * E]
+            u, v = weights[f"{name}.score_bias.content_bias"][h], weights[f"{name}.score_bias.position_bias"][h]
+            return ((q + v) @ r + u @ k) * scale
+        case "disentangled":
+            row = norm(
+                stack.relative.norm,
+                "decoder.relative.norm" if "decoder.relative.weight" in weights else "encoder.relative.norm",
+                weights,
+                weights.get("decoder.relative.weight", weights.get("encoder.relative.weight"))[log_bucket(part, t - s)],
+            )
+            own = "score_bias.position_" if not part.shared else ""
+            total = 0.0
+            if "content_to_position" in part.terms:
+                total += q @ linear(f"{name}.{own}key", weights, row)[g * E : (g + 1) * E]
+            if "position_to_content" in part.terms:
+                total += k @ linear(f"{name}.{own}query", weights, row)[h * E : (h + 1) * E]
+            return total * scale
+    raise AssertionError(part.kind)
+
+
+def temperature(part, t):
+    if part is None:
+        return 1.0
+    if part.kind == "log_temperature":
+        return 1 + part.strength * math.log(1 + (t + part.shift) // part.span)
+    return max(1.0, math.log(t + 1) / math.log(part.trained))

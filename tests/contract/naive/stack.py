@@ -1,0 +1,103 @@
+"""Layers in order, on as many streams as there are."""
+
+from __future__ import annotations
+
+import torch
+
+from naive.attention import attention, differential_attention, latent_attention
+from naive.basics import linear, norm, position
+from naive.experts import experts
+from naive.networks import feedforward, layer_embedding
+from naive.recurrent import RECURRENT
+from naive.scales import channel_cross_attention, spatial_cross_attention
+
+
+class Running:
+    """What the layers of one stack share in one call."""
+
+    def __init__(self, stack, name, source, prefix, tokens):
+        self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
+        self.memories, self.variant = {}, ""
+
+
+def run_stack(stack, name, weights, x, source, prefix, tokens):
+    run = Running(stack, name, source, prefix, tokens)
+    if stack.input_projection is not None and stack.input_projection.place == "first":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    if stack.input_norm_at == "before_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.position is not None:
+        x = [v + position(stack.position, t, weights.get(f"{name}.position.weight"), len(v)) for t, v in enumerate(x)]
+    if stack.input_norm_at == "after_position":
+        x = [norm(stack.input_norm, f"{name}.input_norm", weights, v) for v in x]
+    if stack.input_projection is not None and stack.input_projection.place == "last":
+        x = [linear(f"{name}.input_projection", weights, v) for v in x]
+    streams = None if stack.streams is None else [[v] * stack.streams.count for v in x]
+    for layer, variant in enumerate(stack.layers):
+        # A shared variant's weights are those of its first layer.
+        owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
+        path = f"{name}.layers.{owner}"
+        run.variant = variant
+        for number, step in enumerate(stack.variants[variant].steps):
+            if streams is not None:
+                place = owner * len(stack.variants[variant].steps) + number
+                weighed = [weigh(stack.streams, f"{path}.step_{number}_streams", weights, v, place) for v in streams]
+                x = [read for read, _, _ in weighed]
+            read = [norm(step.norm_before, f"{path}.step_{number}_norm_before", weights, v) for v in x]
+            x = [step.residual_scale * v for v in (read if step.residual == "normed" else x)]
+            given = [torch.zeros_like(v) for v in x]
+            for branch_name, branch in step.branches.items():
+                inner = f"{path}.{branch_name}"
+                y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
+                y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
+                y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
+                gain = weights[f"{inner}.gain"] if branch.gain else 1.0
+                given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
+            given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
+            if streams is not None:
+                streams = [
+                    [m + w * g for m, w in zip(mixed, write, strict=True)]
+                    for (_, mixed, write), g in zip(weighed, given, strict=True)
+                ]
+            x = [
+                norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
+            ]
+            x = [weights[f"{path}.step_{number}_gain"] * v for v in x] if step.gain else x
+    if streams is not None:
+        x = [sum(v) for v in streams]
+    return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
+
+
+def weigh(part, name, weights, streams, place):
+    """What a step reads of a position's streams, the mixed streams, and the weights it writes with."""
+    N, read, mixed, write = part.count, 0, [0] * part.count, []
+    for n, x in enumerate(streams):
+        shift = torch.zeros(N + 2, dtype=torch.float64)
+        if part.dynamic:
+            shift = torch.tanh(weights[f"{name}.dynamic.weight"] @ (x / torch.sqrt((x * x).mean() + 1e-6)))
+        strength = weights[f"{name}.strength"] if part.dynamic else torch.zeros(3)
+        read = read + (weights[f"{name}.read_weight"][n] + (n == place % N) + strength[0] * shift[0]) * x
+        write.append(weights[f"{name}.write_weight"][n] + 1 + strength[2] * shift[1])
+        for to in range(N):
+            mixed[to] = mixed[to] + (weights[f"{name}.mix_weight"][n, to] + (n == to) + strength[1] * shift[2 + to]) * x
+    return read, mixed, write
+
+
+def induced_attention(part, name, weights, x, run):
+    gather, scatter = Running(run.stack, run.name, x, 0, None), Running(run.stack, run.name, None, 0, None)
+    scatter.source = attention(part.attention, f"{name}.gather", weights, list(weights[f"{name}.points"]), gather)
+    return attention(part.attention, f"{name}.scatter", weights, x, scatter)
+
+
+SUBLAYERS = RECURRENT | {
+    "induced_attention": induced_attention,
+    "channel_cross_attention": channel_cross_attention,
+    "spatial_cross_attention": spatial_cross_attention,
+    "layer_embedding": layer_embedding,
+    "attention": attention,
+    "differential_attention": differential_attention,
+    "latent_attention": latent_attention,
+    "cross_attention": attention,
+    "feedforward": feedforward,
+    "experts": experts,
+}

@@ -1,0 +1,57 @@
+"""A whole architecture on one row."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anyformer.model import Architecture
+from naive.basics import linear, norm, position
+from naive.entrances import ENTRANCES
+from naive.networks import activate
+from naive.stack import run_stack
+
+
+def forward(
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list[int] | None = None, prefix: int = 0
+):
+    """Logits (T, V) or (V), or features, of one row: `tokens` (or features, or an image), and of two inputs the `target`."""
+    second = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
+    entrance = architecture.decoder_embedding or architecture.embedding
+    x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
+    own = [] if target is None else ENTRANCES[entrance.kind](entrance, second, weights, target)
+    if architecture.encoder is not None:
+        x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
+    if architecture.latents is not None:
+        if architecture.latents.position is not None:
+            table = weights.get("latents.position.weight")
+            x = [v + position(architecture.latents.position, t, table, len(v)) for t, v in enumerate(x)]
+        x = run_stack(architecture.decoder, "decoder", weights, list(weights["latents.weight"]), x, prefix, None)
+    elif architecture.source == "prefix":
+        x = run_stack(architecture.decoder, "decoder", weights, x + own, None, len(x), None)[len(x) :]
+    elif target is not None:
+        x = run_stack(architecture.decoder, "decoder", weights, own, x, prefix, target)
+    elif architecture.encoder is None:
+        x = run_stack(architecture.decoder, "decoder", weights, x, None, prefix, tokens)
+    if architecture.head is None:
+        return torch.stack(x)
+    return logits(architecture.head, weights, x, f"{second}.weight")
+
+
+def logits(head, weights, x, table):
+    if head.pool is not None:
+        x = [x[0] if head.pool == "first" else sum(x) / len(x)]
+    rows = []
+    for features in x:
+        if head.transform is not None:
+            features = linear("head.transform.dense", weights, features)
+            if head.transform.activation is not None:
+                features = activate(head.transform, "head.transform", weights, features)
+            features = norm(head.transform.norm, "head.transform.norm", weights, features)
+        if head.outputs == "features":
+            rows.append(features)
+            continue
+        z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
+        z = z * head.scale
+        rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
+    return rows[0] if head.pool is not None else torch.stack(rows)
