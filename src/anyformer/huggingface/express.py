@@ -18,9 +18,10 @@ def express(architecture: Architecture, model_type: str | None = None) -> tuple[
     Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
     """
     candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
+    spellings, wanted = (architecture, _spelled_out(architecture)), _canonical(architecture)
     reasons: list[tuple[int, str]] = []
     for each in candidates:
-        differences = _attempt(each, architecture)
+        differences = _attempt(each, spellings, wanted)
         if not isinstance(differences, list):
             return each, differences
         reasons.append((len(differences), f"{each.model_type}: {'; '.join(differences[:4])}"))
@@ -28,23 +29,24 @@ def express(architecture: Architecture, model_type: str | None = None) -> tuple[
     raise HuggingFaceError(f"no family of transformers expresses this architecture; the nearest:\n  {nearest}")
 
 
-def _attempt(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
-    """The configuration, or how far the family is from it.
+def _attempt(each: Family, spellings: tuple[Architecture, Architecture], wanted: Architecture) -> dict[str, Any] | list[str]:
+    """The configuration, or how far the family is from what is `wanted`.
 
     What a family gives for a size that is left out may not be what follows from the others here; written out it is.
     """
-    found = _written(each, architecture)
-    return found if isinstance(found, dict) else _written(each, _spelled_out(architecture))
+    as_it_stands, spelled_out = spellings
+    found = _written(each, as_it_stands, wanted)
+    return found if isinstance(found, dict) else _written(each, spelled_out, wanted)
 
 
-def _written(each: Family, architecture: Architecture) -> dict[str, Any] | list[str]:
+def _written(each: Family, architecture: Architecture, wanted: Architecture) -> dict[str, Any] | list[str]:
     try:
         config = {**each.write(architecture), "model_type": each.model_type}
         again = each.read(Config(config))
     # What is not of a family breaks its code anywhere: a field that is not there, layers that do not alternate as its own do.
     except (UserError, LookupError, AttributeError, AssertionError, TypeError, ValueError) as error:
         return [(str(error) or type(error).__name__).splitlines()[0]] * 99
-    differences = diff(_canonical(again), _canonical(architecture))
+    differences = diff(_canonical(again), wanted)
     return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config
 
 
