@@ -14,7 +14,7 @@ from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
-from anyformer.huggingface.spelling import activation, write_activation
+from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
     Attention,
@@ -24,10 +24,8 @@ from anyformer.parts import (
     Embedding,
     FeedForward,
     Head,
-    Initialisation,
     LayerNorm,
     LearnedPosition,
-    Normal,
     Stack,
     post_norm,
     pre_norm,
@@ -135,7 +133,7 @@ class Line:
             # Untied, transformers gives each side a table of its own.
             decoder_embedding=None if tied else table,
             head=Head(tied=tied, bias=self.bias and not headless),
-            initialisation=initialisation(config),
+            initialisation=initialisation(config, key="init_std"),
         )
 
     def stack(self, config: Config, side: str) -> Stack:
@@ -202,12 +200,6 @@ def written_stacks(architecture: Architecture) -> dict[str, Any]:
             "activation_function": write_activation(feedforward.activation),
         }
     return found
-
-
-def initialisation(config: Config) -> Initialisation:
-    """Matrices and tables normal with deviation `init_std`."""
-    rule = Normal(std=config("init_std", 0.02))
-    return Initialisation(matrix=rule, embedding=rule)
 
 
 def learned(offset: int, length: int) -> tuple[Callable[[Config], Position], Callable[[Architecture], dict[str, Any]]]:

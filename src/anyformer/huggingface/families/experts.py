@@ -114,17 +114,19 @@ def first_dense(architecture: Architecture) -> int:
     return expert_layers(architecture).index(True)
 
 
-def layer_words(config: Config, absent: Callable[[int], str], key: str = "layer_types") -> list[str]:
-    """Our word for what each layer holds; `absent(i)`: theirs where the configuration has no list."""
+def layer_words(
+    config: Config, absent: Callable[[int], str], key: str = "layer_types", known: Mapping[str, str] = WORDS
+) -> list[str]:
+    """Our word for what each layer holds; `absent(i)`: theirs where the configuration has no list; `known`: theirs -> ours."""
     depth = config("num_hidden_layers")
     kinds = config(key, None) or [absent(i) for i in range(depth)]
-    strange = sorted(set(kinds) - set(WORDS))
+    strange = sorted(set(kinds) - set(known))
     if strange or len(kinds) != depth:
         raise HuggingFaceError(
             f"{config.where}: {key} has {len(kinds)} entries for {depth} layers"
-            + (f", and {', '.join(strange)} is not known here, only {', '.join(WORDS)}" if strange else "")
+            + (f", and {', '.join(strange)} is not known here, only {', '.join(known)}" if strange else "")
         )
-    return [WORDS[kind] for kind in kinds]
+    return [known[kind] for kind in kinds]
 
 
 def dense_first(config: Config, key: str, default: int) -> list[str]:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anyformer.describe import Named
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.experts import blocks_of, label
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.families.experts import blocks_of, label, layer_words
 from anyformer.huggingface.rules import Op, Rows, Shaped, Then
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only
@@ -25,15 +25,8 @@ WORDS: Mapping[str, str] = {
 
 
 def words(config: Config, key: str, absent: Callable[[int], str]) -> list[str]:
-    """Our word for what each layer holds; `absent(i)`: theirs where the configuration has no list."""
-    depth = config("num_hidden_layers")
-    kinds = config(key, None) or [absent(i) for i in range(depth)]
-    strange = sorted(set(kinds) - WORDS.keys())
-    if strange:
-        raise HuggingFaceError(f"{config.where}: {key} has {', '.join(strange)}, and known here are {', '.join(WORDS)}")
-    if len(kinds) != depth:
-        raise HuggingFaceError(f"{config.where}: {key} has {len(kinds)} entries for num_hidden_layers = {depth}")
-    return [WORDS[kind] for kind in kinds]
+    """`layer_words` of layers that differ in their mixers."""
+    return layer_words(config, absent, key, WORDS)
 
 
 def kinds(architecture: Architecture, theirs: Mapping[str, str]) -> list[str]:

@@ -6,10 +6,11 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, initialisation, written_stacks
+from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, written_stacks
 from anyformer.huggingface.families.m2m_100 import after_padding, padding
 from anyformer.huggingface.families.pegasus import TABLES
 from anyformer.huggingface.rules import Names
+from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import Embedding, GatedFrames, Head, pre_norm
 
@@ -37,7 +38,7 @@ def read(config: Config) -> Architecture:
         SPEECH.stack(config, "decoder"),
         decoder_embedding=Embedding(vocab=config("vocab_size"), scale=scale),
         head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config),
+        initialisation=initialisation(config, key="init_std"),
     )
 
 

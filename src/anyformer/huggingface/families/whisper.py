@@ -10,8 +10,9 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, initialisation, written_stacks
+from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, written_stacks
 from anyformer.huggingface.rules import Names
+from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import AudioFrames, Embedding, Head, LearnedPosition, SinusoidalPosition, pre_norm
 from anyformer.parts.position import Position
@@ -61,7 +62,7 @@ def read(config: Config) -> Architecture:
         WHISPER.stack(config, "decoder"),
         decoder_embedding=Embedding(vocab=config("vocab_size")),
         head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config),
+        initialisation=initialisation(config, key="init_std"),
     )
 
 
