@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.tally import Limit, Tally, Weight
+from anyformer.tape import Held, Tape, UnpricedError
 
 Gain = Literal["weight", "one_plus_weight", "none"]
 _IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
@@ -43,6 +44,9 @@ class BatchNorm(Value):
         }
         limits = tuple(Limit(contract, _IN_TRAINING, in_training=True) for contract in ("causal", "packed", "padded"))
         return gain_and_bias(self.gain, self.bias, width) + Tally(running, limits=limits)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
+        raise UnpricedError("batch_norm")
 
 
 class BatchNormModule(nn.Module):

@@ -14,6 +14,7 @@ from anyformer.parts.context import Context, Visible
 from anyformer.parts.norm import Norm, RMSNorm
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
+from anyformer.tape import Held, Tape, UnpricedError
 
 
 class DifferentialAttention(SelfAttention):
@@ -55,6 +56,9 @@ class DifferentialAttention(SelfAttention):
         return (
             super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
         )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        raise UnpricedError(self.kind)
 
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
         """As attention, with values twice as wide."""
