@@ -1,33 +1,56 @@
-"""What autograd really keeps: every storage that `saved_tensors_hooks` meets, once, without parameters."""
+"""What autograd really keeps: every storage that it saves for backward and still holds, once, without parameters."""
 
 from __future__ import annotations
 
 import contextlib
+import weakref
 from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
 
+class Kept:
+    """Tensors kept for backward, as they are at the moment of asking: a graph that is dropped keeps nothing."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
+        self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
+
+    def pack(self, x: Tensor) -> _Handle:
+        handle = _Handle(x)
+        if x.untyped_storage().data_ptr() not in self._parameters:
+            self._handles.add(handle)
+        return handle
+
+    @property
+    def storages(self) -> dict[int, Tensor]:
+        """A tensor of each storage, by address."""
+        return {handle.tensor.untyped_storage().data_ptr(): handle.tensor for handle in self._handles}
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.untyped_storage().nbytes() for x in self.storages.values())
+
+
+class _Handle:
+    """What autograd holds in a tensor's place."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self.tensor = tensor
+
+
 @contextlib.contextmanager
-def keeping(model: nn.Module) -> Iterator[dict[int, Tensor]]:
-    """Storages kept within, by address; they are held, so that no address comes back."""
-    parameters = {p.untyped_storage().data_ptr() for p in model.parameters()}
-    kept: dict[int, Tensor] = {}
-
-    def pack(x: Tensor) -> Tensor:
-        address = x.untyped_storage().data_ptr()
-        if address not in parameters:
-            kept[address] = x
-        return x
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+def keeping(model: nn.Module) -> Iterator[Kept]:
+    """What is kept by operations within, beside the parameters of `model`."""
+    kept = Kept(model)
+    with torch.autograd.graph.saved_tensors_hooks(kept.pack, lambda handle: handle.tensor):
         yield kept
 
 
-def kept_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> tuple[int, dict[int, Tensor]]:
-    """Bytes that a forward pass keeps, and what they are."""
+def kept_bytes(model: nn.Module, forward: Callable[[], Tensor]) -> int:
+    """Bytes that a forward pass keeps for the backward pass of what it gives."""
     with keeping(model) as kept:
         output = forward()
-    assert output.requires_grad
-    return sum(x.untyped_storage().nbytes() for x in kept.values()), kept
+    assert output.requires_grad, "nothing is kept where nothing learns"
+    return kept.bytes
