@@ -62,8 +62,8 @@ class Tape:
     """`kept`: name of every tensor kept, by who asked first; `casts`: parameters in another type, by path.
 
     `shape`: of the stack that is computed; `source`: what its cross-attentions read; `path`: the part that is computed;
-    `owner`: the same for its parameters, where layers share them. `once`: what all layers of the stack share;
-    `common`: what outlives the layer that made it; `entered`: the path and the input of every layer.
+    `owner`: the same for its parameters, where layers share them. `once`: what all layers of the stack share; `tokens`: what
+    was embedded; `common`: what outlives the layer that made it; `entered`: the path and the input of every layer.
     """
 
     plan: Plan
@@ -77,6 +77,7 @@ class Tape:
     casts: dict[str, Held] = field(default_factory=dict)
     once: dict[Hashable, Held] = field(default_factory=dict)
     memories: dict[str, Source] = field(default_factory=dict)
+    tokens: dict[str, Held] = field(default_factory=dict)
     common: dict[Held, None] = field(default_factory=dict)
     entered: list[tuple[str, Held]] = field(default_factory=list)
 
@@ -108,8 +109,9 @@ class Tape:
 
     def keep(self, name: str, *held: Held) -> None:
         for one in held:
-            if not one.parameter:
-                self.kept.setdefault(one.base or one, f"{self.path}{name}")
+            whole = one.base or one
+            if not whole.parameter:
+                self.kept.setdefault(whole, f"{self.path}{name}")
 
     def cast(self, x: Held, number: Number) -> Held:
         """The same in another type; itself where it has that type."""

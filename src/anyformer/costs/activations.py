@@ -57,7 +57,7 @@ def activations(architecture: Architecture, shape: Shape, plan: Plan | None = No
         _loss_keeps(tape.within("loss"), output, architecture.outputs)
     of_loss = [held for held, name in tape.kept.items() if name.startswith(("loss.", "head.softcap"))]
     paths = [path for path, _ in tape.entered]
-    inputs = dict.fromkeys(held.base or held for _, held in tape.entered)
+    inputs = dict.fromkeys(held for _, one in tape.entered if not (held := one.base or one).parameter)
     layers = dict.fromkeys(paths, 0)
     for held, name in tape.kept.items():
         path = _layer(name)

@@ -181,8 +181,8 @@ class Architecture(Value):
         shape = tape.shape
         read = shape.source if self.two_inputs else shape.length
         x = self.embedding.keeps(tape.within("embedding"), self.table_width, shape.batch, read)
-        if self.latents is not None or self.source == "prefix":
-            raise UnpricedError("latents" if self.latents is not None else "a source that stands before the target")
+        if self.source == "prefix":
+            raise UnpricedError("a source that stands before the target")
         if self.encoder is not None:
             reads = tape.at(Shape(batch=shape.batch, length=read)).within("encoder")
             # A stack computes in the type of matrix products.
@@ -192,7 +192,9 @@ class Architecture(Value):
             if self.two_inputs:
                 second = "embedding" if self.decoder_embedding is None else "decoder_embedding"
                 x = self.output_embedding.keeps(tape.within(second), self.table_width, shape.batch, shape.length)
-            reads = tape.at(shape, source).within("decoder")
+            if self.latents is not None:
+                x, source = self.latents.keeps(tape.within("latents"), x, self.width)
+            reads = tape.at(self._decoder_shape(shape), source).within("decoder")
             x = self.decoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
         if self.head is None:
             return x

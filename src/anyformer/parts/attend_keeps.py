@@ -12,12 +12,13 @@ from anyformer.tape import Held, Tape
 
 @dataclass(frozen=True)
 class Sizes:
-    """H query heads, K of keys and values, E features of a key, U of a value."""
+    """H query heads, K of keys and values, E features of a key, U of a value; `packed`: values stand in memory head by head."""
 
     heads: int
     groups: int
     key: int
     value: int
+    packed: bool = False
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,10 @@ def _plain_keeps(
     """q, k, v as one matrix per head, copied where they are not; shares in fp32, and in the type of products."""
     B, T, S = sides
     pairs = B * of.heads * T * S
-    groups_apart = of.heads != of.groups and T > 1
-    rows_apart = B > 1
-    q, k, v = (tape.like(x) if rows_apart or (x is q and groups_apart) else x for x in (q, k, v))
+    rows_apart = B > 1 and of.groups > 1
+    q = tape.like(q) if rows_apart or (of.heads != of.groups and T > 1) else q
+    k = tape.like(k) if rows_apart else k
+    v = tape.like(v) if rows_apart and not of.packed else v
     tape.keep("scores.inputs", q, k)
     if capped:
         tape.keep("softcap", tape.new(pairs, "fp32"))
@@ -129,8 +131,9 @@ def _composed_keeps(
     if bias is not None and seen.kind != "all":
         allowed = tape.new(T * S, "bool", learns=False)
         tape.keep("mask", allowed if seen.kind == "causal" else tape.shared(("mask", seen.mask, S), lambda: allowed))
+    written_out = (B > 1 and not of.packed) or of.heads != of.groups or v.number != "fp32"
     q = tape.new(B * of.heads * T * of.key, "fp32")
     k = tape.new(B * of.heads * S * of.key, "fp32")
-    v = tape.new(B * of.heads * S * of.value, "fp32")
+    v = tape.new(B * of.heads * S * of.value, "fp32") if written_out else v
     tape.keep("composed", q, k, v, tape.new(pairs, "fp32"))
     return tape.new(B * of.heads * T * of.value, tape.products)

@@ -130,7 +130,8 @@ class Embedding(InputValue):
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         """The tokens, which say whose gradient it is; the factor of masked tokens."""
-        tape.keep("tokens", tape.new(batch * length, "int64", learns=False))
+        tape.tokens["latest"] = tape.new(batch * length, "int64", learns=False)
+        tape.keep("tokens", tape.tokens["latest"])
         x = tape.new(batch * length * width, "fp32")
         if self.masked is not None:
             x = tape.times("masked", x, tape.new(batch * length, "fp32", learns=False))

@@ -194,16 +194,18 @@ class Heads(SublayerValue):
     ) -> Held:
         """What attention, gate, norm and output projection keep."""
         U = self.width_of_value(width)
-        sizes = Sizes(self.heads, self.groups, self.width_of_head(width), U)
-        mixed = attend_keeps(
-            tape, sizes, q, tape.cast(k, q.number), tape.cast(v, q.number), seen, bias,
-            capped=self.softcap is not None, sink=self.sink is not None, dropout=self.dropout,
-        )  # fmt: skip
+        mixed = self.attended_keeps(tape, width, q, tape.cast(k, q.number), tape.cast(v, q.number), seen, bias)
         if self.gate is not None:
             mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, *self.mixed(width))
         if self.sub_norm is not None:
             mixed = self.sub_norm.keeps(tape.within("sub_norm"), mixed, self.heads * U)
         return tape.linear("output", mixed, self.heads * U, width)
+
+    def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
+        """What the kernel keeps."""
+        sizes = Sizes(self.heads, self.groups, self.width_of_head(width), self.width_of_value(width))
+        capped, sink = self.softcap is not None, self.sink is not None
+        return attend_keeps(tape, sizes, q, k, v, seen, bias, capped=capped, sink=sink, dropout=self.dropout)
 
 
 class HeadsModule(nn.Module):
