@@ -12,6 +12,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
     {"plan", "tally"},
+    {"tape"},
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data", "pictures"},
@@ -56,7 +57,7 @@ def test_every_room_has_a_floor():
     assert {room_of(path) for path in FILES} == set(FLOOR)
 
 
-@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally"])
+@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tape"])
 def test_descriptions_need_no_torch(room):
     for path in FILES:
         if room_of(path) == room:

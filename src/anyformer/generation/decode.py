@@ -9,7 +9,7 @@ from torch import Tensor
 
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
-from anyformer.parts.stack import StackState
+from anyformer.parts.stack_state import StackState
 from anyformer.tally import Shape
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]

@@ -17,6 +17,7 @@ from anyformer.parts.latents import Latents
 from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, total
+from anyformer.tape import Held, Tape, UnpricedError
 
 
 class Architecture(Value):
@@ -174,6 +175,31 @@ class Architecture(Value):
             parts["head"] = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length)
         limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
         return total(parts) + Tally(limits=limits)
+
+    def keeps(self, tape: Tape) -> Held:
+        """What a forward pass over `tape.shape` keeps for backward; gives the logits, or features without a head."""
+        shape = tape.shape
+        read = shape.source if self.two_inputs else shape.length
+        x = self.embedding.keeps(tape.within("embedding"), self.table_width, shape.batch, read)
+        if self.source == "prefix":
+            raise UnpricedError("a source that stands before the target")
+        if self.encoder is not None:
+            reads = tape.at(Shape(batch=shape.batch, length=read)).within("encoder")
+            # A stack computes in the type of matrix products.
+            x = self.encoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
+        if self.decoder is not None:
+            source = x if self.two_inputs else None
+            if self.two_inputs:
+                second = "embedding" if self.decoder_embedding is None else "decoder_embedding"
+                x = self.output_embedding.keeps(tape.within(second), self.table_width, shape.batch, shape.length)
+            if self.latents is not None:
+                x, source = self.latents.keeps(tape.within("latents"), x, self.width)
+            reads = tape.at(self._decoder_shape(shape), source).within("decoder")
+            x = self.decoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
+        if self.head is None:
+            return x
+        table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
+        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
 
     def _encoder_cost(self, shape: Shape, read: int, plan: Plan) -> Tally:
         """Of the whole call where there is only an encoder, else of the source while it is read."""

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from anyformer.model.architecture import Architecture
 from anyformer.parts.embedding import InputError
-from anyformer.parts.stack import StackState
+from anyformer.parts.stack_state import StackState
 from anyformer.parts.state import EMPTY
 from anyformer.tally import Tally
 

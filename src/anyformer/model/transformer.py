@@ -18,7 +18,8 @@ from anyformer.parts.embedding import InputError
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
 from anyformer.parts.noise import Draws, Noise
-from anyformer.parts.stack import Stack, StackState
+from anyformer.parts.stack import Stack
+from anyformer.parts.stack_state import StackState
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Weight
 

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context, Labelled, Memory
 from anyformer.parts.heads import Heads, HeadsModule
 from anyformer.parts.mask import Causal, Mask
@@ -19,6 +20,7 @@ from anyformer.parts.state import FullState, RingState
 from anyformer.parts.temperature import Temperature
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, Weight, total
+from anyformer.tape import Held, Source, Tape
 
 ScoreBias = Annotated[ALiBi | RelativeBuckets | TransformerXL | Disentangled, Field(discriminator="kind")]
 """What may be added to scores."""
@@ -76,6 +78,40 @@ class SelfAttention(Heads):
             + bias
             + Tally(virtual, state_bytes={"": state} if own else {}, limits=self.limits)
         )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        q = self._placed_keeps(tape, "query", self.queries_keep(tape, x, width, late=self._late), width)
+        if self.temperature is not None:
+            q = tape.times("temperature", q, tape.new(tape.shape.length, q.number, learns=False))
+        if self.keys_from is None:
+            key, value = self.keys_and_values_keep(tape, x, width, late=self._late)
+            tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
+        memory = tape.memories[self.keys_from or tape.variant]
+        if self.keys_from is not None:
+            tape.common |= {memory.key: None, memory.value: None}
+        bias = tape.once.get("score_bias")
+        if self.score_bias is not None:
+            own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
+            bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
+        P = self.virtual_tokens or 0
+        k, v = memory.key, memory.value
+        if P:
+            k, v = (
+                tape.new(tape.shape.batch * self.groups * (tape.shape.length + P) * of, x.number)
+                for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
+            )
+        banded = bias is None and not P and not (tape.training and self.dropout)
+        seen = Seen.of(self.mask, tape.shape.length, banded=banded, virtual=P)
+        return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
+
+    @property
+    def _late(self) -> bool:
+        return self.qk_norm_at == "after_rotary"
+
+    def _placed_keeps(self, tape: Tape, name: str, x: Held, width: int) -> Held:
+        E = self.width_of_head(width)
+        x = self.rotary.keeps(tape, x, E) if self.rotary is not None else x
+        return self.qk_norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
 
     @property
     def mixing(self) -> str | None:

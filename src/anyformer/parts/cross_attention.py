@@ -7,11 +7,13 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context
 from anyformer.parts.heads import Heads, HeadsModule
 from anyformer.parts.state import CrossState
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally
+from anyformer.tape import Held, Tape
 
 
 class CrossAttention(Heads):
@@ -38,6 +40,12 @@ class CrossAttention(Heads):
             + self.products(width, shape, pairs, pairs)
             + Tally(state_bytes={"": state}, limits=(limit,))
         )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        assert tape.source is not None, "a stack that reads a source is given one"
+        q = self.queries_keep(tape, x, width)
+        k, v = self.keys_and_values_keep(tape, tape.source, width)
+        return self.mix_keeps(tape, x, width, q, k, v, Seen("all", tape.shape.source))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
         """B * K * S * (E + U) elements."""

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError, Value
 from anyformer.tally import Limit, Tally, Weight
+from anyformer.tape import Held, Tape, UnpricedError
 
 
 class InputError(UserError):
@@ -53,6 +54,10 @@ class InputValue(Value):
     def cost(self, width: int, batch: int, length: int) -> Tally:
         """Its weights, and what B rows of T positions take."""
         raise NotImplementedError
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """What it keeps for backward; gives what enters the stack."""
+        raise UnpricedError(self.kind)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """A random input of B rows that becomes T positions: for measuring and for trying."""
@@ -122,6 +127,15 @@ class Embedding(InputValue):
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
         return Tally(weights, limits=self.masked.limits if self.masked else ())
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """The tokens, which say whose gradient it is; the factor of masked tokens."""
+        tape.tokens["latest"] = tape.new(batch * length, "int64", learns=False)
+        tape.keep("tokens", tape.tokens["latest"])
+        x = tape.new(batch * length * width, "fp32")
+        if self.masked is not None:
+            x = tape.times("masked", x, tape.new(batch * length, "fp32", learns=False))
+        return x
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(seed)

@@ -15,6 +15,7 @@ from anyformer.parts.balance import Load, Report, balance_loss, picked, router_z
 from anyformer.parts.capacity import AnyCapacity, Asked
 from anyformer.parts.context import Context
 from anyformer.parts.dispatch import Placement, sorted_by_expert
+from anyformer.parts.experts_keep import experts_keep
 from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
 from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
@@ -24,6 +25,7 @@ from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix
+from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -154,6 +156,9 @@ class Experts(SublayerValue):
             if self.shared.gate is not None:
                 parts += matrix("shared_gate", width, 1, tokens, role="replicate")
         return parts
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        return experts_keep(self, tape, x, width)
 
 
 class ExpertsModule(nn.Module):

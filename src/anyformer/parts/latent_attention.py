@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.parts.attend import attend
+from anyformer.parts.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.context import Context, Labelled, Visible
 from anyformer.parts.gate import Gate
 from anyformer.parts.mask import Causal, Mask
@@ -19,6 +20,7 @@ from anyformer.parts.state import FullState, RingState
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally, matrix, total
+from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
 Projection = Literal["query_down", "kv_down", "output"]
@@ -112,6 +114,30 @@ class LatentAttention(SublayerValue):
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
         state = B * self.mask.room(shape.room) * (self.kv_rank + self.rope_width) * plan.activation_bytes
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """The latent and what is made of it for every head; rotated parts are copied into whole queries and keys."""
+        H, N, P, V = self.heads, self.nope_width, self.rope_width, self.value_width
+        q = x
+        if self.q_rank is not None:
+            q = tape.linear("query_down", x, width, self.q_rank)
+            q = self.norm.keeps(tape.within("query_norm"), q, self.q_rank) if self.norm else q
+        q = tape.linear("query_up", q, self.q_rank or width, H * (N + P))
+        if self.rotary is not None:
+            self.rotary.keeps(tape, q, P)
+        latent = tape.linear("kv_down", x, width, self.kv_rank)
+        latent = self.norm.keeps(tape.within("kv_norm"), latent, self.kv_rank) if self.norm else latent
+        rope = tape.linear("rope_key", x, width, P)
+        if self.rotary is not None:
+            self.rotary.keeps(tape, rope, P)
+        tape.linear("key_up", latent, self.kv_rank, H * N)
+        v = tape.linear("value_up", latent, self.kv_rank, H * V)
+        q, k = tape.like(q), tape.like(q)
+        seen = Seen.of(self.mask, tape.shape.length, banded=True)
+        mixed = attend_keeps(tape, Sizes(H, H, N + P, V), q, k, v, seen)
+        if self.gate is not None:
+            mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, H, V)
+        return tape.linear("output", mixed, H * V, width)
 
     @property
     def mixing(self) -> str | None:

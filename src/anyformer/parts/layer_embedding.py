@@ -13,6 +13,7 @@ from anyformer.parts.context import Context
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
 
 
 class LayerEmbedding(SublayerValue):
@@ -45,6 +46,13 @@ class LayerEmbedding(SublayerValue):
             + matrix("output", self.width, width, rows, role="row", fill="residual")
             + total({"activation": ACTIVATIONS[self.activation].cost()})
         )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """The tokens again, and both factors."""
+        acted = ACTIVATIONS[self.activation].keeps(tape, tape.linear("input", x, width, self.width))
+        tape.keep("tokens", tape.tokens["latest"])
+        rows = tape.new(tape.rows * self.width, x.number)
+        return tape.linear("output", tape.times("gated", acted, rows), self.width, width)
 
 
 class LayerEmbeddingModule(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.parts.embedding import InputError, InputModule, InputValue
 from anyformer.tally import Tally, Weight, matrix
+from anyformer.tape import Held, Tape
 
 
 class Patches(InputValue):
@@ -47,6 +48,12 @@ class Patches(InputValue):
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """The patches, in the type of products; images learn nothing."""
+        pixels = self.channels * self.size**2
+        given = tape.new(batch * max(length - self.class_tokens, 0) * pixels, "fp32", learns=False)
+        return tape.new(batch * length * width, tape.linear("projection", given, pixels, width).number)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """One row of patches."""

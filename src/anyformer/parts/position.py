@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.tally import Tally, Weight
+from anyformer.tape import Tape
 
 
 class LearnedPosition(Value):
@@ -30,6 +31,10 @@ class LearnedPosition(Value):
 
     def cost(self, width: int) -> Tally:
         return Tally({"weight": Weight((self.length + self.offset, width), "replicate", "embedding")})
+
+    def keeps(self, tape: Tape, length: int) -> None:
+        """Which rows were read."""
+        tape.keep("rows", tape.new(length, "int64", learns=False))
 
 
 class LearnedPositionModule(nn.Module):
@@ -69,6 +74,9 @@ class SinusoidalPosition(Value):
 
     def cost(self, width: int) -> Tally:
         return Tally()
+
+    def keeps(self, tape: Tape, length: int) -> None:
+        """Nothing: the waves learn nothing."""
 
 
 class SinusoidalPositionModule(nn.Module):

@@ -16,6 +16,7 @@ from anyformer.parts.position import SinusoidalPosition, sinusoids
 from anyformer.parts.score_bias import ScoreBiasValue
 from anyformer.parts.sublayer import each_once
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads, HeadsModule
@@ -193,6 +194,10 @@ class RelativeTable(Value):
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
         return table + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+
+    def keeps(self, tape: Tape, width: int) -> Held:
+        table = tape.parameter(2 * self.span * width, "fp32")
+        return self.norm.keeps(tape.within("norm"), table, width) if self.norm else table
 
 
 class RelativeTableModule(nn.Module):

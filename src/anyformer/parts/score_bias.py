@@ -13,6 +13,7 @@ from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
 from anyformer.parts.state import Keys
 from anyformer.tally import Shape, Tally, Weight
+from anyformer.tape import Held, Tape, UnpricedError
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads, HeadsModule
@@ -38,6 +39,10 @@ class ScoreBiasValue(Value):
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
         """Its weights and products."""
         raise NotImplementedError
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """What it keeps for backward; gives the bias."""
+        raise UnpricedError(self.kind)
 
 
 class ALiBi(ScoreBiasValue):
@@ -65,6 +70,10 @@ class ALiBi(ScoreBiasValue):
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
         return Tally()
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """Nothing of its own: it learns nothing, and scores plus a bias keep nothing."""
+        return tape.new(heads.heads * tape.shape.length * tape.shape.keys, "fp32", learns=False)
 
 
 class ALiBiModule(nn.Module):
@@ -132,6 +141,15 @@ class RelativeBuckets(ScoreBiasValue):
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
         return self.table(heads.heads)
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        return self.looked_up(tape, heads.heads)
+
+    def looked_up(self, tape: Tape, heads: int) -> Held:
+        """The bucket of every pair keeps (T, S) whole numbers."""
+        pairs = tape.shape.length * tape.shape.keys
+        tape.keep("buckets", tape.new(pairs, "int64", learns=False))
+        return tape.new(heads * pairs, "fp32")
 
     def table(self, heads: int) -> Tally:
         """The weights."""

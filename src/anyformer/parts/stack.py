@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -19,10 +18,12 @@ from anyformer.parts.order import parse_order, write_order
 from anyformer.parts.position import Position
 from anyformer.parts.relative import RelativeTable
 from anyformer.parts.score_bias import SharedBias
-from anyformer.parts.state import Slots, State, StateError
+from anyformer.parts.stack_state import StackState
+from anyformer.parts.state import Slots, State
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
+from anyformer.tape import Held, Tape
 
 
 class InputProjection(Value):
@@ -193,49 +194,34 @@ class Stack(Value):
             narrow = matrix("input_projection", embedding_width, width, rows, role="replicate", bias=projection.bias)
         return total(parts) + narrow
 
+    def keeps(self, tape: Tape, x: Held, width: int, embedding_width: int) -> Held:
+        """What positions, norms and all layers keep for backward; gives its output."""
+        T, before = tape.shape.length, self.width_before(width, embedding_width)
+        if self.input_projection is not None and self.input_projection.place == "first":
+            x = tape.linear("input_projection", x, embedding_width, width)
+        if self.position is not None:
+            self.position.keeps(tape.within("position"), T)
+            x = tape.like(x)
+        x = self.input_norm.keeps(tape.within("input_norm"), x, before) if self.input_norm else x
+        x = tape.dropped("dropout", x, self.dropout)
+        if self.input_projection is not None and self.input_projection.place == "last":
+            x = tape.linear("input_projection", x, embedding_width, width)
+        if self.score_bias is not None:
+            tape.once["score_bias"] = self.score_bias.buckets.looked_up(tape.within("score_bias"), self.score_bias.heads)
+        if self.relative is not None:
+            tape.once["relative"] = self.relative.keeps(tape.within("relative"), width)
+        for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
+            at = tape.within(f"layers.{i}", f"layers.{owner}")
+            at.variant = name
+            tape.entered.append((at.path, x))
+            x = self.variants[name].keeps(at, x, width, self.streams)
+        x = x if self.streams is None else tape.new(tape.rows * width, x.number)
+        return self.final_norm.keeps(tape.within("final_norm"), x, width) if self.final_norm else x
+
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""
         layers = [self.variants[name].state(width, batch, capacity, source, dtype, device) for name in self.layers]
         return StackState(Slots.allocate(batch, capacity, device), layers)
-
-
-@dataclass
-class StackState:
-    """The decode state of a stack: the book of slots, each layer's memory, and what the first chunk said once for all:
-
-    the padding of the source (B, S) and the prefix lengths (B,), None where there are none.
-    """
-
-    slots: Slots
-    layers: list[dict[str, State]]
-    source_padding: Tensor | None = None
-    prefix: Tensor | None = None
-
-    @property
-    def nbytes(self) -> int:
-        """Every byte allocated."""
-        return self.slots.nbytes + sum(state.nbytes for layer in self.layers for state in layer.values())
-
-    @property
-    def gaps(self) -> bool:
-        """Whether padding may come between the positions of a row."""
-        return all(state.gaps for layer in self.layers for state in layer.values())
-
-    def fork(self, rows: Tensor) -> StackState:
-        """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""
-        layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
-        padding = None if self.source_padding is None else self.source_padding[rows]
-        prefix = None if self.prefix is None else self.prefix[rows]
-        return StackState(self.slots.fork(rows), layers, padding, prefix)
-
-    def trim(self, count: int) -> None:
-        """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""
-        if not 0 <= count <= self.slots.used:
-            raise StateError(f"cannot forget {count} positions of {self.slots.used}")
-        for layer in self.layers:
-            for state in layer.values():
-                state.check_trim(self.slots.used, count)
-        self.slots.trim(count)
 
 
 class StackModule(nn.Module):

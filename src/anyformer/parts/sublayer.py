@@ -12,6 +12,7 @@ from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
+from anyformer.tape import Held, Tape, UnpricedError
 
 N = TypeVar("N", bound=str)
 
@@ -103,6 +104,10 @@ class SublayerValue(Value):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         """Everything it declares for one call."""
         raise NotImplementedError
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """What it keeps for backward, in the order of its forward pass; gives its output."""
+        raise UnpricedError(self.kind)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

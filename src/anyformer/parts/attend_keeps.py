@@ -1,0 +1,139 @@
+"""What attention keeps for backward, with either kernel: the sizes beside the functions of `attend`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from anyformer.parts.band import Band, band_of
+from anyformer.parts.mask_value import MaskValue
+from anyformer.tape import Held, Tape
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """H query heads, K of keys and values, E features of a key, U of a value; `packed`: values stand in memory head by head."""
+
+    heads: int
+    groups: int
+    key: int
+    value: int
+    packed: bool = False
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What queries see of `keys` keys: `all`, the lower triangle that kernels know (`causal`), or a written mask of `pairs`.
+
+    `mask`: who says which, once for all layers.
+    """
+
+    kind: Literal["all", "causal", "mask"]
+    keys: int
+    mask: MaskValue | None = None
+    band: Band | None = None
+
+    @staticmethod
+    def of(mask: MaskValue, length: int, *, banded: bool, virtual: int = 0) -> Seen:
+        """As `Context.visible` decides for rows without padding and documents; `virtual` keys in front every query sees."""
+        if mask.kind == "causal" and not virtual:
+            return Seen("causal", length)
+        return Seen("mask", length + virtual, mask, band_of(mask, length, aligned=True) if banded else None)
+
+
+def attend_keeps(
+    tape: Tape,
+    of: Sizes,
+    q: Held,
+    k: Held,
+    v: Held,
+    seen: Seen,
+    bias: Held | None = None,
+    *,
+    capped: bool = False,
+    sink: bool = False,
+    dropout: float = 0.0,
+) -> Held:
+    """What `attend` keeps; the scores of the plain kernel are 4 B H T S bytes and more, torch's keeps log Z alone."""
+    B, T, S = tape.shape.batch, tape.shape.length, seen.keys
+    dropout = dropout if tape.training else 0.0
+    if seen.band is not None:
+        blocks = -(-T // seen.band.size)
+        B, T, S = B * blocks, seen.band.size, seen.band.keys
+        lengths = ((q, T * of.heads * of.key), (k, S * of.groups * of.key), (v, S * of.groups * of.value))
+        q, k, v = (tape.new(B * each, x.number) for x, each in lengths)
+    if tape.plan.attention == "plain" or capped or sink or dropout:
+        mixed = _plain_keeps(tape, of, q, k, v, (B, T, S), seen, capped=capped, sink=sink, dropout=dropout)
+    elif of.key != of.value or (bias is not None and bias.learns):
+        mixed = _composed_keeps(tape, of, q, k, v, (B, T, S), seen, bias)
+    else:
+        mixed = _fused_keeps(tape, of, q, k, v, (B, T, S), seen, bias)
+    elements = tape.rows * of.heads * of.value
+    if seen.band is None or elements == mixed.elements:
+        return mixed
+    # The last block is filled up; what fills it is cut off.
+    return Held(elements, mixed.number, base=mixed, apart=tape.shape.batch > 1)
+
+
+def _plain_keeps(
+    tape: Tape,
+    of: Sizes,
+    q: Held,
+    k: Held,
+    v: Held,
+    sides: tuple[int, int, int],
+    seen: Seen,
+    *,
+    capped: bool,
+    sink: bool,
+    dropout: float,
+) -> Held:
+    """q, k, v as one matrix per head, copied where they are not; shares in fp32, and in the type of products."""
+    B, T, S = sides
+    pairs = B * of.heads * T * S
+    rows_apart = B > 1 and of.groups > 1
+    q = tape.like(q) if rows_apart or (of.heads != of.groups and T > 1) else q
+    k = tape.like(k) if rows_apart else k
+    v = tape.like(v) if rows_apart and not of.packed else v
+    tape.keep("scores.inputs", q, k)
+    if capped:
+        tape.keep("softcap", tape.new(pairs, "fp32"))
+    if seen.kind != "all":
+        tape.keep("mask", tape.new((1 if seen.band is None else B) * T * S, "bool", learns=False))
+    shares = tape.new(pairs + (B * of.heads * T if sink else 0), "fp32")
+    tape.keep("softmax", shares)
+    used = shares if v.number == "fp32" else tape.new(pairs, v.number)
+    used = tape.dropped("dropout", used, dropout)
+    tape.keep("mix.inputs", used, v)
+    return tape.new(B * of.heads * T * of.value, v.number)
+
+
+def _fused_keeps(
+    tape: Tape, of: Sizes, q: Held, k: Held, v: Held, sides: tuple[int, int, int], seen: Seen, bias: Held | None
+) -> Held:
+    """q, k, v, what it gives, log Z in fp32 and the mask as numbers (Dao et al. 2022, arXiv 2205.14135, algorithm 1)."""
+    B, T, S = sides
+    mixed = tape.new(B * of.heads * T * of.value, q.number)
+    tape.keep("kernel", q, k, v, mixed, tape.new(B * of.heads * T, "fp32"))
+    if bias is not None:
+        tape.keep("kernel.mask", tape.new(of.heads * T * S, q.number, learns=False))
+    elif seen.kind == "mask":
+        tape.keep("kernel.mask", tape.new((1 if seen.band is None else B) * T * S, q.number, learns=False))
+    return mixed
+
+
+def _composed_keeps(
+    tape: Tape, of: Sizes, q: Held, k: Held, v: Held, sides: tuple[int, int, int], seen: Seen, bias: Held | None
+) -> Held:
+    """Where no kernel of torch fits, its own composition of operations."""
+    B, T, S = sides
+    pairs = B * of.heads * T * S
+    if bias is not None and seen.kind != "all":
+        allowed = tape.new(T * S, "bool", learns=False)
+        tape.keep("mask", allowed if seen.kind == "causal" else tape.shared(("mask", seen.mask, S), lambda: allowed))
+    written_out = (B > 1 and not of.packed) or of.heads != of.groups or v.number != "fp32"
+    q = tape.new(B * of.heads * T * of.key, "fp32")
+    k = tape.new(B * of.heads * S * of.key, "fp32")
+    v = tape.new(B * of.heads * S * of.value, "fp32") if written_out else v
+    tape.keep("composed", q, k, v, tape.new(pairs, "fp32"))
+    return tape.new(B * of.heads * T * of.value, tape.products)
