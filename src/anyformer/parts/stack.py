@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -171,11 +172,24 @@ class Stack(Value):
 
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
-        parts = {
+        layers = {
             f"layers.{i}": variants[name] if owner == i else variants[name].without_weights
             for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
         }
-        before = self.width_before(width, embedding_width)
+        return self._with_surroundings(layers, width, embedding_width, shape)
+
+    def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
+        """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
+        layers = {}
+        for name, count in Counter(self.layers).items():
+            block = self.variants[name].cost(width, shape, plan, self.streams)
+            owned = replace(block * count, weights=block.weights) if name in self.shared_weights else block * count
+            layers[f"layers.{name}"] = owned
+        return self._with_surroundings(layers, width, embedding_width, shape)
+
+    def _with_surroundings(self, layers: dict[str, Tally], width: int, embedding_width: int, shape: Shape) -> Tally:
+        """The layers, and what stands before, after and beside them."""
+        parts, before = dict(layers), self.width_before(width, embedding_width)
         if self.position is not None:
             parts["position"] = self.position.cost(before)
         if self.input_norm is not None:
