@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
 from anyformer.parts.block import Block
 from anyformer.parts.context import Context
+from anyformer.parts.input_projection import InputProjection
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.order import parse_order, write_order
@@ -23,15 +24,7 @@ from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.state import Slots, State, StateError
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix, total
-
-
-class InputProjection(Value):
-    """x W^T + b, from the features of narrow embeddings to those of the stream, W (D, embedding width)."""
-
-    place: Literal["first", "last"] = "last"
-    """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, ELECTRA)."""
-    bias: bool = True
+from anyformer.tally import Shape, Tally, total
 
 
 class Stack(Value):
@@ -200,12 +193,9 @@ class Stack(Value):
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
-        rows = shape.batch * shape.length
-        projection = self.input_projection
-        narrow = Tally()
-        if projection is not None:
-            narrow = matrix("input_projection", embedding_width, width, rows, role="replicate", bias=projection.bias)
-        return total(parts) + narrow
+        if self.input_projection is None:
+            return total(parts)
+        return total(parts) + self.input_projection.cost("input_projection", embedding_width, width, shape.batch * shape.length)
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""
