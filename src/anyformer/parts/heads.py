@@ -108,6 +108,10 @@ class Heads(SublayerValue):
         """U."""
         return self.width_of_head(width) if self.value_width is None else self.value_width
 
+    @property
+    def divides_width(self) -> int:
+        return self.heads if self.head_width is None else 1
+
     def spelled_out(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
