@@ -24,7 +24,7 @@ GROWTH = {
     "t5-v1.1-xl": {"every token", "with the source"},
     "minimax-text-01": {"every token", "never"},
     "lfm2-1.2b": {"every token", "never"},
-    "mistral-7b": {"to its window"},
+    "mistral-7b-v0.1": {"to its window"},
     "bert-base-uncased": set(),
 }
 
