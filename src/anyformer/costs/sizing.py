@@ -50,7 +50,8 @@ class Law:
     source: str
 
     def loss(self, parameters: float, tokens: float) -> float:
-        return self.entropy + self.of_parameters / parameters**self.alpha + self.of_tokens / tokens**self.beta
+        lacking: float = self.of_parameters / parameters**self.alpha + self.of_tokens / tokens**self.beta
+        return self.entropy + lacking
 
     def best(self, flops: float) -> Sizing:
         """The least loss for C = 6 N D (equation 4): N = G (C/6)^a, D = (C/6)^b / G.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -56,10 +57,9 @@ class DifferentialAttention(SelfAttention):
             super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
         )
 
-    def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
         """As attention, with values twice as wide."""
-        single = super().products(width, shape, dense, exact)
-        return Tally(flops={"scores": single.flops["scores"], "mix": single.flops["mix"] + single.flops["mix"]})
+        return {**super().meetings(width, shape), "mix": (self.heads, 2 * self.width_of_value(width))}
 
 
 LAMBDAS = ("query_1", "key_1", "query_2", "key_2")

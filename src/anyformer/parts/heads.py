@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 import torch
@@ -151,11 +152,13 @@ class Heads(SublayerValue):
             inner += total({"gate": self.gate.cost(width, *self.mixed(width), rows)})
         return parts + inner
 
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
+        return {"scores": (self.heads, self.width_of_head(width)), "mix": (self.heads, self.width_of_value(width))}
+
     def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
         """FLOPs of scores and mixing over so many (query, key) pairs per head and row."""
-        per_feature = 2 * shape.batch * self.heads
-        widths = {"scores": self.width_of_head(width), "mix": self.width_of_value(width)}
-        return Tally(flops={name: Flops(per_feature * E * dense, per_feature * E * exact) for name, E in widths.items()})
+        per_pair = {name: 2 * shape.batch * H * E for name, (H, E) in self.meetings(width, shape).items()}
+        return Tally(flops={name: Flops(work * dense, work * exact) for name, work in per_pair.items()})
 
 
 class HeadsModule(nn.Module):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
@@ -107,6 +108,10 @@ class SublayerValue(Value):
     def divides_width(self) -> int:
         """What the stream's width must be a multiple of: its heads, where they share the width among them."""
         return 1
+
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
+        """Of its products over (query, key) pairs, `scores` and `mix`: how many heads, and how many features of a pair."""
+        return {}
 
     @property
     def tricks(self) -> tuple[str, ...]:
