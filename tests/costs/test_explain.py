@@ -71,14 +71,11 @@ def test_llama_7b_is_the_worked_example_of_the_notes():
 
 
 def test_the_notes_convention_counts_the_additions_of_each_query():
-    """Of each query and feature one sum over its keys, which has one addition less than terms: T differs from stack to stack."""
+    """A sum over the keys of a query has one addition less than terms; how many queries there are differs by stack."""
     for name, stack, part in (("perceiver-imagenet", "decoder", "cross_attention"), ("t5-v1.1-xl", "encoder", "attention")):
         made = architecture(name)
-        mix = [
-            line
-            for line in explain(made, batch=2, length=70).lines
-            if line.where.startswith(stack) and line.where.endswith(f"{part}.mix")
-        ]
+        lines = [line for line in explain(made, batch=2, length=70).lines if line.where.startswith(stack)]
+        mix = [line for line in lines if line.where.endswith(f".{part}.mix")]
         queries = made.latents.count if made.latents else 70
         for line in mix:
             _, B, heads, features, pairs = (int(factor.replace(",", "")) for factor in line.numbers.split(" x "))

@@ -64,16 +64,29 @@ def test_what_is_built_has_the_parameters_asked_for():
     assert abs(built / 20_000_000 - 1) <= 0.005
 
 
-def test_several_budgets_at_once():
-    """Another architecture's parameters and FLOPs: as deep and wide as it takes."""
-    start = architecture("llama-3-8b")
-    hidden = resized(start, Sizes(width=3072, depth=44, ffn=9600))
-    budget = Budget(
-        **{name: value for name, value in budget_of(hidden).targets.items() if name in ("parameters", "training_flops")}
-    )
-    found = match(start, budget, move=("width", "depth", "ffn"))
-    assert found.error <= 0.005
-    assert set(found.costs) == {"parameters", "training_flops"}
+@pytest.mark.parametrize(
+    "pair", [("parameters", "training_flops"), ("parameters", "decode_bytes"), ("decode_bytes", "training_flops")]
+)
+@pytest.mark.parametrize(
+    ("name", "hidden", "move"),
+    [
+        ("llama-3-8b", Sizes(3072, 44, 9600), ("width", "depth", "ffn")),
+        ("llama-2-7b", Sizes(4096, 43, 15384), ("depth", "ffn")),
+        ("llama-3-8b", Sizes(5376, 32, 9816), ("width", "ffn")),
+        ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
+        ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
+        ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
+    ],
+)
+def test_two_budgets_at_once(name, hidden, move, pair):
+    """What another architecture costs in two ways: as wide, deep and so on as it takes, without going to extremes."""
+    start = architecture(name)
+    asked = budget_of(resized(start, hidden), length=8192)
+    found = match(start, Budget(**{each: getattr(asked, each) for each in pair}, length=8192), move=move)
+    actual = budget_of(found.architecture, length=8192)
+    assert all(abs(getattr(actual, each) / getattr(asked, each) - 1) <= 0.005 for each in pair)
+    assert set(found.costs) == set(pair)
+    assert 0.4 < found.sizes.width / hidden.width < 2.5
 
 
 @pytest.mark.parametrize("multiple", [64, 128])

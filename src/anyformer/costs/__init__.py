@@ -1,5 +1,26 @@
 """What an architecture costs, before it is built."""
 
+from anyformer.costs.explain import explain
+from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
+from anyformer.costs.match import Budget, Match, UnmatchedError, budget_of, match
 from anyformer.costs.sheet import CostSheet, cost, scaled
+from anyformer.costs.sizing import compute_optimal, optimal_tokens, remarks
 
-__all__ = ["CostSheet", "cost", "scaled"]
+__all__ = [
+    "FORMATS",
+    "Budget",
+    "CostSheet",
+    "Match",
+    "UnmatchedError",
+    "budget_of",
+    "compute_optimal",
+    "cost",
+    "decode_state",
+    "explain",
+    "match",
+    "optimal_tokens",
+    "read_per_step",
+    "remarks",
+    "scaled",
+    "weight_bytes",
+]

@@ -118,7 +118,7 @@ def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[
 
 
 def _of_pairs(operation: str, B: int, queries: int, one: Flops, heads: int, features: int) -> tuple[str, str, int]:
-    """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over its keys (n = keys)."""
+    """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over keys (n = keys)."""
     pairs = one.dense // (2 * B * heads * features)
     sums = pairs * (2 * features - 1) if operation == "scores" else features * (2 * pairs - queries)
     letter = "E" if operation == "scores" else "U"

@@ -146,14 +146,20 @@ class _Search:
             costs = self.costs(at)
             return (0.0 if costs is None else costs[name] - self.budget.targets[name]), at
 
+        now = _index(steps, getattr(self.start, first))
         places = [(i, *missed(i)) for i in _spread(steps, getattr(self.start, first))]
-        yield from (at for _, _, at in places)
-        for (low, low_miss, _), (high, high_miss, _) in pairwise(places):
+        # From where it stands outwards, so that of several answers the least odd is found.
+        for left, right in sorted(pairwise(places), key=lambda pair: min(abs(pair[0][0] - now), abs(pair[1][0] - now))):
+            (low, low_miss, low_at), (high, high_miss, high_at) = left, right
+            yield from (low_at, high_at)
             while high - low > 1 and low_miss * high_miss < 0:
                 middle = (low + high) // 2
                 miss, at = missed(middle)
                 yield at
-                low, low_miss, high = (low, low_miss, middle) if low_miss * miss <= 0 else (middle, miss, high)
+                if low_miss * miss <= 0:
+                    high, high_miss = middle, miss
+                else:
+                    low, low_miss = middle, miss
 
     def _cost(self, at: Sizes, knob: Knob, values: range, i: int, name: str) -> float:
         """Of the nearest sizes, not above these, that make an architecture; 0 where none near do."""
@@ -255,7 +261,7 @@ def _spread(values: range, now: int, count: int = 12) -> list[int]:
     middle = _index(values, now)
     offsets = [round(len(values) ** (i / count)) for i in range(count + 1)]
     places = {middle, *(middle + sign * offset for offset in offsets for sign in (-1, 1))}
-    return sorted(place for place in places if 0 <= place < len(values) and values[place] <= 8 * now)
+    return sorted(place for place in places if 0 <= place < len(values) and now <= 8 * values[place] <= 64 * now)
 
 
 def _distance(knobs: Sequence[Knob], values: Sequence[int], ideal: Sizes) -> float:
