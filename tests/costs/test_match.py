@@ -139,6 +139,13 @@ def test_what_follows_from_sizes_follows():
     assert resized(llama, Sizes(4096, 8, 14336)).initialisation.residual_scale == 16**-0.5
 
 
+def test_a_width_that_cannot_move_leaves_the_others_to():
+    """Phi's rotary factors are for heads of one width."""
+    found = match(architecture("phi-4-mini"), Budget(parameters=3_452_419_584))
+    assert found.sizes.width == 3072
+    assert found.error <= 0.005
+
+
 def test_a_budget_out_of_reach_is_refused_with_the_nearest():
     with pytest.raises(UnmatchedError, match=r"moving ffn does not meet it.*off\) at ffn = 8") as refused:
         match(architecture("llama-3-8b"), Budget(parameters=10**9), move=("ffn",))

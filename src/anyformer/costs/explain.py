@@ -91,7 +91,8 @@ def explain(
 
 def _of_weight(name: str, weight: Weight) -> Line:
     count = prod(weight.shape)
-    return Line("parameters", _shown(name), weight.copies, "rows x columns", _times(weight.shape), count, count, count)
+    formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
+    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), count, count, count)
 
 
 def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
@@ -175,4 +176,5 @@ def _times(factors: tuple[int, ...]) -> str:
 def _written(line: Line) -> str:
     layers = f", x {line.layers} layers = {line.total:,}" if line.layers > 1 else ""
     exact = "" if line.exact == line.each else f" (allowed {line.exact:,})"
-    return f"{line.formula} = {line.numbers} = {line.each:,}{exact}{layers}"
+    result = "" if line.numbers == f"{line.each:,}" else f" = {line.each:,}"
+    return f"{line.formula} = {line.numbers}{result}{exact}{layers}"

@@ -223,7 +223,7 @@ def _candidates(search: _Search, ranges: dict[Knob, range]) -> Iterator[Sizes]:
         start = replace(search.start, **dict(zip(outer, values, strict=True)))
         if solved == 2:
             yield from search.across(start, (inner[0], inner[1]), (ranges[inner[0]], ranges[inner[1]]))
-        else:
+        elif search.costs(start) is not None:
             yield from search.along(start, inner[0], ranges[inner[0]])
 
 
