@@ -7,9 +7,9 @@ parameter counts, initialisation, decay groups and sharding are all read from th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from math import prod
-from typing import Literal
+from typing import Any, Literal
 
 Role = Literal["column", "row", "expert", "replicate"]
 """How tensor parallelism may cut a weight: `column` along outputs (dim 0), `row` along inputs (dim 1), `expert` along
@@ -68,10 +68,15 @@ class Weight:
     fill: Fill
     chosen: int | None = None
     """Of experts stacked along dim 0: how many one token uses."""
+    copies: int = 1
+    """How many layers have one each, where layers that are alike are priced once."""
+
+    def __mul__(self, copies: int) -> Weight:
+        return replace(self, copies=self.copies * copies)
 
     @property
     def count(self) -> int:
-        return prod(self.shape)
+        return prod(self.shape) * self.copies
 
     @property
     def active(self) -> int:
@@ -93,6 +98,9 @@ class Flops:
 
     def __add__(self, other: Flops) -> Flops:
         return Flops(self.dense + other.dense, self.exact + other.exact)
+
+    def __mul__(self, times: int) -> Flops:
+        return Flops(self.dense * times, self.exact * times)
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,9 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         assert not self.weights.keys() & other.weights.keys(), "a weight is declared once"
-        flops = {name: self.flops.get(name, Flops()) + other.flops.get(name, Flops()) for name in [*self.flops, *other.flops]}
+        flops = dict(self.flops)
+        for name, each in other.flops.items():
+            flops[name] = flops[name] + each if name in flops else each
         assert not self.state_bytes.keys() & other.state_bytes.keys(), "a state is declared once"
         return Tally(
             {**self.weights, **other.weights},
@@ -134,10 +144,18 @@ class Tally:
             self.limits,
         )
 
+    def __mul__(self, times: int) -> Tally:
+        """The declarations of so many layers that are alike, each name standing for all of them."""
+        if times == 1:
+            return self
+        tables = {at.name: getattr(self, at.name) for at in fields(self) if at.name != "limits"}
+        more: dict[str, Any] = {at: {name: each * times for name, each in table.items()} for at, table in tables.items()}
+        return replace(self, **more)
+
     @property
     def without_weights(self) -> Tally:
         """The same work with weights that are declared elsewhere."""
-        return Tally({}, self.flops, self.state_bytes, self.limits)
+        return replace(self, weights={})
 
     @property
     def parameters(self) -> int:
@@ -150,7 +168,8 @@ class Tally:
 
     @property
     def total_flops(self) -> Flops:
-        return sum(self.flops.values(), Flops())
+        every = self.flops.values()
+        return Flops(sum(flops.dense for flops in every), sum(flops.exact for flops in every))
 
     @property
     def total_state_bytes(self) -> int:

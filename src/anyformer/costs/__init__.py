@@ -1,7 +1,33 @@
 """What an architecture costs, before it is built."""
 
 from anyformer.costs.activations import Activations, activations
+from anyformer.costs.explain import explain
+from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
+from anyformer.costs.match import Budget, Match, UnmatchedError, budget_of, match
 from anyformer.costs.memory import States, TrainingMemory, training_memory
 from anyformer.costs.sheet import CostSheet, cost, scaled
+from anyformer.costs.sizing import compute_optimal, optimal_tokens, remarks
 
-__all__ = ["Activations", "CostSheet", "States", "TrainingMemory", "activations", "cost", "scaled", "training_memory"]
+__all__ = [
+    "FORMATS",
+    "Activations",
+    "Budget",
+    "CostSheet",
+    "Match",
+    "States",
+    "TrainingMemory",
+    "UnmatchedError",
+    "activations",
+    "budget_of",
+    "compute_optimal",
+    "cost",
+    "decode_state",
+    "explain",
+    "match",
+    "optimal_tokens",
+    "read_per_step",
+    "remarks",
+    "scaled",
+    "training_memory",
+    "weight_bytes",
+]

@@ -105,36 +105,43 @@ def cost(
     shape = Shape(
         batch=batch, length=1 if decodes else length, past=length if decodes else 0, source=source, prefix=min(prefix, length)
     )
-    tally = architecture.cost(shape, plan)
-    forward = _count(tally, 1)
+    tally = architecture.folded_cost(shape, plan)
+    forward = _count(tally)
+    # Every state has B rows of its own.
+    row, before = tally.total_state_bytes // batch, _state(architecture, shape.keys - 1, source, plan)
     return CostSheet(
         mode=mode,
         shape=shape,
         params=Parameters(
             tally.parameters, tally.active_parameters, _by_component({k: w.count for k, w in tally.weights.items()})
         ),
-        flops=FlopSheet(forward, _count(tally, 2 if mode == "train" else 0)),
-        state_bytes=_state(architecture, batch, shape.keys, source, plan),
-        state_bytes_per_token=_state(architecture, 1, shape.keys, source, plan)
-        - _state(architecture, 1, shape.keys - 1, source, plan),
+        flops=FlopSheet(forward, _times(forward, 2 if mode == "train" else 0)),
+        state_bytes=batch * row + Slots.bytes(batch, shape.keys),
+        state_bytes_per_token=row + Slots.bytes(1, shape.keys) - before,
     )
 
 
-def _state(architecture: Architecture, batch: int, capacity: int, source: int, plan: Plan) -> int:
-    """Bytes of a state with room for `capacity` positions, its book included."""
+def _state(architecture: Architecture, capacity: int, source: int, plan: Plan) -> int:
+    """Bytes of one row's state with room for `capacity` positions, its book included."""
     if capacity == 0:
         return 0
-    shape = Shape(batch=batch, length=1, past=capacity - 1, source=source)
-    return architecture.cost(shape, plan).total_state_bytes + Slots.bytes(batch, capacity)
+    shape = Shape(length=1, past=capacity - 1, source=source)
+    return architecture.folded_cost(shape, plan).total_state_bytes + Slots.bytes(1, capacity)
 
 
-def _count(tally: Tally, times: int) -> FlopCount:
+def _count(tally: Tally) -> FlopCount:
     total = tally.total_flops
     components: dict[str, Flops] = {}
     for name, flops in tally.flops.items():
         key = _component(name)
-        components[key] = components.get(key, Flops()) + Flops(flops.dense * times, flops.exact * times)
-    return FlopCount(total.dense * times, total.exact * times, components)
+        components[key] = components.get(key, Flops()) + flops
+    return FlopCount(total.dense, total.exact, components)
+
+
+def _times(count: FlopCount, times: int) -> FlopCount:
+    return FlopCount(
+        count.dense * times, count.exact * times, {name: flops * times for name, flops in count.by_component.items()}
+    )
 
 
 def _by_component(counts: Mapping[str, int]) -> dict[str, int]:

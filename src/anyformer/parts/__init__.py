@@ -29,6 +29,7 @@ from anyformer.parts.gate import Gate
 from anyformer.parts.gated_convolution import GatedConvolution
 from anyformer.parts.head import Head, Transform
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
+from anyformer.parts.input_projection import InputProjection
 from anyformer.parts.latent_attention import LatentAttention
 from anyformer.parts.latents import InducedAttention, Latents
 from anyformer.parts.layer_embedding import LayerEmbedding
@@ -46,7 +47,7 @@ from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
-from anyformer.parts.stack import InputProjection, Stack, stack
+from anyformer.parts.stack import Stack, stack
 from anyformer.parts.streams import HyperConnections
 from anyformer.parts.temperature import LengthTemperature, LogTemperature
 from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich

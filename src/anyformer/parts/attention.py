@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context, Labelled, Memory
-from anyformer.parts.heads import Heads, HeadsModule
+from anyformer.parts.heads import Heads
+from anyformer.parts.heads_module import HeadsModule
 from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.relative import Disentangled, TransformerXL

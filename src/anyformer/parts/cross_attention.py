@@ -9,7 +9,8 @@ from torch import Tensor
 
 from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context
-from anyformer.parts.heads import Heads, HeadsModule
+from anyformer.parts.heads import Heads
+from anyformer.parts.heads_module import HeadsModule
 from anyformer.parts.state import CrossState
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally

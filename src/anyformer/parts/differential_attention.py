@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -73,10 +74,9 @@ class DifferentialAttention(SelfAttention):
         tape.times("difference", mixed, tape.new(1, mixed.number))
         return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))
 
-    def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
         """As attention, with values twice as wide."""
-        single = super().products(width, shape, dense, exact)
-        return Tally(flops={"scores": single.flops["scores"], "mix": single.flops["mix"] + single.flops["mix"]})
+        return {**super().meetings(width, shape), "mix": (self.heads, 2 * self.width_of_value(width))}
 
 
 LAMBDAS = ("query_1", "key_1", "query_2", "key_2")

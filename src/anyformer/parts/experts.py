@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,7 @@ from anyformer.parts.norm import Norm
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.selection import best
 from anyformer.parts.state import EMPTY
-from anyformer.parts.sublayer import SublayerValue, each_once
+from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix
 from anyformer.tape import Held, Tape
@@ -103,6 +103,18 @@ class Experts(SublayerValue):
     @property
     def routing(self) -> tuple[int, int] | None:
         return self.experts, self.chosen
+
+    @property
+    def network(self) -> Network | None:
+        return Network(self.width, self.gated, routed=True)
+
+    def with_network(self, width: int) -> Self:
+        """The shared expert stays as many times as wide."""
+        shared = self.shared
+        if shared is not None:
+            wide = max(1, round(shared.feedforward.width * width / self.width))
+            shared = shared.but(feedforward=shared.feedforward.but(width=wide))
+        return self.but(width=width, shared=shared)
 
     @property
     def tricks(self) -> tuple[str, ...]:

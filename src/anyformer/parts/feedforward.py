@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Literal, Protocol, Self
 
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
@@ -13,7 +13,7 @@ from anyformer.parts.activation import ACTIVATIONS, activation_name, keeps_input
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
-from anyformer.parts.sublayer import SublayerValue, each_once
+from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
@@ -62,6 +62,13 @@ class FeedForward(SublayerValue):
     @property
     def nonlinearity(self) -> str | None:
         return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def network(self) -> Network | None:
+        return Network(self.width, self.gated)
+
+    def with_network(self, width: int) -> Self:
+        return self.but(width=width)
 
     @property
     def tricks(self) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 import torch
@@ -74,6 +75,14 @@ class LatentAttention(SublayerValue):
         """Their factor."""
         return self.query_width**-0.5 if self.scale is None else self.scale
 
+    def absorbed(self, shape: Shape) -> bool:
+        """Whether queries meet the latents themselves, which are then as wide as R."""
+        return shape.length == 1 and shape.past > 0
+
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
+        key, value = (self.kv_rank, self.kv_rank) if self.absorbed(shape) else (self.nope_width, self.value_width)
+        return {"scores": (self.heads, key + self.rope_width), "mix": (self.heads, value)}
+
     def spelled_out(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
@@ -92,19 +101,12 @@ class LatentAttention(SublayerValue):
         parts += matrix("rope_key", width, self.rope_width, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("output", H * self.value_width, width, rows, role="row", bias="output" in self.bias, fill="residual")
         # Absorbed, the two expansions turn from per key to per query, and meet the keys as wide as the latent.
-        absorbed = shape.length == 1 and shape.past > 0
-        expanded = rows if absorbed else B * shape.keys
+        expanded = rows if self.absorbed(shape) else B * shape.keys
         parts += matrix("key_up", self.kv_rank, H * self.nope_width, expanded, role="column")
         parts += matrix("value_up", self.kv_rank, H * self.value_width, expanded, role="column")
         dense, exact = shape.length * shape.keys, self.mask.pairs(shape)
-        meets = (self.kv_rank if absorbed else self.nope_width) + self.rope_width
-        mixes = self.kv_rank if absorbed else self.value_width
-        parts += Tally(
-            flops={
-                "scores": Flops(2 * B * H * meets * dense, 2 * B * H * meets * exact),
-                "mix": Flops(2 * B * H * mixes * dense, 2 * B * H * mixes * exact),
-            }
-        )
+        per_pair = {name: 2 * B * heads * features for name, (heads, features) in self.meetings(width, shape).items()}
+        parts += Tally(flops={name: Flops(work * dense, work * exact) for name, work in per_pair.items()})
         if self.norm is not None:
             norms = {"kv_norm": self.norm.cost(self.kv_rank)}
             if self.q_rank is not None:

@@ -87,6 +87,10 @@ class InducedAttention(SublayerValue):
     def mixing(self) -> str | None:
         return "induced"
 
+    @property
+    def divides_width(self) -> int:
+        return self.attention.divides_width
+
     def check(self, width: int) -> None:
         self.attention.check(width)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -60,8 +61,7 @@ class MaskValue(Value):
 
     def pairs(self, shape: Shape) -> int:
         """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
-        query = np.arange(shape.past, shape.keys, dtype=np.int64)
-        return self.ranges(query, shape.keys, shape.prefix).pairs
+        return _pairs(self, shape.past, shape.keys, shape.prefix)
 
     def __and__(self, other: MaskValue) -> AllOf:
         from anyformer.parts.mask import AllOf
@@ -72,6 +72,12 @@ class MaskValue(Value):
         from anyformer.parts.mask import AnyOf
 
         return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
+
+
+@lru_cache(maxsize=1024)
+def _pairs(mask: MaskValue, past: int, keys: int, prefix: int) -> int:
+    """Counted once for every mask and length: an architecture is priced again and again."""
+    return mask.ranges(np.arange(past, keys, dtype=np.int64), keys, prefix).pairs
 
 
 def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:

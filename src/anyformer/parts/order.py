@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import cache
 from itertools import groupby
 
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))")
@@ -15,6 +16,7 @@ def write_order(names: Iterable[str]) -> str:
     return " ".join(name if count == 1 else f"{name}*{count}" for name, count in runs)
 
 
+@cache
 def parse_order(text: str) -> tuple[str, ...]:
     """The names that an order stands for, in order: `(a*2 b)*2` -> a a b a a b."""
     levels: list[list[list[str]]] = [[]]

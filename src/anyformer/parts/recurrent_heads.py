@@ -38,6 +38,10 @@ class RecurrentHeads(SublayerValue):
         """E."""
         return head_width(width, self.heads, self.head_width)
 
+    @property
+    def divides_width(self) -> int:
+        return self.heads if self.head_width is None else 1
+
     def spelled_out(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width))
 

@@ -19,7 +19,8 @@ from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
-    from anyformer.parts.heads import Heads, HeadsModule
+    from anyformer.parts.heads import Heads
+    from anyformer.parts.heads_module import HeadsModule
 
 Term = Literal["content_to_position", "position_to_content"]
 TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")

@@ -16,7 +16,8 @@ from anyformer.tally import Shape, Tally, Weight
 from anyformer.tape import Held, Tape, UnpricedError
 
 if TYPE_CHECKING:
-    from anyformer.parts.heads import Heads, HeadsModule
+    from anyformer.parts.heads import Heads
+    from anyformer.parts.heads_module import HeadsModule
 
 
 class ScoreBiasValue(Value):

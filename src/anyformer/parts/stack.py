@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -12,6 +14,7 @@ from torch import Tensor, nn
 from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
 from anyformer.parts.block import Block
 from anyformer.parts.context import Context
+from anyformer.parts.input_projection import InputProjection
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.order import parse_order, write_order
@@ -22,16 +25,8 @@ from anyformer.parts.stack_state import StackState
 from anyformer.parts.state import Slots, State
 from anyformer.parts.streams import HyperConnections
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix, total
+from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
-
-
-class InputProjection(Value):
-    """x W^T + b, from the features of narrow embeddings to those of the stream, W (D, embedding width)."""
-
-    place: Literal["first", "last"] = "last"
-    """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, ELECTRA)."""
-    bias: bool = True
 
 
 class Stack(Value):
@@ -172,11 +167,24 @@ class Stack(Value):
 
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
-        parts = {
+        layers = {
             f"layers.{i}": variants[name] if owner == i else variants[name].without_weights
             for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
         }
-        before = self.width_before(width, embedding_width)
+        return self._with_surroundings(layers, width, embedding_width, shape)
+
+    def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
+        """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
+        layers = {}
+        for name, count in Counter(self.layers).items():
+            block = self.variants[name].cost(width, shape, plan, self.streams)
+            owned = replace(block * count, weights=block.weights) if name in self.shared_weights else block * count
+            layers[f"layers.{name}"] = owned
+        return self._with_surroundings(layers, width, embedding_width, shape)
+
+    def _with_surroundings(self, layers: dict[str, Tally], width: int, embedding_width: int, shape: Shape) -> Tally:
+        """The layers, and what stands before, after and beside them."""
+        parts, before = dict(layers), self.width_before(width, embedding_width)
         if self.position is not None:
             parts["position"] = self.position.cost(before)
         if self.input_norm is not None:
@@ -187,12 +195,9 @@ class Stack(Value):
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
-        rows = shape.batch * shape.length
-        projection = self.input_projection
-        narrow = Tally()
-        if projection is not None:
-            narrow = matrix("input_projection", embedding_width, width, rows, role="replicate", bias=projection.bias)
-        return total(parts) + narrow
+        if self.input_projection is None:
+            return total(parts)
+        return total(parts) + self.input_projection.cost("input_projection", embedding_width, width, shape.batch * shape.length)
 
     def keeps(self, tape: Tape, x: Held, width: int, embedding_width: int) -> Held:
         """What positions, norms and all layers keep for backward; gives its output."""

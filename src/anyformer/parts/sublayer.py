@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
 import torch
@@ -31,6 +33,15 @@ def head_width(width: int, heads: int, given: int | None) -> int:
     if width % heads:
         raise ValueError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
     return width // heads
+
+
+@dataclass(frozen=True)
+class Network:
+    """A feed-forward network: its width F, whether it is gated, whether it is one of experts that tokens choose."""
+
+    width: int
+    gated: bool
+    routed: bool = False
 
 
 class SublayerValue(Value):
@@ -84,6 +95,24 @@ class SublayerValue(Value):
     def routing(self) -> tuple[int, int] | None:
         """How many experts it has, and how many of them a token passes."""
         return None
+
+    @property
+    def network(self) -> Network | None:
+        """Its feed-forward network; None where it is none."""
+        return None
+
+    def with_network(self, width: int) -> Self:
+        """The same with a feed-forward network of another width."""
+        return self
+
+    @property
+    def divides_width(self) -> int:
+        """What the stream's width must be a multiple of: its heads, where they share the width among them."""
+        return 1
+
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
+        """Of its products over (query, key) pairs, `scores` and `mix`: how many heads, and how many features of a pair."""
+        return {}
 
     @property
     def tricks(self) -> tuple[str, ...]:

@@ -1,0 +1,180 @@
+"""Every formula of a price with its numbers filled in, so that it can be followed by hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from math import prod
+from typing import Literal
+
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Tally, Weight
+
+Of = Literal["parameters", "FLOPs"]
+LEGEND = (
+    "m x n times n x h: 2 m n h FLOPs, a multiplication and an addition per term; the lecture notes count m h (2 n - 1), for n "
+    "products need only n - 1 additions. B batch, T queries, H heads, E and U features of a key's and a value's head, pairs: "
+    "(query, key) pairs of one row, all of them (dense) and those that the mask allows (exact)."
+)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One formula: `numbers` works out to `each`, for each of so many `layers`."""
+
+    of: Of
+    where: str
+    layers: int
+    formula: str
+    numbers: str
+    each: int
+    exact: int
+    """Of FLOPs, with the pairs that the mask allows instead of all."""
+    notes: int
+    """Of FLOPs, all pairs, in the lecture notes' convention ("LLM, attention", section 14): m h (2 n - 1)."""
+
+    @property
+    def total(self) -> int:
+        return self.each * self.layers
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The forward pass of `shape`, line by line."""
+
+    shape: Shape
+    lines: tuple[Line, ...]
+
+    def total(self, of: Of) -> int:
+        """What all lines add up to: the parameters, or the dense FLOPs of one forward pass."""
+        return sum(line.total for line in self.lines if line.of == of)
+
+    @property
+    def exact(self) -> int:
+        return sum(line.exact * line.layers for line in self.lines if line.of == "FLOPs")
+
+    @property
+    def notes(self) -> int:
+        return sum(line.notes * line.layers for line in self.lines if line.of == "FLOPs")
+
+    def json(self) -> str:
+        return json.dumps(asdict(self), indent=2) + "\n"
+
+    def __str__(self) -> str:
+        heads: dict[Of, str] = {
+            "parameters": "Parameters",
+            "FLOPs": f"FLOPs forward, batch {self.shape.batch}, length {self.shape.length}",
+        }
+        parts: list[str] = []
+        for of, head in heads.items():
+            lines = [line for line in self.lines if line.of == of]
+            wide = max(len(line.where) for line in lines)
+            rows = (f"  {line.where:<{wide}}  {_written(line)}" for line in lines)
+            parts += [head, *rows, f"  together {self.total(of):,}", ""]
+        parts += [f"  pairs that the masks allow {self.exact:,}; in the notes' convention {self.notes:,}", "", LEGEND]
+        return "\n".join(parts)
+
+
+def explain(
+    architecture: Architecture, *, batch: int = 1, length: int = 1024, past: int = 0, plan: Plan | None = None
+) -> Explanation:
+    """The parameters, and the FLOPs of a forward pass over `length` positions after `past` cached ones, with their formulas."""
+    source = (past or length) if architecture.two_inputs else 0
+    shape = Shape(batch=batch, length=length, past=past, source=source)
+    tally = architecture.folded_cost(shape, plan)
+    parameters = (_of_weight(name, weight) for name, weight in tally.weights.items())
+    work = (_of_work(architecture, shape, tally, name, flops) for name, flops in tally.flops.items() if flops.dense)
+    return Explanation(shape, (*parameters, *work))
+
+
+def _of_weight(name: str, weight: Weight) -> Line:
+    count = prod(weight.shape)
+    formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
+    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), count, count, count)
+
+
+def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
+    layers = _layers(architecture, name)
+    one = Flops(flops.dense // layers, flops.exact // layers)
+    where, operation = _shown(name), name.rsplit(".", 1)[-1]
+    queries = _queries(architecture, shape, name.split(".")[0])
+    met = _meetings(architecture, shape, name).get(name.split(".sublayer.")[-1])
+    sides = _sides(architecture, tally, name)
+    if met is not None:
+        formula, numbers, notes = _of_pairs(operation, shape.batch, queries, one, *met)
+    elif sides is not None and one.dense % (2 * prod(sides)) == 0:
+        formula, numbers, notes = _of_product(shape.batch * queries, one, *sides)
+    else:
+        formula, numbers, notes = "no product of two matrices alone, counted as its part says", f"{one.dense:,}", one.dense
+    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes)
+
+
+def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str, int]:
+    """x W^T, x (rows, inputs): m = rows, n = inputs, h = outputs."""
+    rows = one.dense // (2 * outputs * inputs)
+    formula = f"2 x {'B T' if rows == positions else 'rows'} x inputs x outputs"
+    return formula, _times((2, rows, inputs, outputs)), rows * outputs * (2 * inputs - 1)
+
+
+def _of_pairs(operation: str, B: int, queries: int, one: Flops, heads: int, features: int) -> tuple[str, str, int]:
+    """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over keys (n = keys)."""
+    pairs = one.dense // (2 * B * heads * features)
+    sums = pairs * (2 * features - 1) if operation == "scores" else features * (2 * pairs - queries)
+    letter = "E" if operation == "scores" else "U"
+    return f"2 x B x H x {letter} x pairs", _times((2, B, heads, features, pairs)), B * heads * sums
+
+
+def _sides(architecture: Architecture, tally: Tally, name: str) -> tuple[int, int] | None:
+    """(outputs, inputs) of the matrix that an operation multiplies by."""
+    head = architecture.head
+    if name == "head.logits" and head is not None:
+        return architecture.outputs, head.features(architecture.width, architecture.table_width)
+    weight = tally.weights.get(f"{name}.weight") or tally.weights.get(name)
+    if weight is None or len(weight.shape) < 2:
+        return None
+    # Experts are stacked along the first dimension; a convolution reads all the others.
+    outputs, *inputs = weight.shape[1:] if weight.role == "expert" else weight.shape
+    return outputs, prod(inputs)
+
+
+def _meetings(architecture: Architecture, shape: Shape, name: str) -> Mapping[str, tuple[int, int]]:
+    words = name.split(".")
+    if "sublayer" not in words:
+        return {}
+    branch = architecture.stacks[words[0]].variants[words[2]].branches[words[3]]
+    return branch.sublayer.meetings(architecture.width, shape)
+
+
+def _queries(architecture: Architecture, shape: Shape, stack: str) -> int:
+    """T of a stack: the source's positions, the latent array's, a source and the target's, or those of the call."""
+    if stack == "encoder" and architecture.two_inputs:
+        return shape.source
+    if stack == "decoder" and architecture.latents is not None:
+        return architecture.latents.count
+    before = shape.source if stack == "decoder" and architecture.source == "prefix" and shape.past == 0 else 0
+    return before + shape.length
+
+
+def _layers(architecture: Architecture, name: str) -> int:
+    """How many layers do what goes by this name."""
+    words = name.split(".")
+    inside = words[0] in architecture.stacks and words[1] == "layers"
+    return architecture.stacks[words[0]].layers.count(words[2]) if inside else 1
+
+
+def _shown(name: str) -> str:
+    """Without the plumbing: `decoder.layers.local.attention.sublayer.query` -> `decoder.local.attention.query`."""
+    return ".".join(word for word in name.split(".") if word not in ("layers", "sublayer"))
+
+
+def _times(factors: tuple[int, ...]) -> str:
+    return " x ".join(f"{factor:,}" for factor in factors)
+
+
+def _written(line: Line) -> str:
+    layers = f", x {line.layers} layers = {line.total:,}" if line.layers > 1 else ""
+    exact = "" if line.exact == line.each else f" (allowed {line.exact:,})"
+    result = "" if line.numbers == f"{line.each:,}" else f" = {line.each:,}"
+    return f"{line.formula} = {line.numbers}{result}{exact}{layers}"

@@ -1,0 +1,106 @@
+"""The fast sums, each variant of a block priced once, against the plain ones over every layer."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import fields
+
+import pytest
+from combinations import draw
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from anyformer.catalogue import architecture, listing
+from anyformer.costs import cost
+from anyformer.costs.sheet import _component
+from anyformer.model import Architecture
+from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
+from anyformer.parts.state import Slots
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Tally
+
+NAMES = [entry.name for entry in listing()]
+
+
+def by_component(tally: Tally) -> tuple[Counter[str], dict[str, Flops]]:
+    counts: Counter[str] = Counter()
+    flops: dict[str, Flops] = {}
+    for name, weight in tally.weights.items():
+        counts[_component(name)] += weight.count
+    for name, each in tally.flops.items():
+        flops[_component(name)] = flops.get(_component(name), Flops()) + each
+    return counts, flops
+
+
+def check(made: Architecture, shape: Shape, plan: Plan | None = None) -> None:
+    plain, fast = made.cost(shape, plan), made.folded_cost(shape, plan)
+    assert fast.parameters == plain.parameters
+    assert fast.active_parameters == plain.active_parameters
+    assert fast.total_flops == plain.total_flops
+    assert fast.total_state_bytes == plain.total_state_bytes
+    assert set(fast.limits) == set(plain.limits)
+    assert by_component(fast) == by_component(plain)
+    # Whatever else parts come to declare by name and count adds up alike.
+    for each in fields(Tally):
+        if each.name not in ("weights", "flops", "state_bytes", "limits"):
+            one, other = (getattr(tally, each.name) for tally in (plain, fast))
+            assert sum(other.values()) == sum(one.values()), each.name
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    seed=st.integers(0, 10**6),
+    batch=st.integers(1, 5),
+    length=st.integers(1, 40),
+    past=st.integers(0, 50),
+    chunk=st.integers(1, 9),
+)
+def test_any_architecture_costs_the_same_both_ways(seed, batch, length, past, chunk):
+    made = draw(seed)
+    source = 7 if made.two_inputs else 0
+    if made.output_stack.max_length is not None:
+        past = 0
+    check(made, Shape(batch=batch, length=length, past=past, source=source), Plan(chunk=chunk, precision="bf16"))
+
+
+@pytest.mark.parametrize("name", NAMES[::4])
+def test_published_ones_cost_the_same_both_ways(name):
+    made = architecture(name)
+    check(made, Shape(batch=2, length=33, source=9 if made.two_inputs else 0))
+
+
+def test_layers_of_one_set_of_weights_hold_it_once():
+    blocks = [pre_norm(RMSNorm(), Attention(heads=2), FeedForward(width=width)) for width in (12, 20)]
+    made = Architecture(
+        width=8,
+        embedding=Embedding(vocab=11),
+        decoder=stack([blocks[0], blocks[1], blocks[0], blocks[0]], shared_weights=("layer_a",)),
+    )
+    check(made, Shape(length=5))
+    assert made.folded_cost(Shape()).parameters < made.but(decoder=made.decoder.but(shared_weights=())).cost(Shape()).parameters
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "t5-v1.1-xl", "qwen3-next-80b-a3b", "kimi-k2"])
+@pytest.mark.parametrize("mode", ["train", "decode"])
+def test_the_decode_state_of_a_sheet_is_that_of_a_decoder_with_so_much_room(name, mode):
+    made, batch, length, plan = architecture(name), 3, 5000, Plan(precision="bf16")
+    keys, source = length + (mode == "decode"), length if made.two_inputs else 0
+    state = {
+        at: made.cost(Shape(batch=3, past=at - 1, source=source), plan).total_state_bytes + Slots.bytes(batch, at)
+        for at in (keys, keys - 1)
+    }
+    sheet = cost(made, batch=batch, length=length, mode=mode, plan=plan)
+    assert sheet.state_bytes == state[keys]
+    assert sheet.state_bytes_per_token * batch == state[keys] - state[keys - 1]
+
+
+@pytest.mark.parametrize("name", ["minimax-text-01", "llama-3.1-405b", "kimi-k2", "deepseek-v3", "perceiver-imagenet"])
+def test_a_sheet_takes_less_than_50_ms(name):
+    made = architecture(name)
+    took = []
+    for _ in range(5):
+        began = time.process_time()  # what others do on the machine does not count
+        cost(made, length=1024)
+        took.append(time.process_time() - began)
+    assert min(took) < 0.05
