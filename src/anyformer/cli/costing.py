@@ -58,7 +58,8 @@ def run(
 def _print(found: Sequence[Priced], plot: Path | None) -> None:
     from rich.console import Console
 
-    console = Console()
+    # A line too long for the terminal wraps there; a number cut short would be wrong.
+    console = Console(width=1000)
     console.print(found[0].call.title(), highlight=False, soft_wrap=True)
     console.print()
     console.print(_side_by_side(found))
@@ -75,7 +76,8 @@ def _print(found: Sequence[Priced], plot: Path | None) -> None:
 def _side_by_side(found: Sequence[Priced]) -> Table:
     table = _table("", *(item.name for item in found))
     columns = [dict(item.rows()) for item in found]
-    for what in dict.fromkeys(what for column in columns for what in column):
+    # The longest column has every line, in order.
+    for what in max(columns, key=len):
         table.add_row(what, *(column.get(what, "") for column in columns))
     return table
 
@@ -91,7 +93,8 @@ def _table(first: str, *others: str) -> Table:
     from rich.table import Table
 
     table: Any = Table(first, *others, box=None, header_style="bold", pad_edge=False)
+    for column in table.columns:
+        column.no_wrap = True
     for column in table.columns[1:]:
         column.justify = "right"
-        column.overflow = "fold"
     return table  # type: ignore[no-any-return]

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.roofline import StepTime, step_time
+from anyformer.costs.roofline import Operation, StepTime, step_time
 from anyformer.costs.sheet import CostSheet, cost, scaled
 from anyformer.costs.work import Mode
 from anyformer.model import Architecture
@@ -37,7 +37,7 @@ class Call:
         on, reached = self.hardware, self.hardware.efficiency
         precision = on.resolved(self.plan).precision
         return (
-            f"{does}, {precision}, on one {on.title}: {scaled(on.peak(precision))}FLOP/s ({reached.matrix:.0%} in products, "
+            f"{does}, {precision}, on {on.title}: {scaled(on.peak(precision))}FLOP/s ({reached.matrix:.0%} in products, "
             f"{reached.attention:.0%} in attention), {scaled(on.bandwidth)}B/s ({reached.memory:.0%})"
         )
 
@@ -62,6 +62,12 @@ class Priced:
         """Accelerators whose memory holds weights and decode state, or in training weights, gradients and two moments."""
         held = 16 * self.sheet.params.total if self.call.mode == "train" else self.weight_bytes + self.sheet.state_bytes
         return int(-(-held // self.call.hardware.memory))
+
+    @property
+    def only_stack(self) -> str:
+        """What the names of operations may leave out: the stack, where there is but one."""
+        stacks = {operation.name.split(".")[0] for operation in self.time.operations} & {"encoder", "decoder"}
+        return f"{min(stacks)}." if len(stacks) == 1 else ""
 
     def rows(self) -> list[tuple[str, str]]:
         """(what, how much)."""
@@ -95,26 +101,25 @@ class Priced:
         return rows
 
     def operation_rows(self) -> list[tuple[str, ...]]:
-        """(operation, FLOPs, bytes, FLOPs/byte, time, share, bound), slowest first; what is short stands together."""
-        total = self.time.seconds
-        ordered = sorted(self.time.operations, key=lambda operation: -operation.seconds)
-        shown = [operation for operation in ordered if operation.seconds >= SMALL * total]
-        rows = [
-            (
-                o.name,
-                scaled(o.executed),
-                f"{scaled(o.bytes)}B",
-                f"{o.intensity:.1f}",
-                clock(o.seconds),
-                f"{o.seconds / total:.1%}",
-                o.bound,
-            )
-            for o in shown
-        ]
-        rest = total - sum(o.seconds for o in shown)
-        if len(shown) < len(ordered):
-            rows.append((f"{len(ordered) - len(shown)} others", "", "", "", clock(rest), f"{rest / total:.1%}", ""))
+        """(operation, FLOPs, bytes, FLOPs per byte, time, share, bound), slowest first; what is short stands together."""
+        total, found = self.time.seconds, self.time.by_component
+        shown = [operation for operation in found if operation.seconds >= SMALL * total]
+        rows = [self._row(operation) for operation in shown]
+        if len(shown) < len(found):
+            rest = sum(operation.seconds for operation in found[len(shown) :])
+            rows.append((f"{len(found) - len(shown)} others", "", "", "", clock(rest), f"{rest / total:.1%}", ""))
         return rows
+
+    def _row(self, operation: Operation) -> tuple[str, ...]:
+        return (
+            operation.name.removeprefix(self.only_stack).replace(".", " "),
+            scaled(operation.executed).strip(),
+            f"{scaled(operation.bytes)}B",
+            f"{operation.intensity:.1f}",
+            clock(operation.seconds),
+            f"{operation.seconds / self.time.seconds:.1%}",
+            operation.bound,
+        )
 
     def warnings(self) -> list[str]:
         """What the figures leave out of sight."""
@@ -122,9 +127,7 @@ class Priced:
         if self.longest is not None and self.call.length > self.longest:
             found.append(f"its position table ends at {self.longest:,}, so it cannot be run at {self.call.length:,}")
         if self.least_devices > 1:
-            found.append(
-                f"does not fit into one {self.call.hardware.title}; the time is of one as if it did, without communication"
-            )
+            found.append(f"does not fit into one {self.call.hardware.title}: the time is as if it did, without communication")
         return found
 
     def data(self) -> dict[str, Any]:
@@ -165,7 +168,5 @@ def priced(name: str, architecture: Architecture, call: Call) -> Priced:
 
 def clock(seconds: float) -> str:
     """Seconds, milliseconds or microseconds, four digits."""
-    for unit, factor in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
-        if seconds >= factor:
-            break
+    unit, factor = next((pair for pair in (("s", 1.0), ("ms", 1e-3)) if seconds >= pair[1]), ("us", 1e-6))
     return f"{seconds / factor:.4g} {unit}"

@@ -7,12 +7,12 @@ read each operand once, as large tiles do; nothing is computed again but the sco
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.work import Mode, Work, operations
+from anyformer.costs.work import Mode, Unit, Work, operations
 from anyformer.model import Architecture
 from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape
@@ -26,6 +26,7 @@ class Operation:
     """One kind of operation over all layers; `bound` is what most of its time waits for."""
 
     name: str
+    unit: Unit
     flops: Flops
     executed: int
     bytes: int
@@ -86,6 +87,16 @@ class StepTime:
         """Share of the memory bandwidth."""
         return self.bytes / self.seconds / self.hardware.bandwidth
 
+    @property
+    def by_component(self) -> tuple[Operation, ...]:
+        """The products by weights of each component as one, slowest first."""
+        groups: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            products = operation.unit == "matrix" and "." in operation.name
+            name = f"{operation.name.rpartition('.')[0]}.products" if products else operation.name
+            groups.setdefault(name, []).append(operation)
+        return tuple(sorted((together(name, parts) for name, parts in groups.items()), key=lambda found: -found.seconds))
+
     def waits_for(self, bound: Bound) -> float:
         """Share of the time in operations of that bound."""
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
@@ -100,12 +111,33 @@ def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Ha
 
 
 def merged(work: Iterable[Work], hardware: Hardware, precision: Precision) -> tuple[Operation, ...]:
-    """Equal operations of all layers as one, timed each by itself: layers may differ in window or width."""
-    kinds: dict[str, list[tuple[Work, float, Bound]]] = {}
+    """Equal operations of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
+    kinds: dict[str, list[Operation]] = {}
     for item in work:
-        seconds, bound = timed(item, hardware, precision)
-        kinds.setdefault(_LAYER.sub("", item.name), []).append((item, seconds, bound))
-    return tuple(_operation(name, items) for name, items in kinds.items())
+        kinds.setdefault(_LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
+    return tuple(together(name, operations) for name, operations in kinds.items())
+
+
+def _over_layers(work: Work, seconds: float, bound: Bound) -> Operation:
+    n = work.layers
+    flops = Flops(work.flops.dense * n, work.flops.exact * n)
+    return Operation(work.name, work.unit, flops, work.executed * n, work.bytes * n, seconds * n, bound)
+
+
+def together(name: str, operations: Sequence[Operation]) -> Operation:
+    """Several operations as one, called `name`; its bound is that of most of the time."""
+    waited: dict[Bound, float] = {}
+    for operation in operations:
+        waited[operation.bound] = waited.get(operation.bound, 0.0) + operation.seconds
+    return Operation(
+        name,
+        operations[0].unit,
+        sum((operation.flops for operation in operations), Flops()),
+        sum(operation.executed for operation in operations),
+        sum(operation.bytes for operation in operations),
+        sum(waited.values()),
+        max(waited, key=lambda bound: waited[bound]),
+    )
 
 
 def timed(work: Work, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
@@ -119,19 +151,3 @@ def timed(work: Work, hardware: Hardware, precision: Precision) -> tuple[float, 
     }
     bound = max(waits, key=lambda name: waits[name])
     return waits[bound], bound
-
-
-def _operation(name: str, items: list[tuple[Work, float, Bound]]) -> Operation:
-    waited: dict[Bound, float] = {}
-    for work, seconds, bound in items:
-        waited[bound] = waited.get(bound, 0.0) + seconds * work.layers
-    dense = sum(work.flops.dense * work.layers for work, *_ in items)
-    exact = sum(work.flops.exact * work.layers for work, *_ in items)
-    return Operation(
-        name,
-        Flops(dense, exact),
-        sum(work.executed * work.layers for work, *_ in items),
-        sum(work.bytes * work.layers for work, *_ in items),
-        sum(waited.values()),
-        max(waited, key=lambda bound: waited[bound]),
-    )
