@@ -116,7 +116,9 @@ class Tally:
 
     def __add__(self, other: Tally) -> Tally:
         assert not self.weights.keys() & other.weights.keys(), "a weight is declared once"
-        flops = {name: self.flops.get(name, Flops()) + other.flops.get(name, Flops()) for name in [*self.flops, *other.flops]}
+        flops = dict(self.flops)
+        for name, each in other.flops.items():
+            flops[name] = flops[name] + each if name in flops else each
         assert not self.state_bytes.keys() & other.state_bytes.keys(), "a state is declared once"
         return Tally(
             {**self.weights, **other.weights},

@@ -147,7 +147,7 @@ def _by_component(counts: Mapping[str, int]) -> dict[str, int]:
 def _component(name: str) -> str:
     """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
     words = name.split(".")
-    if "layers" in words:
+    if words[1:2] == ["layers"] and len(words) > 3 and words[0] in ("encoder", "decoder"):
         return f"{words[0]}.{_STEP.sub('', words[3])}"
     return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
 

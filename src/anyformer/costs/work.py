@@ -155,9 +155,9 @@ def _kinds(architecture: Architecture) -> dict[str, _Kind]:
 
 
 def _layer(name: str) -> str:
-    """`decoder.layers.0` of `decoder.layers.0.attention.sublayer`; empty outside layers."""
+    """`decoder.layers.0` of `decoder.layers.0.attention.sublayer`; empty outside the layers of a stack."""
     words = name.split(".", 3)
-    return ".".join(words[:3]) if len(words) > 2 and words[1] == "layers" else ""
+    return ".".join(words[:3]) if words[0] in ("encoder", "decoder") and words[1:2] == ["layers"] else ""
 
 
 def _units(architecture: Architecture, kinds: Mapping[str, _Kind], tally: Tally) -> dict[str, _Unit]:
