@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -10,7 +11,7 @@ import torch
 import anyformer as af
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.compared import Call, clock, priced
-from anyformer.costs.hardware import ALIASES, HARDWARE, Efficiency, Hardware, hardware
+from anyformer.costs.hardware import ALIASES, HARDWARE, Efficiency, Hardware, hardware_of
 from anyformer.costs.plotting import attention_intensity, draw
 from anyformer.costs.roofline import step_time, timed
 from anyformer.costs.work import Work
@@ -23,7 +24,7 @@ TOY = Hardware("toy", "toy", {"fp32": 50.0, "bf16": 100.0}, 10.0, 1e9, 1.0, 1.0,
 
 
 def call(mode="train", batch=1, length=1024, on="h100", precision="bf16"):
-    return Call(mode, batch, length, None, Plan(precision=precision), hardware(on))
+    return Call(mode, batch, length, None, Plan(precision=precision), hardware_of(on))
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_at_the_ridge_both_waits_are_equal():
 
 
 def test_a_step_is_the_sum_of_its_operations():
-    step = step_time(af.architecture("gemma-2-9b"), Shape(batch=2, length=8192), Plan(), hardware("h100"), "train")
+    step = step_time(af.architecture("gemma-2-9b"), Shape(batch=2, length=8192), Plan(), hardware_of("h100"), "train")
     assert step.precision == "bf16"
     assert step.seconds == pytest.approx(sum(operation.seconds for operation in step.by_component))
     assert sum(step.waits_for(bound) for bound in ("compute", "memory", "launch")) == pytest.approx(1)
@@ -101,7 +102,7 @@ def test_intensity_of_decoding_is_that_of_shazeer(kv_heads, batch, length):
 
 
 def test_the_asymmetry_of_the_notes():
-    ridge = hardware("h100").ridge("bf16")
+    ridge = hardware_of("h100").ridge("bf16")
     for kv_heads in (32, 8, 1):
         assert attention_intensity(4096, kv_heads, 8, 4096, "train") > ridge
         assert attention_intensity(4096, kv_heads, 8, 4096, "decode") < ridge / 10
@@ -122,21 +123,21 @@ def test_hardware_is_plausible():
         assert 20 < item.ridge("bf16") < 420, name
         assert item.network <= item.link <= item.bandwidth, name
     assert all(target in HARDWARE for target in ALIASES.values())
-    assert hardware("H100-SXM") is HARDWARE["h100"]
-    assert hardware("v100").peak("bf16") == 125e12
+    assert hardware_of("H100-SXM") is HARDWARE["h100"]
+    assert hardware_of("v100").peak("bf16") == 125e12
 
 
 def test_shares_of_h200_are_those_measured():
-    h200 = hardware("h200")
+    h200 = hardware_of("h200")
     assert h200.peak("bf16") * h200.efficiency.matrix == pytest.approx(790e12, rel=0.02)
     assert h200.bandwidth * h200.efficiency.memory == pytest.approx(4.3e12, rel=0.02)
 
 
 def test_errors_say_what_is_known():
     with pytest.raises(UserError, match="did you mean 'h100'"):
-        hardware("h10")
+        hardware_of("h10")
     with pytest.raises(UserError, match="A100 SXM 80 GB has no peak for 'fp8'"):
-        hardware("a100").peak("fp8")
+        hardware_of("a100").peak("fp8")
     with pytest.raises(ValueError, match="share of the peak"):
         Efficiency(memory=1.2)
 
@@ -153,7 +154,7 @@ def test_this_machine_is_measured():
     assert 1e-8 < here.launch < 1e-2
     assert here.memory > 1e8
     assert here.resolved(Plan()).precision in ("fp32", "bf16")
-    assert hardware("h100").resolved(Plan(precision="fp32")).precision == "fp32"
+    assert hardware_of("h100").resolved(Plan(precision="fp32")).precision == "fp32"
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "t5-11b"])
@@ -164,6 +165,14 @@ def test_a_sheet_and_its_time_take_milliseconds(name):
         priced(name, architecture, call("decode", 8, 8192))
         spent.append(time.process_time() - started)
     assert min(spent) < 0.05
+
+
+def test_the_sheet_has_a_time_where_hardware_is_named():
+    sheet = af.cost(af.architecture("gpt2"), batch=4, length=1024, hardware="h100")
+    assert af.cost(af.architecture("gpt2"), batch=4, length=1024).time is None
+    assert json.loads(sheet.json())["time"]["seconds"] == sheet.time.seconds > 0
+    slower = af.cost(af.architecture("gpt2"), batch=4, length=1024, hardware=hardware_of("a100").but(bandwidth=1e11))
+    assert slower.time.seconds > 2 * sheet.time.seconds
 
 
 def test_rows_and_warnings():

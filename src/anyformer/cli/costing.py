@@ -40,10 +40,10 @@ def run(
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
     from anyformer.cli.show import architecture_of, find
     from anyformer.costs.compared import Call, priced
-    from anyformer.costs.hardware import hardware as named
+    from anyformer.costs.hardware import hardware_of
     from anyformer.plan import Plan
 
-    call = Call(mode, batch, length, source_length, Plan(precision=precision), named(hardware))
+    call = Call(mode, batch, length, source_length, Plan(precision=precision), hardware_of(hardware))
     found = [priced(name, architecture_of(find(name)), call) for name in names]
     if plot is not None:
         from anyformer.costs.plotting import draw

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.roofline import Operation, StepTime, step_time
+from anyformer.costs.roofline import Operation, StepTime
 from anyformer.costs.sheet import CostSheet, cost, scaled
 from anyformer.costs.work import Mode
 from anyformer.model import Architecture
@@ -50,7 +50,11 @@ class Priced:
     longest: int | None
     call: Call
     sheet: CostSheet
-    time: StepTime
+
+    @property
+    def time(self) -> StepTime:
+        assert self.sheet.time is not None, "priced on hardware"
+        return self.sheet.time
 
     @property
     def weight_bytes(self) -> int:
@@ -132,38 +136,23 @@ class Priced:
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        time = self.time
-        return {
-            "name": self.name,
-            **asdict(self.sheet),
-            "weight_bytes": self.weight_bytes,
-            "least_devices": self.least_devices,
-            "time": {
-                "hardware": time.hardware.name,
-                "precision": time.precision,
-                "efficiency": asdict(time.hardware.efficiency),
-                "seconds": time.seconds,
-                "tokens_per_second": time.tokens_per_second,
-                "mfu": time.mfu,
-                "mfu_exact": time.mfu_exact,
-                "bandwidth_used": time.bandwidth_used,
-                "bytes": time.bytes,
-                "intensity": time.intensity,
-                "operations": [{**asdict(o), "intensity": o.intensity} for o in time.operations],
-            },
-            "warnings": self.warnings(),
-        }
+        held = {"weight_bytes": self.weight_bytes, "least_devices": self.least_devices}
+        return {"name": self.name, **self.sheet.data(), **held, "warnings": self.warnings()}
 
 
 def priced(name: str, architecture: Architecture, call: Call) -> Priced:
     """The sheet and the time of one architecture."""
-    plan = call.hardware.resolved(call.plan)
     sheet = cost(
-        architecture, batch=call.batch, length=call.length, source_length=call.source_length, mode=call.mode, plan=plan
+        architecture,
+        batch=call.batch,
+        length=call.length,
+        source_length=call.source_length,
+        mode=call.mode,
+        plan=call.hardware.resolved(call.plan),
+        hardware=call.hardware,
     )
     limits = [stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None]
-    time = step_time(architecture, sheet.shape, plan, call.hardware, call.mode)
-    return Priced(name, min(limits, default=None), call, sheet, time)
+    return Priced(name, min(limits, default=None), call, sheet)
 
 
 def clock(seconds: float) -> str:

@@ -254,14 +254,15 @@ HERE = "here"
 """The name of this machine, as `calibrated` measures it."""
 
 
-def hardware(name: str) -> Hardware:
-    """The accelerator of that name; `here` measures this machine, in about five seconds."""
-    if name == HERE:
+def hardware_of(given: str | Hardware) -> Hardware:
+    """The accelerator of that name, or the value itself; `here` measures this machine, in about five seconds."""
+    if isinstance(given, Hardware):
+        return given
+    if given == HERE:
         from anyformer.costs.calibration import calibrated
 
         return calibrated()
-    name = name.lower()
-    name = ALIASES.get(name, name)
+    name = ALIASES.get(given.lower(), given.lower())
     if name not in HARDWARE:
-        raise UserError(f"no hardware named {name!r}{did_you_mean(name, [*HARDWARE, HERE])}")
+        raise UserError(f"no hardware is called {given!r}{did_you_mean(name, [*HARDWARE, HERE])}")
     return HARDWARE[name]

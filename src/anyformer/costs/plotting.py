@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anyformer.costs.compared import Call
-from anyformer.costs.roofline import step_time
-from anyformer.costs.sheet import cost
+from anyformer.costs.compared import Call, priced
 from anyformer.costs.work import Mode, operations
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, residual
@@ -91,14 +90,9 @@ def _asymmetry(
 
 
 def _speed(architecture: Architecture, call: Call, batch: int, length: int) -> float:
-    sheet = cost(architecture, batch=batch, length=length, source_length=call.source_length, mode=call.mode, plan=_plan(call))
-    return step_time(architecture, sheet.shape, _plan(call), call.hardware, call.mode).tokens_per_second
+    return priced("", architecture, replace(call, batch=batch, length=length)).time.tokens_per_second
 
 
 def _size(panel: Axes, name: str, architecture: Architecture, call: Call) -> None:
-    sheet = cost(architecture, batch=1, length=call.length, source_length=call.source_length, mode=call.mode, plan=_plan(call))
-    panel.loglog([sheet.params.active], [sheet.flops.total.exact / sheet.shape.length], "o", label=name)
-
-
-def _plan(call: Call) -> Plan:
-    return call.hardware.resolved(call.plan)
+    item = priced(name, architecture, call)
+    panel.loglog([item.sheet.params.active], [item.sheet.flops.total.exact / item.time.tokens], "o", label=name)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.work import Mode, Unit, Work, operations
@@ -96,6 +96,17 @@ class StepTime:
             name = f"{operation.name.rpartition('.')[0]}.products" if products else operation.name
             groups.setdefault(name, []).append(operation)
         return tuple(sorted((together(name, parts) for name, parts in groups.items()), key=lambda found: -found.seconds))
+
+    def data(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        figures = ("seconds", "tokens_per_second", "mfu", "mfu_exact", "bandwidth_used", "bytes", "intensity")
+        return {
+            "hardware": self.hardware.name,
+            "precision": self.precision,
+            "efficiency": asdict(self.hardware.efficiency),
+            **{name: getattr(self, name) for name in figures},
+            "operations": [{**asdict(operation), "intensity": operation.intensity} for operation in self.operations],
+        }
 
     def waits_for(self, bound: Bound) -> float:
         """Share of the time in operations of that bound."""
