@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import anyformer as af
+from anyformer.catalogue import listing
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.compared import Call, clock, priced
 from anyformer.costs.hardware import ALIASES, HARDWARE, Efficiency, Hardware, hardware_of
@@ -183,6 +184,18 @@ def test_rows_and_warnings():
     assert large.least_devices == 12
     assert "does not fit into one H100" in large.warnings()[0]
     assert [clock(s) for s in (2.5, 0.0123, 4e-6)] == ["2.5 s", "12.3 ms", "4 us"]
+
+
+@pytest.mark.parametrize("name", ["bert-base-uncased", "whisper-tiny", "perceiver-imagenet", "vit-base-patch16", "t5-small"])
+@pytest.mark.parametrize("mode", ["train", "prefill", "decode"])
+def test_every_shape_of_model_has_its_lines(name, mode):
+    known = [entry.name for entry in listing()]
+    item = priced(name, af.architecture(next(n for n in known if n.startswith(name))), call(mode, 2, 64))
+    assert item.time.flops == item.sheet.flops.total
+    assert dict(item.rows())["tokens per second"].replace(",", "").isdigit()
+    shares = [float(row[5].rstrip("%")) for row in item.operation_rows()]
+    assert sum(shares) == pytest.approx(100, abs=0.1 * len(shares))
+    assert json.loads(json.dumps(item.data()))["time"]["seconds"] == item.time.seconds
 
 
 def test_pictures_are_drawn(tmp_path):

@@ -7,7 +7,7 @@ import random
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from zoo import ZOO
+from zoo import PAIRS, ZOO
 
 import anyformer as af
 from anyformer.catalogue import listing
@@ -23,6 +23,9 @@ BF16 = Plan(precision="bf16")
 
 # Products whose second operand is no weight of the model, or that several rows of a table share: they are priced with what
 # stands between the projections. Of routed experts, the model reads those that this batch chose, not the expected number.
+# Of latent attention one token absorbs the two expansions, which then are products of three-dimensional operands; under a
+# window Transformer-XL projects the distances of the keys that are left, and declares all of them.
+BETWEEN_IN_DECODING = {"latent", "latent_queries", "latent_window_gate", "transformer_xl_window"}
 BETWEEN = {"disentangled", "encoder_relative", "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal"}
 
 
@@ -73,16 +76,48 @@ def reads_one_row_of_tokens(architecture):
     return tokens and not any(stack.reads_tokens for stack in architecture.stacks.values())
 
 
-@pytest.mark.parametrize("name", [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not n.startswith("experts")])
+ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not n.startswith("experts")]
+DECODES = [n for n in ONE_ROW if not ZOO[n].cost(Shape()).breaks("stepwise") and not n.startswith(("encoder", "masked"))]
+IN_FP32 = Plan(precision="fp32")
+
+
+def products(architecture, shape, mode):
+    return total([w for w in operations(architecture, shape, IN_FP32, mode) if w.unit == "matrix"], "bytes")
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
 def test_bytes_of_products_are_those_of_the_running_model(name):
     architecture = ZOO[name]
-    model = af.build(architecture, plan=Plan(precision="fp32"), seed=0).eval()
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
     tokens = torch.randint(0, architecture.embedding.symbols, (2, 12))
     with torch.no_grad(), Moved() as moved:
         model(tokens)
-    work = operations(architecture, Shape(batch=2, length=12), Plan(precision="fp32"), "prefill")
-    predicted = sum(item.bytes * item.layers for item in work if item.unit == "matrix")
+    predicted = products(architecture, Shape(batch=2, length=12), "prefill")
     assert (predicted == moved.bytes) != (name in BETWEEN), (predicted, moved.bytes)
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_bytes_of_products_of_one_more_token_are_those_of_the_running_model(name):
+    architecture = ZOO[name]
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
+    tokens, state = torch.randint(0, architecture.embedding.symbols, (2, 13)), model.state(2, 13)
+    with torch.no_grad():
+        model(tokens[:, :12], state=state)
+        with Moved() as moved:
+            model(tokens[:, 12:], state=state)
+    predicted = products(architecture, Shape(batch=2, past=12), "decode")
+    assert (predicted == moved.bytes) != (name in BETWEEN | BETWEEN_IN_DECODING), (predicted, moved.bytes)
+
+
+@pytest.mark.parametrize("name", [n for n, a in PAIRS.items() if a.embedding.symbols is not None])
+def test_bytes_of_products_of_two_sequences_are_those_of_the_running_model(name):
+    architecture = PAIRS[name]
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
+    source = torch.randint(0, architecture.embedding.symbols, (2, 9))
+    target = torch.randint(0, architecture.output_embedding.symbols, (2, 12))
+    with torch.no_grad(), Moved() as moved:
+        model(source, target)
+    assert products(architecture, Shape(batch=2, length=12, source=9), "prefill") == moved.bytes
 
 
 @pytest.mark.parametrize(("experts", "chosen", "tokens"), [(8, 2, 1), (8, 2, 5), (64, 6, 20), (16, 16, 3)])
