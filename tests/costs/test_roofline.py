@@ -186,7 +186,7 @@ def test_rows_and_warnings():
     assert [clock(s) for s in (2.5, 0.0123, 4e-6)] == ["2.5 s", "12.3 ms", "4 us"]
 
 
-@pytest.mark.parametrize("name", ["bert-base-uncased", "whisper-tiny", "perceiver-imagenet", "vit-base-patch16", "t5-small"])
+@pytest.mark.parametrize("name", ["bert-base-uncased", "whisper-tiny", "perceiver-imagenet", "vit-base-16", "t5-small"])
 @pytest.mark.parametrize("mode", ["train", "prefill", "decode"])
 def test_every_shape_of_model_has_its_lines(name, mode):
     known = [entry.name for entry in listing()]
