@@ -55,7 +55,7 @@ def draw(named: Sequence[tuple[str, Architecture]], call: Call, path: Path) -> N
     ridge = call.hardware.ridge(call.hardware.resolved(call.plan).precision)
     for panel in panels[0]:
         panel.axhline(ridge, color="0.6", linewidth=1, label=f"ridge of {call.hardware.title}")
-    panels[0][0].legend(fontsize=7, ncols=2, loc="center right")
+    figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=7, fontsize=8)
     for name, architecture in named:
         batches = [(b, _speed(architecture, call, b, length)) for b in BATCHES]
         lengths = [(n, _speed(architecture, call, batch, n)) for n in LENGTHS]
