@@ -2,19 +2,25 @@
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.explain import explain
+from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
 from anyformer.costs.match import Budget, Match, UnmatchedError, budget_of, match
 from anyformer.costs.memory import States, TrainingMemory, training_memory
+from anyformer.costs.roofline import StepTime, step_time
 from anyformer.costs.sheet import CostSheet, cost, scaled
 from anyformer.costs.sizing import compute_optimal, optimal_tokens, remarks
 
 __all__ = [
     "FORMATS",
+    "HARDWARE",
     "Activations",
     "Budget",
     "CostSheet",
+    "Efficiency",
+    "Hardware",
     "Match",
     "States",
+    "StepTime",
     "TrainingMemory",
     "UnmatchedError",
     "activations",
@@ -23,11 +29,13 @@ __all__ = [
     "cost",
     "decode_state",
     "explain",
+    "hardware_of",
     "match",
     "optimal_tokens",
     "read_per_step",
     "remarks",
     "scaled",
+    "step_time",
     "training_memory",
     "weight_bytes",
 ]

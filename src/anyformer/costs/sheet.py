@@ -5,16 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.roofline import StepTime, step_time
+from anyformer.costs.work import Mode
 from anyformer.model import Architecture
 from anyformer.parts.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally
 
 _STEP = re.compile(r"step_\d+_")
-Mode = Literal["train", "prefill", "decode"]
 
 
 @dataclass(frozen=True)
@@ -60,9 +62,15 @@ class CostSheet:
     flops: FlopSheet
     state_bytes: int
     state_bytes_per_token: int
+    time: StepTime | None = None
+    """On the hardware that was named; None where none was."""
+
+    def data(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        return asdict(replace(self, time=None)) | {"time": None if self.time is None else self.time.data()}
 
     def json(self) -> str:
-        return json.dumps(asdict(self), indent=2) + "\n"
+        return json.dumps(self.data(), indent=2) + "\n"
 
     def rows(self) -> list[tuple[str, str]]:
         """(what, how much) for a table, in words."""
@@ -94,10 +102,12 @@ def cost(
     prefix: int = 0,
     mode: Mode = "train",
     plan: Plan | None = None,
+    hardware: str | Hardware | None = None,
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `length` serves source and target, where there are two, unless `source_length` is given.
+    `length` serves source and target, where there are two, unless `source_length` is given. With `hardware`, a name (`h100`,
+    `here`) or a value, the sheet has a `time`.
     """
     plan = plan or Plan()
     source = (source_length or length) if architecture.two_inputs else 0
@@ -112,6 +122,7 @@ def cost(
     return CostSheet(
         mode=mode,
         shape=shape,
+        time=None if hardware is None else step_time(architecture, shape, plan, hardware_of(hardware), mode),
         params=Parameters(
             tally.parameters, tally.active_parameters, _by_component({k: w.count for k, w in tally.weights.items()})
         ),
@@ -154,7 +165,7 @@ def _by_component(counts: Mapping[str, int]) -> dict[str, int]:
 def _component(name: str) -> str:
     """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
     words = name.split(".")
-    if "layers" in words:
+    if words[1:2] == ["layers"] and len(words) > 3 and words[0] in ("encoder", "decoder"):
         return f"{words[0]}.{_STEP.sub('', words[3])}"
     return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
 

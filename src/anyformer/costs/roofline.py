@@ -1,0 +1,164 @@
+"""How long a step takes on one accelerator: each operation by the roofline (Williams et al. 2009, doi 10.1145/1498765.1498785).
+
+seconds = max(FLOPs / (peak * share), bytes / (bandwidth * share), kernels * launch), operations one after another. Products
+read each operand once, as large tiles do; nothing is computed again but the scores of attention.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from anyformer.costs.hardware import Hardware
+from anyformer.costs.work import Mode, Unit, Work, operations
+from anyformer.model import Architecture
+from anyformer.plan import Plan, Precision
+from anyformer.tally import Flops, Shape
+
+Bound = Literal["compute", "memory", "launch"]
+_LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One kind of operation over all layers; `bound` is what most of its time waits for."""
+
+    name: str
+    unit: Unit
+    flops: Flops
+    executed: int
+    bytes: int
+    seconds: float
+    bound: Bound
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs per byte moved."""
+        return self.executed / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """One step of one accelerator, as if everything fitted into its memory: no communication, no checkpointing."""
+
+    hardware: Hardware
+    precision: Precision
+    mode: Mode
+    tokens: int
+    """Positions computed: batch * length in training and prefill, batch in decoding."""
+    operations: tuple[Operation, ...]
+
+    @property
+    def seconds(self) -> float:
+        return sum(operation.seconds for operation in self.operations)
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self.tokens / self.seconds
+
+    @property
+    def flops(self) -> Flops:
+        """The model's, as the cost sheet counts them."""
+        return sum((operation.flops for operation in self.operations), Flops())
+
+    @property
+    def bytes(self) -> int:
+        return sum(operation.bytes for operation in self.operations)
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs executed per byte moved."""
+        return sum(operation.executed for operation in self.operations) / self.bytes
+
+    @property
+    def mfu(self) -> float:
+        """Model FLOPs utilisation, every query-key pair counted (Chowdhery et al. 2022, arXiv 2204.02311, appendix B)."""
+        return self.flops.dense / self.seconds / self.hardware.peak(self.precision)
+
+    @property
+    def mfu_exact(self) -> float:
+        """The same of the pairs that the masks allow."""
+        return self.flops.exact / self.seconds / self.hardware.peak(self.precision)
+
+    @property
+    def bandwidth_used(self) -> float:
+        """Share of the memory bandwidth."""
+        return self.bytes / self.seconds / self.hardware.bandwidth
+
+    @property
+    def by_component(self) -> tuple[Operation, ...]:
+        """The products by weights of each component as one, slowest first."""
+        groups: dict[str, list[Operation]] = {}
+        for operation in self.operations:
+            products = operation.unit == "matrix" and "." in operation.name
+            name = f"{operation.name.rpartition('.')[0]}.products" if products else operation.name
+            groups.setdefault(name, []).append(operation)
+        return tuple(sorted((together(name, parts) for name, parts in groups.items()), key=lambda found: -found.seconds))
+
+    def data(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        figures = ("seconds", "tokens_per_second", "mfu", "mfu_exact", "bandwidth_used", "bytes", "intensity")
+        return {
+            "hardware": self.hardware.name,
+            "precision": self.precision,
+            "efficiency": asdict(self.hardware.efficiency),
+            **{name: getattr(self, name) for name in figures},
+            "operations": [{**asdict(operation), "intensity": operation.intensity} for operation in self.operations],
+        }
+
+    def waits_for(self, bound: Bound) -> float:
+        """Share of the time in operations of that bound."""
+        return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
+
+
+def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
+    """The roofline of one step; `auto` precision is the faster one of the hardware."""
+    plan = hardware.resolved(plan)
+    precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
+    work = operations(architecture, shape, plan, mode)
+    return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
+
+
+def merged(work: Iterable[Work], hardware: Hardware, precision: Precision) -> tuple[Operation, ...]:
+    """Equal operations of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
+    kinds: dict[str, list[Operation]] = {}
+    for item in work:
+        kinds.setdefault(_LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
+    return tuple(together(name, operations) for name, operations in kinds.items())
+
+
+def _over_layers(work: Work, seconds: float, bound: Bound) -> Operation:
+    n = work.layers
+    flops = Flops(work.flops.dense * n, work.flops.exact * n)
+    return Operation(work.name, work.unit, flops, work.executed * n, work.bytes * n, seconds * n, bound)
+
+
+def together(name: str, operations: Sequence[Operation]) -> Operation:
+    """Several operations as one, called `name`; its bound is that of most of the time."""
+    waited: dict[Bound, float] = {}
+    for operation in operations:
+        waited[operation.bound] = waited.get(operation.bound, 0.0) + operation.seconds
+    return Operation(
+        name,
+        operations[0].unit,
+        sum((operation.flops for operation in operations), Flops()),
+        sum(operation.executed for operation in operations),
+        sum(operation.bytes for operation in operations),
+        sum(waited.values()),
+        max(waited, key=lambda bound: waited[bound]),
+    )
+
+
+def timed(work: Work, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
+    """Seconds of one operation in one layer, and what it waits for."""
+    reached = hardware.efficiency
+    share = reached.attention if work.unit == "attention" else reached.matrix
+    waits: dict[Bound, float] = {
+        "compute": work.executed / (hardware.peak(precision) * share),
+        "memory": work.bytes / (hardware.bandwidth * reached.memory),
+        "launch": work.kernels * hardware.launch,
+    }
+    bound = max(waits, key=lambda name: waits[name])
+    return waits[bound], bound

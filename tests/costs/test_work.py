@@ -1,0 +1,250 @@
+"""What a step computes and moves: beside the sheet, beside the running model, and by hand."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from zoo import PAIRS, ZOO
+
+import anyformer as af
+from anyformer.catalogue import listing
+from anyformer.costs import cost
+from anyformer.costs.work import Product, distinct_experts, operations
+from anyformer.describe import change_all
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Weight
+
+MODES = ("train", "prefill", "decode")
+NAMES = [entry.name for entry in listing()]
+BF16 = Plan(precision="bf16")
+
+# Products whose second operand is no weight of the model, or that several rows of a table share: they are priced with what
+# stands between the projections. Of routed experts, the model reads those that this batch chose, not the expected number.
+# Of latent attention one token absorbs the two expansions, which then are products of three-dimensional operands; under a
+# window Transformer-XL projects the distances of the keys that are left, and declares all of them.
+BETWEEN_IN_DECODING = {"latent", "latent_queries", "latent_window_gate", "transformer_xl_window"}
+BETWEEN = {"disentangled", "encoder_relative", "linear_fourier", "linear_gaussian", "linear_positive", "linear_orthogonal"}
+
+
+def total(work, field):
+    return sum(getattr(item, field) * item.layers for item in work)
+
+
+class Moved(TorchDispatchMode):
+    """Bytes of the operands and results of all products of two matrices."""
+
+    def __init__(self):
+        super().__init__()
+        self.bytes = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        match function.overloadpacket.__name__:
+            case "mm":
+                self.bytes += args[0].nbytes + args[1].nbytes + result.nbytes
+            case "addmm":
+                self.bytes += args[1].nbytes + args[2].nbytes + result.nbytes
+        return result
+
+
+@pytest.mark.parametrize("at", range(8))
+def test_operations_add_up_to_the_sheet_for_every_entry(at):
+    for i, name in enumerate(NAMES[at::8]):
+        architecture, mode = af.architecture(name), MODES[i % 3]
+        sheet = cost(architecture, batch=2, length=48, mode=mode)
+        work = operations(architecture, sheet.shape, Plan(), mode)
+        assert sum((Flops(w.flops.dense * w.layers, w.flops.exact * w.layers) for w in work), Flops()) == sheet.flops.total, (
+            name
+        )
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_operations_add_up_to_the_sheet_in_the_zoo(mode):
+    for name, architecture in ZOO.items():
+        sheet = cost(architecture, batch=2, length=12, mode=mode)
+        work = operations(architecture, sheet.shape, Plan(), mode)
+        assert sum((Flops(w.flops.dense * w.layers, w.flops.exact * w.layers) for w in work), Flops()) == sheet.flops.total, (
+            name
+        )
+
+
+def reads_one_row_of_tokens(architecture):
+    tokens = architecture.embedding.symbols is not None and not architecture.two_inputs and architecture.latents is None
+    return tokens and not any(stack.reads_tokens for stack in architecture.stacks.values())
+
+
+ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not n.startswith("experts")]
+DECODES = [n for n in ONE_ROW if not ZOO[n].cost(Shape()).breaks("stepwise") and not n.startswith(("encoder", "masked"))]
+IN_FP32 = Plan(precision="fp32")
+
+
+def products(architecture, shape, mode):
+    return total([w for w in operations(architecture, shape, IN_FP32, mode) if w.unit == "matrix"], "bytes")
+
+
+@pytest.mark.parametrize("name", ONE_ROW)
+def test_bytes_of_products_are_those_of_the_running_model(name):
+    architecture = ZOO[name]
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
+    tokens = torch.randint(0, architecture.embedding.symbols, (2, 12))
+    with torch.no_grad(), Moved() as moved:
+        model(tokens)
+    predicted = products(architecture, Shape(batch=2, length=12), "prefill")
+    assert (predicted == moved.bytes) != (name in BETWEEN), (predicted, moved.bytes)
+
+
+@pytest.mark.parametrize("name", DECODES)
+def test_bytes_of_products_of_one_more_token_are_those_of_the_running_model(name):
+    architecture = ZOO[name]
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
+    tokens, state = torch.randint(0, architecture.embedding.symbols, (2, 13)), model.state(2, 13)
+    with torch.no_grad():
+        model(tokens[:, :12], state=state)
+        with Moved() as moved:
+            model(tokens[:, 12:], state=state)
+    predicted = products(architecture, Shape(batch=2, past=12), "decode")
+    assert (predicted == moved.bytes) != (name in BETWEEN | BETWEEN_IN_DECODING), (predicted, moved.bytes)
+
+
+@pytest.mark.parametrize("name", [n for n, a in PAIRS.items() if a.embedding.symbols is not None])
+def test_bytes_of_products_of_two_sequences_are_those_of_the_running_model(name):
+    architecture = PAIRS[name]
+    model = af.build(architecture, plan=IN_FP32, seed=0).eval()
+    source = torch.randint(0, architecture.embedding.symbols, (2, 9))
+    target = torch.randint(0, architecture.output_embedding.symbols, (2, 12))
+    with torch.no_grad(), Moved() as moved:
+        model(source, target)
+    assert products(architecture, Shape(batch=2, length=12, source=9), "prefill") == moved.bytes
+
+
+@pytest.mark.parametrize(("experts", "chosen", "tokens"), [(8, 2, 1), (8, 2, 5), (64, 6, 20), (16, 16, 3)])
+def test_expected_experts_are_those_of_many_draws(experts, chosen, tokens):
+    draw = random.Random(0)
+    seen = [len({e for _ in range(tokens) for e in draw.sample(range(experts), chosen)}) for _ in range(4000)]
+    assert distinct_experts(experts, chosen, tokens) == pytest.approx(sum(seen) / len(seen), rel=0.01)
+
+
+def test_one_token_reads_the_experts_it_chooses_and_a_batch_not_more_than_all():
+    experts = Weight((8, 20, 12), "expert", "matrix", chosen=2)
+
+    def weight_bytes(tokens):
+        product = Product(experts, Flops(*[2 * 20 * 12 * tokens * 2] * 2))
+        return product.bytes(2) - 2 * product.rows * (12 + 20)
+
+    assert weight_bytes(1) == 2 * 2 * 20 * 12
+    assert weight_bytes(1000) == 2 * 8 * 20 * 12
+    assert weight_bytes(3) == 2 * round(8 * 20 * 12 * (1 - 0.75**3))
+
+
+def test_decoding_reads_every_used_weight_once():
+    """At batch 1 the products read the weights that one token uses, but the table of embeddings, norms and biases."""
+    for name in ("llama-3-8b", "mixtral-8x7b", "deepseek-v3"):
+        architecture = af.architecture(name)
+        tally = architecture.cost(Shape(past=64))
+        used = sum(w.active for n, w in tally.weights.items() if len(w.shape) > 1 and n != "embedding.weight")
+        work = [w for w in operations(architecture, Shape(past=64), BF16, "decode") if w.unit == "matrix"]
+        features = sum(w.layers * _features(tally, w.name) for w in work)
+        assert sum(w.bytes * w.layers for w in work) == 2 * (used + features), name
+
+
+def _features(tally, name):
+    """Inputs and outputs of a product of one token."""
+    weight = tally.weights.get(f"{name}.weight") or tally.weights.get(name) or tally.weights["head.weight"]
+    return (weight.chosen or 1) * sum(weight.shape[-2:])
+
+
+MLA_WIDTH = 512 + 64
+GROWTH = {
+    # bytes in bf16 that one more cached position adds to what one row reads: keys and values of each layer that reads them
+    "llama-3-8b": 32 * 2 * 8 * 128 * 2,
+    "gpt2": 12 * 2 * 12 * 64 * 2,
+    "deepseek-v3": 61 * MLA_WIDTH * 2,
+    "mistral-7b-v0.1": 0,  # its window of 4,096 is full
+}
+
+
+@pytest.mark.parametrize("name", GROWTH)
+def test_decoding_reads_the_cache(name):
+    architecture, rows = af.architecture(name), 3
+    short, long = (
+        total(
+            [w for w in operations(architecture, Shape(batch=rows, past=past), BF16, "decode") if ".sublayer" in w.name],
+            "bytes",
+        )
+        for past in (8000, 8100)
+    )
+    assert long - short == rows * 100 * GROWTH[name]
+
+
+def mixing(architecture, shape, mode):
+    found = [w for w in operations(architecture, shape, BF16, mode) if w.name.endswith(("mixing", "activation"))]
+    return total(found, "bytes")
+
+
+def test_a_recurrent_state_is_read_and_written_and_a_cache_only_read():
+    for name, times in (("lightning_plain", 2), ("linear_elu", 2), ("llama", 1), ("latent", 1)):
+        architecture, shape = ZOO[name], Shape(batch=2, past=40)
+        held = architecture.cost(shape, BF16).total_state_bytes
+        without = sum(
+            2 * (p.rows * (p.inputs if p.leaves else p.outputs))
+            for p in (
+                Product(w, architecture.cost(shape, BF16).flops[n.removesuffix(".weight")])
+                for n, w in architecture.cost(shape, BF16).weights.items()
+                if ".layers." in n and n.removesuffix(".weight") in architecture.cost(shape, BF16).flops
+            )
+        )
+        assert mixing(architecture, shape, "decode") == without + times * held, name
+
+
+def test_a_layer_that_borrows_keys_reads_its_neighbours():
+    architecture = ZOO["shared_keys"]
+    tally = architecture.cost(Shape(batch=2, past=40), BF16)
+    more = (
+        mixing(architecture, Shape(batch=2, past=40), "decode") - mixing(architecture, Shape(batch=2, length=1), "train") // 3
+    )
+    assert more > tally.total_state_bytes
+
+
+def test_training_moves_three_times_the_forward_pass_and_the_optimiser():
+    architecture = af.architecture("llama-12m")
+    shape = Shape(batch=4, length=64)
+    train, forward = ({w.name: w for w in operations(architecture, shape, BF16, mode)} for mode in ("train", "prefill"))
+    state = architecture.cost(shape, BF16).total_state_bytes
+    names = train.keys() & forward.keys()
+    assert train.keys() - names == {"optimiser", "head.loss"}
+    assert total([train[n] for n in names], "bytes") == 3 * (total([forward[n] for n in names], "bytes") - state)
+    assert train["optimiser"].bytes == 28 * architecture.cost(shape).parameters
+    for name in names:
+        scores_again = 3.5 if train[name].unit == "attention" else 3
+        assert train[name].executed == scores_again * forward[name].executed, name
+
+
+def test_fewer_bits_move_fewer_bytes():
+    architecture = af.architecture("llama-12m")
+    fp32, bf16 = (
+        total(operations(architecture, Shape(batch=2, length=64), Plan(precision=p), "prefill"), "bytes")
+        for p in ("fp32", "bf16")
+    )
+    assert fp32 == 2 * bf16
+
+
+def test_layers_that_share_weights_read_them_again():
+    deep = af.architecture("albert-base-v2")
+    shallow = change_all(deep, {"encoder.order": "layer"})
+    shape = Shape(batch=1, length=16)
+    per_layer = total([w for w in operations(shallow, shape, BF16, "prefill") if ".layers." in w.name], "bytes")
+    assert total([w for w in operations(deep, shape, BF16, "prefill") if ".layers." in w.name], "bytes") == 12 * per_layer
+
+
+def test_an_input_with_layers_of_its_own_is_a_component():
+    """Convolutions before a stack are called `embedding.layers.<i>`, and are no layers of the stack."""
+    name = next(
+        n for n, a in ZOO.items() if any(".".join(k.split(".")[:2]) == "embedding.layers" for k in a.cost(Shape()).weights)
+    )
+    sheet = cost(ZOO[name], batch=2, length=12)
+    assert sheet.flops.forward.by_component["embedding.layers"].dense > 0
+    work = operations(ZOO[name], sheet.shape, Plan(), "train")
+    assert any(item.name == "embedding.layers.0" for item in work)
