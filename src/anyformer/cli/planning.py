@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from anyformer.costs.planner import Candidate, Planned
 
 
+_WIDE = 118
+"""Columns of the table; a narrower terminal wraps its lines."""
+
+
 def run(
     what: Annotated[
         str,
@@ -57,9 +61,11 @@ def run(
         print(jsons.dumps(_plain(planned), indent=2))
         return
     console = Console()
+    console.width = max(console.width, _WIDE)
     machine = planned.machine
     console.print(
-        f"{what} on {gpus:,} {machine.name}, {planned.sequences:,} x {length:,} tokens per step; {planned.tried:,} layouts tried",
+        f"{what} on {gpus:,} {machine.name}, {planned.sequences:,} x {length:,} tokens per step; "
+        f"{planned.tried:,} layouts tried",
         highlight=False,
         soft_wrap=True,
     )
@@ -67,8 +73,8 @@ def run(
         console.print(_table(planned.fastest))
         console.print(
             f"Assumed: {machine.efficiency.compute:.0%} of {machine.peak / 1e12:.0f} TFLOP/s in compute, "
-            f"{machine.efficiency.link:.0%} of the links' bandwidth, {machine.efficiency.overlap:.0%} of compute hides transfers "
-            "of weights and gradients; activations are an estimate.",
+            f"{machine.efficiency.link:.0%} of the links' bandwidth, {machine.efficiency.overlap:.0%} of compute hides "
+            "transfers of weights and gradients; activations are an estimate.",
             highlight=False,
             soft_wrap=True,
         )
@@ -96,9 +102,9 @@ def _table(candidates: Iterable[Candidate]) -> Table:
 
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name in ("layout", "micro-batch", "sharded", "recomputed"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble"):
-        table.add_column(name, justify="right")
+        table.add_column(name, no_wrap=True, justify="right")
     for each in candidates:
         layout, time = each.layout, each.time
         table.add_row(

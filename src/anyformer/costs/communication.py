@@ -1,8 +1,8 @@
 """What ranks send to one another: bytes of each collective, of pipelines and of experts, and the pipeline's bubble.
 
-All figures are bytes that one rank sends (and as many that it receives), S the size of the whole tensor, n the ranks of a group.
-Ring algorithms: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur, Rabenseifner
-& Gropp 2005, "Optimization of collective communication operations in MPICH".
+All figures are bytes that one rank sends (and as many that it receives), S the size of the whole tensor, n the ranks of a
+group. Ring algorithms: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
+Rabenseifner & Gropp 2005, "Optimization of collective communication operations in MPICH".
 """
 
 from __future__ import annotations

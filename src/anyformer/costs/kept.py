@@ -31,8 +31,8 @@ def kept(weights: Mapping[str, Weight], width: int, element: int, checkpointing:
     elementwise  e * (outputs of column matrices + inputs of row matrices but those of feed-forward networks + norms' features)
     full         e * D, the input of the layer
 
-    `+ 4` is a norm's input in fp32. A replicated matrix keeps its outputs. Experts are counted as often as a token chooses them,
-    plus what is sent to them and comes back. For one layer of Llama that is what PyTorch saves, but for the small tensors.
+    `+ 4` is a norm's input in fp32. A replicated matrix keeps its outputs. Experts are counted as often as a token chooses
+    them, plus what is sent to them and comes back. Of one layer of Llama that is what PyTorch saves, but for small tensors.
     """
     if checkpointing == "full":
         return Kept(whole=element * width)

@@ -19,8 +19,9 @@ Sharded = Literal["optimiser", "gradients", "weights"]
 class Layout:
     """dp * fsdp * tp * pp ranks; `tp` ranks stand next to each other, then `fsdp`, then `dp`, then `pp`.
 
-    `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole; the other weights know
-    nothing of it (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches` times in a step.
+    `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole; the other weights
+    know nothing of it (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches` times
+    in a step.
     """
 
     dp: int = 1

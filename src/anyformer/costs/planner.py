@@ -101,9 +101,8 @@ def plan_training(
 ) -> Planned:
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
-    Searched: tp up to a node; pp and chunks that divide the layers' count or nearly; ep over the experts; states sharded over all
-    replicas, over those of one node, or not; micro-batches of 1 to 8; of gradients, weights and activations the least sharding and
-    recomputation that fits.
+    Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
+    those of one node, or not; micro-batches of 1 to 8; of sharding and recomputation the least that fits.
     """
     machine = cluster(hardware) if isinstance(hardware, str) else hardware
     plan = plan or Plan(precision="bf16")

@@ -52,10 +52,11 @@ class RankMemory:
 
 
 def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
-    """Micro-batches whose activations stage s keeps at once, as a fraction of its whole: min(m, p - s) when each runs one forward,
+    """Micro-batches whose activations stage s keeps at once, as a numerator and a denominator.
 
-    one backward; with v chunks min(m v, 2 (p - s - 1) + (v - 1) p + 1) / v, which is p (1 + (p - 1) / (p v)) for the first
-    (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Korthikanti et al. 2022, 2205.05198, section 4.2.3).
+    min(m, p - s) where forward and backward alternate; min(m v, 2 (p - s - 1) + (v - 1) p + 1) / v with v chunks, which is
+    p (1 + (p - 1) / (p v)) for the first stage (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Korthikanti et al.
+    2022, 2205.05198, section 4.2.3).
     """
     later = layout.pp - stage - 1
     if layout.chunks == 1:

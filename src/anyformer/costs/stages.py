@@ -38,14 +38,14 @@ class Held:
 class Unit:
     """What a pipeline cannot part. `holds`: names of groups of weights, shared ones under their owner's name.
 
-    `flops`: exact, forward, of one sequence; `kept`: bytes per token by checkpointing; `reductions`: how often tp ranks must add up
-    (B, T, D) in the forward pass; `routed`: experts that a token passes, over all mixtures.
+    `flops`: exact, forward, of one sequence; `kept`: bytes per token by checkpointing; `sums`: how often tp ranks
+    must add up (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
     """
 
     holds: tuple[str, ...]
     flops: int
     kept: Mapping[Checkpointing, Kept]
-    reductions: int = 0
+    sums: int = 0
     routed: int = 0
     recomputed: bool = True
     """Whether checkpointing applies: to layers, not to what stands around them."""
@@ -86,12 +86,13 @@ class Stage:
         return sum(unit.flops for unit in self.units if unit.recomputed)
 
     @cached_property
-    def reductions(self) -> int:
-        return sum(unit.reductions for unit in self.units)
+    def sums(self) -> int:
+        return sum(unit.sums for unit in self.units)
 
     @cached_property
-    def recomputed_reductions(self) -> int:
-        return sum(unit.reductions for unit in self.units if unit.recomputed)
+    def forward_sums(self) -> int:
+        """Of layers, which are as many backward."""
+        return sum(unit.sums for unit in self.units if unit.recomputed) // 2
 
     @cached_property
     def routed(self) -> int:
@@ -138,7 +139,7 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
                 }
                 steps = len(stack.variants[variant].steps)
                 # Branches of one step are added up, so their sums over ranks are one.
-                variants[variant] = keeps, min(_reductions(its), steps), _routed(its)
+                variants[variant] = keeps, 2 * min(_reductions(its), steps), _routed(its)
             row.append(Unit((place,), flops.get(f"{name}.layers.{i}", 0), *variants[variant]))
     row.append(_exit(architecture, flops.get("exit", 0), element))
     return Units(tuple(row), {name: _held(each) for name, each in weights.items()}, architecture.width, length, element)
@@ -179,8 +180,8 @@ def _routed(weights: Mapping[str, Weight]) -> int:
 def stages(row: Units, pp: int, chunks: int) -> tuple[Stage, ...]:
     """The distinct stages of a pipeline, each at its first place: stage s has the chunks s, s + p, ...
 
-    Chunks are neighbouring units, parted so that the largest has as little work as can be. Sum of held weights: a group that two
-    units of a stage share is stored once.
+    Chunks are neighbouring units, parted so that the largest has as little work as can be. A group of weights that two units of
+    a stage share is stored once.
     """
     ends = _parted([unit.flops for unit in row.units], pp * chunks)
     pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]

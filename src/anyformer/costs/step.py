@@ -49,8 +49,8 @@ class StepTime:
 def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
     """Bytes of a rank of this stage in one step.
 
-    tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed. 2 (t - 1) / t each, as
-               all-reduce or as gather and scatter; dividing positions gathers the input once more for the weights' gradient
+    tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
+               as all-reduce or as gather and scatter; dividing positions gathers the input once more for the weights' gradient
                (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
     experts    4 all-to-all of chosen * D per token, 2 more when recomputed.
     weights    by `sharded`: gathered once per step, or forward and backward of each micro-batch.
@@ -59,10 +59,10 @@ def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent
     m, tokens = layout.micro_batches, layout.micro_batch * row.length
     full = layout.checkpointing == "full"
     stream = tokens * row.width * row.element
-    sums = m * (2 * stage.reductions + full * stage.recomputed_reductions)
+    sums = m * (stage.sums + full * stage.forward_sums)
     tensor = sums * communication.all_reduce(stream, layout.tp)
     if layout.sp:
-        tensor += m * stage.reductions * communication.all_gather(stream, layout.tp)
+        tensor += m * stage.forward_sums * communication.all_gather(stream, layout.tp)
     mine = tokens // layout.tp if layout.sp else tokens
     passes = m * (6 if full else 4) * bool(stage.routed)
     experts = passes * communication.dispatch(mine, stage.routed, row.width, row.element, layout.ep)
