@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from anyformer.costs.planner import Candidate, Planned
 
 
-_WIDE = 118
+_WIDE = 132
 """Columns of the table; a narrower terminal wraps its lines."""
 
 
@@ -72,7 +72,7 @@ def run(
     if planned.fastest:
         console.print(_table(planned.fastest))
         console.print(
-            f"Assumed: {machine.efficiency.compute:.0%} of {machine.peak / 1e12:.0f} TFLOP/s in compute, "
+            f"Assumed: {machine.efficiency.compute:.0%} of {machine.peak / 1e12:.0f} TFLOP/s in matrix products, "
             f"{machine.efficiency.link:.0%} of the links' bandwidth, {machine.efficiency.overlap:.0%} of compute hides "
             "transfers of weights and gradients; activations are an estimate.",
             highlight=False,

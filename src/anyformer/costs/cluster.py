@@ -11,13 +11,15 @@ from anyformer.describe import UserError, did_you_mean
 class Efficiency:
     """What share of the stated figures a well-written training program reaches; assumptions, the same for every run.
 
-    `compute`: of the peak, over a whole layer, element-wise work and gaps between kernels included.
+    `compute`: of the peak, by matrix products and attention.
+    `bandwidth`: of the memory's bandwidth, by element-wise work.
     `link`: of the bandwidth within a node and between nodes, by large messages.
     `overlap`: how much of the time of matrix products can hide transfers of weights and gradients.
     `memory`: of the memory, what tensors may take; the rest goes to the context, to transfers and to fragments.
     """
 
     compute: float
+    bandwidth: float = 0.8
     link: float = 0.8
     overlap: float = 0.8
     memory: float = 0.92
@@ -27,19 +29,20 @@ class Efficiency:
 class Cluster:
     """Accelerators in nodes: all bandwidths are bytes per second of one accelerator in one direction.
 
-    `peak`: dense bf16 FLOP/s. `hop`: seconds that one step of a collective over the network takes however small it is.
+    `peak`: dense bf16 FLOP/s; `speed`: bytes per second from and to memory. `hop`: seconds that one step of a collective over the network takes however small it is.
     """
 
     name: str
     peak: float
     memory: int
+    speed: float
     node: int
     inside: float
     network: float
     efficiency: Efficiency
     hop: float = 5e-6
 
-    def bandwidth(self, members: int, stride: int) -> float:
+    def ring(self, members: int, stride: int) -> float:
         """Bytes per second and rank of a ring over `members` ranks that stand `stride` apart.
 
         A ring inside a node runs over its links. A ring across nodes runs as several, so that the k members of a node share its
@@ -59,10 +62,10 @@ class Cluster:
 # DeepSeek-V3, 2412.19437, section 3). Memory is what the driver shows, about 79 to 80 GiB.
 _GIB = 2**30
 _CLUSTERS = (
-    Cluster("a100", 312e12, 79 * _GIB, 8, 300e9, 25e9, Efficiency(compute=0.62)),
-    Cluster("a100-40gb", 312e12, 39 * _GIB, 8, 300e9, 25e9, Efficiency(compute=0.62)),
-    Cluster("h100", 989e12, 79 * _GIB, 8, 450e9, 50e9, Efficiency(compute=0.52)),
-    Cluster("h800", 989e12, 79 * _GIB, 8, 200e9, 50e9, Efficiency(compute=0.52)),
+    Cluster("a100", 312e12, 79 * _GIB, 2.04e12, 8, 300e9, 25e9, Efficiency(compute=0.62)),
+    Cluster("a100-40gb", 312e12, 39 * _GIB, 1.555e12, 8, 300e9, 25e9, Efficiency(compute=0.62)),
+    Cluster("h100", 989e12, 79 * _GIB, 3.35e12, 8, 450e9, 50e9, Efficiency(compute=0.52)),
+    Cluster("h800", 989e12, 79 * _GIB, 3.35e12, 8, 200e9, 50e9, Efficiency(compute=0.52)),
 )
 CLUSTERS = {cluster.name: cluster for cluster in _CLUSTERS}
 

@@ -33,13 +33,18 @@ class Sent:
 
 @dataclass(frozen=True)
 class StepTime:
-    """Seconds of a step; `compute` recomputation included, `tensor`, `experts` and `data` what compute does not hide."""
+    """Seconds of a step; `products` and `elementwise` with what is recomputed, the next three what these two do not hide."""
 
-    compute: float
+    products: float
+    elementwise: float
     tensor: float
     experts: float
     data: float
     bubble: float
+
+    @property
+    def compute(self) -> float:
+        return self.products + self.elementwise
 
     @property
     def total(self) -> float:
@@ -88,7 +93,10 @@ def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent
 def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
     """Of the slowest stage, with the bubble that the others wait.
 
-    compute    (3 * FLOPs + those recomputed) * sequences / (tp * peak * efficiency)
+    products   (3 * FLOPs + those recomputed) * sequences / (tp * peak * efficiency)
+    elementwise  5 times what layers and logits keep for the backward pass, over the memory's bandwidth: each tensor is written
+               and read forward, read backward, and so is its gradient; 2 more when recomputed. Then the optimiser's states,
+               once read, once written.
     tensor, experts  bytes / bandwidth of their group, in the way of what follows: not hidden
     data       weights and gradients: what the share `overlap` of the compute beside them does not hide. Transfers of each
                micro-batch have all compute beside them, those of each step the last micro-batch's backward pass.
@@ -97,7 +105,7 @@ def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cl
     slowest = max((_stage_time(row, stage, layout, machine, numbers) for stage in stages), key=lambda each: each.total)
     busy = slowest.compute + slowest.tensor + slowest.experts
     idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
-    return StepTime(slowest.compute, slowest.tensor, slowest.experts, slowest.data, idle)
+    return StepTime(slowest.products, slowest.elementwise, slowest.tensor, slowest.experts, slowest.data, idle)
 
 
 def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
@@ -106,8 +114,10 @@ def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numb
     m, tp = layout.micro_batches, layout.tp
     recomputed = stage.recomputed_flops if layout.checkpointing == "full" else 0
     work = (3 * stage.flops + recomputed) * layout.micro_batch * m
-    compute = work / (tp * machine.peak * machine.efficiency.compute)
-    tensor = bytes_sent.tensor / machine.bandwidth(tp, 1)
+    products = work / (tp * machine.peak * machine.efficiency.compute)
+    elementwise = _touched(row, stage, layout, numbers) / (machine.speed * machine.efficiency.bandwidth)
+    compute = products + elementwise
+    tensor = bytes_sent.tensor / machine.ring(tp, 1)
     experts = 0.0
     if layout.ep > 1:
         away = (layout.ep - machine.local(layout.ep, 1)) / (layout.ep - 1)
@@ -117,12 +127,22 @@ def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numb
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, machine)
     window = compute if repeated else compute * 2 / 3 / m
     data = max(seconds - machine.efficiency.overlap * window, 0.0)
-    return StepTime(compute, tensor, experts, data, 0.0)
+    return StepTime(products, elementwise, tensor, experts, data, 0.0)
+
+
+def _touched(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> int:
+    """Bytes that element-wise work of a rank reads and writes in a step."""
+    tokens = layout.micro_batch * row.length
+    layers = stage.kept["none"].on(tokens, layout.tp, sp=layout.sp)
+    around = stage.passing.on(tokens, layout.tp, sp=layout.sp)
+    times = {"none": 5, "elementwise": 6, "full": 7}[layout.checkpointing]
+    shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
+    return layout.micro_batches * (times * layers + 5 * around) + shard * (2 * numbers.optimiser + numbers.gradient)
 
 
 def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, machine: Cluster) -> tuple[float, bool]:
     """Seconds of gathering weights and reducing gradients, and whether every micro-batch does so."""
-    speed = machine.bandwidth(layout.replicas, layout.tp)
+    speed = machine.ring(layout.replicas, layout.tp)
     repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)
     rounds = (3 if layout.sharded == "weights" else 1) * layout.micro_batches if repeated else 2
     nodes = layout.replicas // machine.local(layout.replicas, layout.tp)
