@@ -126,7 +126,8 @@ def test_stages_are_parted_as_evenly_as_can_be():
 @pytest.mark.parametrize(
     ("name", "layout", "says"),
     [
-        ("llama-3-8b", Layout(tp=16), "does not divide 8 heads"),
+        ("llama-3-8b", Layout(tp=3), "tp = 3 does not divide 8 heads"),
+        ("starcoder", Layout(tp=64), "tp = 64 does not divide 48 heads"),
         ("llama-3-8b", Layout(pp=64), "needs as many layers, and there are 32"),
         ("llama-3-8b", Layout(ep=2, fsdp=2), "there are no experts"),
         ("mixtral-8x7b", Layout(ep=16, fsdp=16), "does not divide 8 experts"),

@@ -29,7 +29,8 @@ class Efficiency:
 class Cluster:
     """Accelerators in nodes: all bandwidths are bytes per second of one accelerator in one direction.
 
-    `peak`: dense bf16 FLOP/s; `speed`: bytes per second from and to memory. `hop`: seconds that one step of a collective over the network takes however small it is.
+    `peak`: dense bf16 FLOP/s; `speed`: bytes per second from and to memory. `hop`: seconds of one step of a
+    collective over the network, however small it is.
     """
 
     name: str

@@ -93,6 +93,14 @@ class Bounds:
     experts: tuple[int, ...]
     """How many experts a mixture has, of each kind of layer that has one."""
 
+    def uncut(self, tp: int) -> list[int]:
+        """Counts of heads that tp ranks cannot divide; fewer key heads than ranks are copied, if they divide the ranks.
+
+        (That each then stores a little more than its share is not counted.)
+        """
+        most = max(self.heads, default=tp)
+        return [count for count in self.heads if count % tp and (tp % count or count == most)]
+
 
 def bounds(architecture: Architecture) -> Bounds:
     """Read off its parts."""
@@ -115,7 +123,7 @@ def problems(layout: Layout, of: Bounds, length: int) -> tuple[str, ...]:
         found.append(f"pp x chunks = {pp} x {chunks} needs as many layers, and there are {of.depth}")
     if chunks > 1 and (pp == 1 or layout.micro_batches % pp):
         found.append(f"chunks = {chunks} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")
-    found += [f"tp = {tp} does not divide {count} heads" for count in of.heads if count % tp]
+    found += [f"tp = {tp} does not divide {count} heads" for count in of.uncut(tp)]
     if of.width % tp:
         found.append(f"tp = {tp} does not divide the width {of.width}")
     if layout.sp and length % tp:

@@ -176,7 +176,7 @@ def _priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Clust
 def _layouts(of: Bounds, ranks: int, sequences: int, machine: Cluster) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
     for tp in _divisors(ranks, machine.node):
-        if any(count % tp for count in of.heads):
+        if of.uncut(tp):
             # Said once; every layout with it is as impossible.
             yield Layout(dp=ranks // tp, tp=tp)
             continue
