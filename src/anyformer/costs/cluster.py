@@ -9,9 +9,9 @@ from anyformer.describe import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What share of the stated figures a well-written training program reaches; assumptions, the same for every run.
+    """What share of the stated figures a well-written training program reaches; the same for every run of a generation.
 
-    `compute`: of the peak, by matrix products and attention.
+    `compute`: of the peak, by matrix products and attention; fitted to published rates (docs/published.md), the rest assumed.
     `bandwidth`: of the memory's bandwidth, by element-wise work.
     `link`: of the bandwidth within a node and between nodes, by large messages.
     `overlap`: how much of the time of matrix products can hide transfers of weights and gradients.
@@ -63,10 +63,10 @@ class Cluster:
 # DeepSeek-V3, 2412.19437, section 3). Memory is what the driver shows, about 79 to 80 GiB.
 _GIB = 2**30
 _CLUSTERS = (
-    Cluster("a100", 312e12, 79 * _GIB, 2.04e12, 8, 300e9, 25e9, Efficiency(compute=0.62)),
-    Cluster("a100-40gb", 312e12, 39 * _GIB, 1.555e12, 8, 300e9, 25e9, Efficiency(compute=0.62)),
-    Cluster("h100", 989e12, 79 * _GIB, 3.35e12, 8, 450e9, 50e9, Efficiency(compute=0.52)),
-    Cluster("h800", 989e12, 79 * _GIB, 3.35e12, 8, 200e9, 50e9, Efficiency(compute=0.52)),
+    Cluster("a100", 312e12, 79 * _GIB, 2.04e12, 8, 300e9, 25e9, Efficiency(compute=0.55)),
+    Cluster("a100-40gb", 312e12, 39 * _GIB, 1.555e12, 8, 300e9, 25e9, Efficiency(compute=0.55)),
+    Cluster("h100", 989e12, 79 * _GIB, 3.35e12, 8, 450e9, 50e9, Efficiency(compute=0.61)),
+    Cluster("h800", 989e12, 79 * _GIB, 3.35e12, 8, 200e9, 50e9, Efficiency(compute=0.61)),
 )
 CLUSTERS = {cluster.name: cluster for cluster in _CLUSTERS}
 
