@@ -51,8 +51,9 @@ test, for the rules were settled with all errors in view, in these steps:
 
 1. One share for rates and hours alike, as first assumed (62 % of A100, 52 % of H100): 40 % and 22 % on the other runs.
 2. Hours get a share of their own, both chosen by the smallest median error (65 %, 63 %): 16 % and 24 %.
-3. The 65B of LLaMA moves from its hours to the rate that its authors state, and shares are those at which the median ratio is 1,
-   since two runs leave the smallest median error open (55 %, 77 %): A100 21 % in hours and 13 % in rates, H100 51 % and 43 %.
+3. The 65B of LLaMA moves from its hours to the rate that its authors state, and shares are those at which the median ratio
+   is 1, since two runs leave the smallest median error open (55 %, 77 %): A100 21 % in hours and 13 % in rates, H100 51 % and
+   43 %.
 4. The authors of the 405B do not say how often gradients are reduced: once per step, not once per micro-batch, moves its error
    from -19 % to about 1 % and the share of H100 to 61 %. This is what stands above.
 
