@@ -13,6 +13,9 @@ from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Weight
 
+_ENTRANCE = ("embedding", "decoder_embedding", "entrance")
+"""Groups of weights of what goes in; a tied head holds one of the first two as well."""
+
 
 @dataclass(frozen=True)
 class Held:
@@ -126,7 +129,8 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
         weights.setdefault(_place(path), {})[path] = weight
     for path, work in tally.flops.items():
         flops[_place(path)] = flops.get(_place(path), 0) + work.exact
-    row = [Unit(("entrance",), flops.get("entrance", 0), dict.fromkeys(get_args(Checkpointing), Kept()), 1, 0, False)]
+    entered = sum(flops.get(place, 0) for place in _ENTRANCE)
+    row = [Unit(_ENTRANCE, entered, dict.fromkeys(get_args(Checkpointing), Kept()), 1, 0, False)]
     element = plan.activation_bytes
     for name, stack in architecture.stacks.items():
         variants: dict[str, tuple[Mapping[Checkpointing, Kept], int, int]] = {}
@@ -146,8 +150,10 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
 
 
 def _place(path: str) -> str:
-    """Which unit something belongs to: a layer, the entrance or the exit."""
+    """Which group something belongs to: a layer, a table, what else stands at the entrance, or the exit."""
     words = path.split(".")
+    if words[0] in _ENTRANCE:
+        return words[0]
     if words[1] == "layers":
         return ".".join(words[:3])
     return "exit" if words[0] == "head" or words[1] == "final_norm" else "entrance"
@@ -155,9 +161,10 @@ def _place(path: str) -> str:
 
 def _exit(architecture: Architecture, flops: int, element: int) -> Unit:
     """Final norm and head; a tied one holds the table too. Logits and, in fp32, what the loss keeps of them."""
+    table = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     tied = architecture.head is not None and architecture.head.tied
     logits = Kept(cut=(element + 4) * architecture.outputs if architecture.head is not None else 0)
-    return Unit(("exit", "entrance") if tied else ("exit",), flops, dict.fromkeys(get_args(Checkpointing), logits), 1, 0, False)
+    return Unit(("exit", table) if tied else ("exit",), flops, dict.fromkeys(get_args(Checkpointing), logits), 1, 0, False)
 
 
 def _held(weights: Mapping[str, Weight]) -> Held:
