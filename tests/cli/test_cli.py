@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -149,3 +150,29 @@ def test_a_reader_that_leaves_is_no_error():
     command = f"{sys.executable} -c 'from anyformer.cli import main; main()' show gpt2 --toml | head -1"
     result = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
     assert result.stderr == ""
+
+
+def test_plan_finds_layouts_that_fit():
+    result = call("plan", "llama-2-13b", "--gpus", "8", "--hardware", "h100", "--length", "8192", "--batch-tokens", "4M")
+    assert result.returncode == 0, result.stderr
+    assert "512 x 8,192 tokens per step" in result.stdout
+    assert "fsdp 8" in result.stdout
+    planned = json.loads(call("plan", "llama-2-13b", "--gpus", "8", "--json").stdout)
+    best = planned["fastest"][0]
+    assert best["memory"]["total"] < planned["hardware"]["memory"]
+    assert best["seconds"]["total"] == min(each["seconds"]["total"] for each in planned["fastest"])
+
+
+def test_plan_says_why_nothing_fits():
+    result = call("plan", "llama-3.1-405b", "--gpus", "8")
+    assert result.returncode == 0, result.stderr
+    assert "Nothing fits on 8 h100" in result.stdout
+    assert "GB of optimiser" in result.stdout
+    for wrong, says in (
+        ("--hardware=h1000", "did you mean"),
+        ("--batch-tokens=many", "4M, 512k"),
+        ("--batch-tokens=1k", "no sequence"),
+    ):
+        refused = call("plan", "llama-3.1-405b", wrong)
+        assert refused.returncode == 2
+        assert says in refused.stderr

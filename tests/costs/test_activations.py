@@ -12,7 +12,7 @@ from zoo import DECODERS, ZOO
 
 from anyformer.catalogue.llama import llama
 from anyformer.costs.activations import activations
-from anyformer.costs.kept import Kept, keeping, kept_bytes
+from anyformer.costs.saved import Kept, keeping, kept_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.parts import Causal, Chunk, Window

@@ -61,7 +61,7 @@ def test_checkpointing_keeps_what_torch_s_own_keeps():
     """Outside the layers and their inputs: measured with every layer under `torch.utils.checkpoint`."""
     from torch.utils.checkpoint import checkpoint
 
-    from anyformer.costs.kept import keeping
+    from anyformer.costs.saved import keeping
 
     architecture, shape = ZOO["gpt2"], Shape(batch=B, length=T)
     model = build(architecture).train()

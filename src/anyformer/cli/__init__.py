@@ -7,7 +7,7 @@ import sys
 
 import typer
 
-from anyformer.cli import costing, differing, exporting, generate, importing, listing, show, train, verifying
+from anyformer.cli import costing, differing, exporting, generate, importing, listing, planning, show, train, verifying
 from anyformer.describe import UserError
 
 app = typer.Typer(
@@ -24,6 +24,7 @@ app.command("list")(listing.run)
 app.command("show")(show.run)
 app.command("cost")(costing.run)
 app.command("diff")(differing.run)
+app.command("plan")(planning.run)
 app.command("train")(train.run)
 app.command("generate")(generate.run)
 app.command("import")(importing.run)

@@ -64,6 +64,10 @@ class DeltaAttention(SublayerValue):
         return self
 
     @property
+    def cuts(self) -> tuple[int, ...]:
+        return self.heads, self.states
+
+    @property
     def states(self) -> int:
         """K."""
         return self.heads if self.value_heads is None else self.value_heads

@@ -86,6 +86,10 @@ class Heads(SublayerValue):
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
+    def cuts(self) -> tuple[int, ...]:
+        return self.heads, self.groups
+
+    @property
     def tricks(self) -> tuple[str, ...]:
         there = {
             "QK-norm": self.qk_norm,

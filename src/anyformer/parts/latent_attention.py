@@ -66,6 +66,10 @@ class LatentAttention(SublayerValue):
             self.rotary.rotated(self.rope_width)
 
     @property
+    def cuts(self) -> tuple[int, ...]:
+        return (self.heads,)
+
+    @property
     def query_width(self) -> int:
         """N + P."""
         return self.nope_width + self.rope_width

@@ -34,6 +34,10 @@ class RecurrentHeads(SublayerValue):
         """K, heads of keys and values."""
         return self.heads
 
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        return self.heads, self.groups
+
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)

@@ -115,6 +115,11 @@ class SublayerValue(Value):
         return {}
 
     @property
+    def cuts(self) -> tuple[int, ...]:
+        """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
+        return ()
+
+    @property
     def tricks(self) -> tuple[str, ...]:
         """What it does for stable training, in the field's words."""
         return ()

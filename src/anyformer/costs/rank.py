@@ -1,0 +1,99 @@
+"""Memory of one rank while training under a layout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.costs.layout import Layout
+from anyformer.costs.stages import Stage, Units
+from anyformer.plan import Plan
+
+
+@dataclass(frozen=True)
+class NumberBytes:
+    """Bytes that training keeps for each parameter: by default 2 + 4 + 4 + 8, bf16 weights with sums in fp32 and Adam.
+
+    16 of Rajbhandari et al. 2019 (arXiv 1910.02054, section 3.1) are gradients in 2. `master`: the fp32 copy.
+    """
+
+    weight: int = 2
+    gradient: int = 4
+    master: int = 4
+    moments: int = 8
+
+    @property
+    def optimiser(self) -> int:
+        return self.master + self.moments
+
+
+def number_bytes(plan: Plan) -> NumberBytes:
+    """In fp32 the weights are the master copy; an unresolved `auto` counts as fp32."""
+    return NumberBytes() if plan.precision == "bf16" else NumberBytes(weight=4, master=0)
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Bytes of the fullest rank.
+
+    `gathered`: weights of two units and gradients of one, whole for a moment, where ranks hold only shards of them.
+    `passing`: logits, or the layer that is computed again; of one micro-batch at a time.
+    """
+
+    weights: int
+    gradients: int
+    optimiser: int
+    gathered: int
+    activations: int
+    passing: int
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimiser + self.gathered + self.activations + self.passing
+
+
+def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
+    """Micro-batches whose activations stage s keeps at once, as a numerator and a denominator.
+
+    min(m, p - s) where forward and backward alternate; min(m v, 2 (p - s - 1) + (v - 1) p + 1) / v with v chunks, which is
+    p (1 + (p - 1) / (p v)) for the first stage (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Korthikanti et al.
+    2022, 2205.05198, section 4.2.3).
+    """
+    later = layout.pp - stage - 1
+    if layout.chunks == 1:
+        return min(layout.micro_batches, later + 1), 1
+    warm = 2 * later + (layout.chunks - 1) * layout.pp + 1
+    return min(layout.micro_batches * layout.chunks, warm), layout.chunks
+
+
+def memory(row: Units, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> RankMemory:
+    """Of the rank of the fullest stage."""
+    return max((stage_memory(row, stage, layout, numbers) for stage in stages), key=lambda each: each.total)
+
+
+def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> RankMemory:
+    """Bytes of one rank of a stage; `optimiser` is always divided, gradients and weights as `layout.sharded` says.
+
+    W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
+    """
+    dense, experts = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
+    shard = -(-dense // layout.fsdp) + -(-experts // layout.expert_fsdp)
+    whole = dense + experts
+    unit = stage.largest.dense(layout.tp) + stage.largest.of_experts(layout.ep)
+    alone = layout.fsdp == 1 and layout.expert_fsdp == 1
+    cut_weights = layout.sharded == "weights"
+    cut_gradients = cut_weights or layout.sharded == "gradients"
+    gathered = 0 if alone else unit * (2 * numbers.weight * cut_weights + numbers.gradient * cut_gradients)
+    tokens = layout.micro_batch * row.length
+    flying, of = in_flight(layout, stage.first)
+    kept = stage.kept[layout.checkpointing].on(tokens, layout.tp, sp=layout.sp)
+    passing = stage.passing.on(tokens, layout.tp, sp=layout.sp)
+    if layout.checkpointing == "full":
+        passing = max(passing, stage.largest_layer.on(tokens, layout.tp, sp=layout.sp))
+    return RankMemory(
+        weights=numbers.weight * (shard if cut_weights else whole),
+        gradients=numbers.gradient * (shard if cut_gradients else whole),
+        optimiser=numbers.optimiser * shard,
+        gathered=gathered,
+        activations=kept * flying // of,
+        passing=passing,
+    )

@@ -1,0 +1,230 @@
+"""An architecture as a row of units that a pipeline can part: what goes in, each layer, what comes out; and its stages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import get_args
+
+from anyformer.costs.kept import Kept, kept
+from anyformer.costs.layout import Checkpointing
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Weight
+
+_ENTRANCE = ("embedding", "decoder_embedding", "entrance")
+"""Groups of weights of what goes in; a tied head holds one of the first two as well."""
+
+
+@dataclass(frozen=True)
+class Held:
+    """Numbers stored: `cut` by tensor parallelism, `whole` on each of its ranks, `experts` cut by expert parallelism."""
+
+    cut: int = 0
+    whole: int = 0
+    experts: int = 0
+
+    def __add__(self, other: Held) -> Held:
+        return Held(self.cut + other.cut, self.whole + other.whole, self.experts + other.experts)
+
+    def dense(self, tp: int) -> int:
+        """Of one rank, without experts; a table that tp does not divide is padded, which is not counted."""
+        return self.cut // tp + self.whole
+
+    def of_experts(self, ep: int) -> int:
+        """Of one rank."""
+        return self.experts // ep
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What a pipeline cannot part. `holds`: names of groups of weights, shared ones under their owner's name.
+
+    `flops`: exact, forward, of one sequence; `kept`: bytes per token by checkpointing; `sums`: how often tp ranks
+    must add up (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
+    """
+
+    holds: tuple[str, ...]
+    flops: int
+    kept: Mapping[Checkpointing, Kept]
+    sums: int = 0
+    routed: int = 0
+    recomputed: bool = True
+    """Whether checkpointing applies: to layers, not to what stands around them."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """The row of units of an architecture for sequences of one length."""
+
+    units: tuple[Unit, ...]
+    held: Mapping[str, Held]
+    width: int
+    length: int
+    element: int
+
+    @property
+    def flops(self) -> int:
+        return sum(unit.flops for unit in self.units)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The units of one stage, summed; `first` is the number of the first stage that is like this."""
+
+    first: int
+    units: tuple[Unit, ...]
+    held: Held
+    largest: Held
+    """The unit with most weights: what is gathered at once."""
+    length: int
+
+    @cached_property
+    def flops(self) -> int:
+        return sum(unit.flops for unit in self.units)
+
+    @cached_property
+    def recomputed_flops(self) -> int:
+        return sum(unit.flops for unit in self.units if unit.recomputed)
+
+    @cached_property
+    def sums(self) -> int:
+        return sum(unit.sums for unit in self.units)
+
+    @cached_property
+    def forward_sums(self) -> int:
+        """Of layers, which are as many backward."""
+        return sum(unit.sums for unit in self.units if unit.recomputed) // 2
+
+    @cached_property
+    def routed(self) -> int:
+        return sum(unit.routed for unit in self.units)
+
+    @cached_property
+    def kept(self) -> Mapping[Checkpointing, Kept]:
+        """Of a micro-batch in flight, without what stands around the layers."""
+        return {how: sum((unit.kept[how] for unit in self.units if unit.recomputed), Kept()) for how in get_args(Checkpointing)}
+
+    @cached_property
+    def passing(self) -> Kept:
+        """Of one micro-batch at a time: logits, or the largest layer while it is recomputed, whichever is more."""
+        around = [unit.kept["none"] for unit in self.units if not unit.recomputed]
+        return max(around, key=lambda each: each.cut + each.whole, default=Kept())
+
+    @cached_property
+    def largest_layer(self) -> Kept:
+        """What the backward pass of a recomputed layer needs while it is computed again."""
+        layers = [unit.kept["none"] for unit in self.units if unit.recomputed]
+        return max(layers, key=lambda each: each.cut + each.whole, default=Kept())
+
+
+def units(architecture: Architecture, length: int, plan: Plan) -> Units:
+    """Entrance, layers of the encoder and the decoder in order, exit."""
+    source = length if architecture.two_inputs else 0
+    tally = architecture.cost(Shape(batch=1, length=length, source=source), plan)
+    weights: dict[str, dict[str, Weight]] = {}
+    flops: dict[str, int] = {}
+    for path, weight in tally.weights.items():
+        weights.setdefault(_place(path), {})[path] = weight
+    for path, work in tally.flops.items():
+        flops[_place(path)] = flops.get(_place(path), 0) + work.exact
+    entered = sum(flops.get(place, 0) for place in _ENTRANCE)
+    row = [Unit(_ENTRANCE, entered, dict.fromkeys(get_args(Checkpointing), Kept()), 1, 0, False)]
+    element = plan.activation_bytes
+    for name, stack in architecture.stacks.items():
+        variants: dict[str, tuple[Mapping[Checkpointing, Kept], int, int]] = {}
+        for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
+            place = f"{name}.layers.{owner}"
+            if variant not in variants:
+                its = weights.get(place, {})
+                keeps: Mapping[Checkpointing, Kept] = {
+                    how: kept(its, architecture.width, element, how) for how in get_args(Checkpointing)
+                }
+                steps = len(stack.variants[variant].steps)
+                # Branches of one step are added up, so their sums over ranks are one.
+                variants[variant] = keeps, 2 * min(_reductions(its), steps), _routed(its)
+            row.append(Unit((place,), flops.get(f"{name}.layers.{i}", 0), *variants[variant]))
+    row.append(_exit(architecture, flops.get("exit", 0), element))
+    return Units(tuple(row), {name: _held(each) for name, each in weights.items()}, architecture.width, length, element)
+
+
+def _place(path: str) -> str:
+    """Which group something belongs to: a layer, a table, what else stands at the entrance, or the exit."""
+    words = path.split(".")
+    if words[0] in _ENTRANCE:
+        return words[0]
+    if words[1] == "layers":
+        return ".".join(words[:3])
+    return "exit" if words[0] == "head" or words[1] == "final_norm" else "entrance"
+
+
+def _exit(architecture: Architecture, flops: int, element: int) -> Unit:
+    """Final norm and head; a tied one holds the table too. Logits and, in fp32, what the loss keeps of them."""
+    table = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
+    tied = architecture.head is not None and architecture.head.tied
+    logits = Kept(cut=(element + 4) * architecture.outputs if architecture.head is not None else 0)
+    return Unit(("exit", table) if tied else ("exit",), flops, dict.fromkeys(get_args(Checkpointing), logits), 1, 0, False)
+
+
+def _held(weights: Mapping[str, Weight]) -> Held:
+    roles = {"column": 0, "row": 0, "expert": 0, "replicate": 0}
+    for weight in weights.values():
+        roles[weight.role] += weight.count
+    return Held(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
+
+
+def _reductions(weights: Mapping[str, Weight]) -> int:
+    """Branches that end in row matrices, so that tp ranks hold parts of a sum."""
+    return len({path.split(".")[3] for path, weight in weights.items() if weight.role == "row" and len(weight.shape) == 2})
+
+
+def _routed(weights: Mapping[str, Weight]) -> int:
+    """Experts that a token passes, each mixture counted once however many matrices an expert has."""
+    return sum({path.split(".")[3]: weight.chosen or 0 for path, weight in weights.items() if weight.role == "expert"}.values())
+
+
+def stages(row: Units, pp: int, chunks: int) -> tuple[Stage, ...]:
+    """The distinct stages of a pipeline, each at its first place: stage s has the chunks s, s + p, ...
+
+    Chunks are neighbouring units, parted so that the largest has as little work as can be. A group of weights that two units of
+    a stage share is stored once.
+    """
+    ends = _parted([unit.flops for unit in row.units], pp * chunks)
+    pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
+    found: dict[object, Stage] = {}
+    for stage in range(pp):
+        members = tuple(unit for piece in pieces[stage::pp] for unit in piece)
+        names = list(dict.fromkeys(name for unit in members for name in unit.holds if name in row.held))
+        held = [row.held[name] for name in names]
+        total = sum(held, Held())
+        key = (total, sum(unit.flops for unit in members))
+        if key not in found:
+            largest = max(held, key=lambda each: each.cut + each.whole + each.experts, default=Held())
+            found[key] = Stage(stage, members, total, largest, row.length)
+    return tuple(found.values())
+
+
+def _parted(work: Sequence[int], parts: int) -> list[int]:
+    """Ends of `parts` neighbouring pieces, none empty, the largest as small as can be (bisection over its size)."""
+    low, high = max(work), sum(work)
+    while low < high:
+        middle = (low + high) // 2
+        if len(_filled(work, middle, parts)) <= parts:
+            high = middle
+        else:
+            low = middle + 1
+    return _filled(work, low, parts)
+
+
+def _filled(work: Sequence[int], limit: int, parts: int) -> list[int]:
+    """Ends of pieces filled up to `limit` one by one, each leaving something for those to come."""
+    ends: list[int] = []
+    inside = 0
+    for i, each in enumerate(work):
+        empty = i == (ends[-1] if ends else 0)
+        if not empty and (inside + each > limit or len(work) - i < parts - len(ends)):
+            ends.append(i)
+            inside = 0
+        inside += each
+    return [*ends, len(work)]

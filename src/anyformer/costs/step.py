@@ -1,0 +1,150 @@
+"""Time of one training step under a layout: compute, transfers that nothing hides, and the pipeline's bubble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.costs import communication
+from anyformer.costs.cluster import Cluster
+from anyformer.costs.layout import Layout
+from anyformer.costs.rank import NumberBytes
+from anyformer.costs.stages import Stage, Units
+
+
+@dataclass(frozen=True)
+class Sent:
+    """Bytes that one rank of a stage sends in a step, by purpose."""
+
+    tensor: int = 0
+    """Sums of tensor parallelism: all-reduce, or gather and scatter along positions."""
+    experts: int = 0
+    """Dispatch and combine, forward and backward."""
+    weights: int = 0
+    """Gathering weights that are sharded."""
+    gradients: int = 0
+    """Reducing gradients over fsdp, dp, the replicas of experts, and of replicated weights over tp."""
+    pipeline: int = 0
+    """Activations and their gradients to the neighbours."""
+
+    @property
+    def total(self) -> int:
+        return self.tensor + self.experts + self.weights + self.gradients + self.pipeline
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of a step; `products` and `elementwise` with what is recomputed, the next three what these two do not hide."""
+
+    products: float
+    elementwise: float
+    tensor: float
+    experts: float
+    data: float
+    bubble: float
+
+    @property
+    def compute(self) -> float:
+        return self.products + self.elementwise
+
+    @property
+    def total(self) -> float:
+        return self.compute + self.tensor + self.experts + self.data + self.bubble
+
+
+def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
+    """Bytes of a rank of this stage in one step.
+
+    tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
+               as all-reduce or as gather and scatter; dividing positions gathers the input once more for the weights' gradient
+               (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
+    experts    4 all-to-all of chosen * D per token, 2 more when recomputed.
+    weights    by `sharded`: gathered once per step, or forward and backward of each micro-batch.
+    gradients  scattered once per step, or after each micro-batch; the shards then all-reduced over replicas.
+    """
+    m, tokens = layout.micro_batches, layout.micro_batch * row.length
+    full = layout.checkpointing == "full"
+    stream = tokens * row.width * row.element
+    sums = m * (stage.sums + full * stage.forward_sums)
+    tensor = sums * communication.all_reduce(stream, layout.tp)
+    if layout.sp:
+        tensor += m * stage.forward_sums * communication.all_gather(stream, layout.tp)
+    mine = tokens // layout.tp if layout.sp else tokens
+    passes = m * (6 if full else 4) * bool(stage.routed)
+    experts = passes * communication.dispatch(mine, stage.routed, row.width, row.element, layout.ep)
+    dense, expert = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
+    gathers = 2 * m if layout.sharded == "weights" else 1
+    scatters = 1 if layout.sharded == "optimiser" else m
+    weights = gradients = 0
+    for count, shards, copies in (
+        (dense, layout.fsdp, layout.dp),
+        (expert, layout.expert_fsdp, layout.expert_copies // layout.expert_fsdp),
+    ):
+        weights += gathers * communication.all_gather(numbers.weight * count, shards)
+        gradients += scatters * communication.reduce_scatter(numbers.gradient * count, shards)
+        gradients += communication.all_reduce(numbers.gradient * count // shards, copies)
+    if layout.sp:
+        gradients += communication.all_reduce(numbers.gradient * stage.held.whole, layout.tp)
+    pipeline = 0
+    if layout.pp > 1:
+        pipeline = communication.pipeline_sends(mine, row.width, row.element, micro_batches=m, chunks=layout.chunks)
+    return Sent(tensor, experts, weights, gradients, pipeline)
+
+
+def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
+    """Of the slowest stage, with the bubble that the others wait.
+
+    products   (3 * FLOPs + those recomputed) * sequences / (tp * peak * efficiency)
+    elementwise  5 times what layers and logits keep for the backward pass, over the memory's bandwidth: each tensor is written
+               and read forward, read backward, and so is its gradient; 2 more when recomputed. Then the optimiser's states,
+               once read, once written.
+    tensor, experts  bytes / bandwidth of their group, in the way of what follows: not hidden
+    data       weights and gradients: what the share `overlap` of the compute beside them does not hide. Transfers of each
+               micro-batch have all compute beside them, those of each step the last micro-batch's backward pass.
+    bubble     (p - 1) / (v m) of the time of all micro-batches; sends between stages are hidden by other micro-batches
+    """
+    slowest = max((_stage_time(row, stage, layout, machine, numbers) for stage in stages), key=lambda each: each.total)
+    busy = slowest.compute + slowest.tensor + slowest.experts
+    idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
+    return StepTime(slowest.products, slowest.elementwise, slowest.tensor, slowest.experts, slowest.data, idle)
+
+
+def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
+    """Without bubble."""
+    bytes_sent = sent(row, stage, layout, numbers)
+    m, tp = layout.micro_batches, layout.tp
+    recomputed = stage.recomputed_flops if layout.checkpointing == "full" else 0
+    work = (3 * stage.flops + recomputed) * layout.micro_batch * m
+    products = work / (tp * machine.peak * machine.efficiency.compute)
+    elementwise = _touched(row, stage, layout, numbers) / (machine.speed * machine.efficiency.bandwidth)
+    compute = products + elementwise
+    tensor = bytes_sent.tensor / machine.ring(tp, 1)
+    experts = 0.0
+    if layout.ep > 1:
+        away = (layout.ep - machine.local(layout.ep, 1)) / (layout.ep - 1)
+        # What stays in the node and what leaves it go side by side; the slower decides.
+        near = bytes_sent.experts * (1 - away) / machine.inside
+        experts = max(near, bytes_sent.experts * away / machine.network) / machine.efficiency.link
+    seconds, repeated = _data_seconds(stage, bytes_sent, layout, machine)
+    window = compute if repeated else compute * 2 / 3 / m
+    data = max(seconds - machine.efficiency.overlap * window, 0.0)
+    return StepTime(products, elementwise, tensor, experts, data, 0.0)
+
+
+def _touched(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> int:
+    """Bytes that element-wise work of a rank reads and writes in a step."""
+    tokens = layout.micro_batch * row.length
+    layers = stage.kept["none"].on(tokens, layout.tp, sp=layout.sp)
+    around = stage.passing.on(tokens, layout.tp, sp=layout.sp)
+    times = {"none": 5, "elementwise": 6, "full": 7}[layout.checkpointing]
+    shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
+    return layout.micro_batches * (times * layers + 5 * around) + shard * (2 * numbers.optimiser + numbers.gradient)
+
+
+def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, machine: Cluster) -> tuple[float, bool]:
+    """Seconds of gathering weights and reducing gradients, and whether every micro-batch does so."""
+    speed = machine.ring(layout.replicas, layout.tp)
+    repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)
+    rounds = (3 if layout.sharded == "weights" else 1) * layout.micro_batches if repeated else 2
+    nodes = layout.replicas // machine.local(layout.replicas, layout.tp)
+    latency = rounds * len(stage.units) * (nodes - 1) * machine.hop
+    return (bytes_sent.weights + bytes_sent.gradients) / speed + latency, repeated

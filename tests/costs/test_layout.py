@@ -1,0 +1,185 @@
+"""Memory, bytes sent and stages under layouts, against published figures, brute force and sums over the ranks."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from anyformer.catalogue import architecture, listing
+from anyformer.costs.kept import kept
+from anyformer.costs.layout import Layout, bounds, problems
+from anyformer.costs.planner import evaluate, plan_training
+from anyformer.costs.rank import NumberBytes, stage_memory
+from anyformer.costs.stages import _parted, stages, units
+from anyformer.costs.step import sent
+from anyformer.describe import UserError
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Weight
+
+BF16 = Plan(precision="bf16")
+ZERO = NumberBytes(weight=2, gradient=2, master=4, moments=8)
+
+
+def test_states_are_those_of_the_zero_paper():
+    """7.5 B parameters on 64 ranks: 120 GB; 31.4, 16.6, 1.9 GB with each stage (Rajbhandari et al. 2019, figure 1)."""
+    row = units(architecture("llama-7b"), 1024, BF16)
+    (stage,) = stages(row, 1, 1)
+    scale = 7.5e9 / (stage.held.cut + stage.held.whole) / 1e9
+    figures = []
+    for sharded in ("optimiser", "gradients", "weights"):
+        each = stage_memory(row, stage, Layout(fsdp=64, sharded=sharded), ZERO)
+        figures.append(round((each.weights + each.gradients + each.optimiser) * scale, 1))
+    alone = stage_memory(row, stage, Layout(), ZERO)
+    assert round((alone.weights + alone.gradients + alone.optimiser) * scale, 1) == 120.0
+    assert figures == [31.4, 16.6, 1.9]
+
+
+def test_sharding_sends_what_the_zero_paper_says():
+    """2 and 3 times the parameters for stages 2 and 3, as n grows (Rajbhandari et al. 2019, section 7); data parallelism 2."""
+    row = units(architecture("llama-7b"), 1024, BF16)
+    (stage,) = stages(row, 1, 1)
+    size = 2 * (stage.held.cut + stage.held.whole)
+    for sharded, times in (("optimiser", 2), ("gradients", 2), ("weights", 3)):
+        traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded), ZERO)
+        assert (traffic.weights + traffic.gradients) / size == pytest.approx(times, rel=2e-3)
+    plain = sent(row, stage, Layout(dp=1024), ZERO)
+    assert plain.gradients / size == pytest.approx(2, rel=2e-3)
+
+
+def test_tensor_parallelism_sends_what_megatron_says():
+    """8 b s h (t - 1) / t elements per layer and micro-batch (Narayanan et al. 2021, section 3.2), half more if recomputed."""
+    row = units(architecture("llama-7b"), 1024, BF16)
+    (stage,) = stages(row, 1, 1)
+    layout = Layout(tp=8, sp=False, micro_batch=2, micro_batches=3)
+    elements = 8 * 2 * 1024 * 4096 * 7 // 8
+    around = elements // 2  # the embedding's sum forward and that of the head's gradient backward
+    assert sent(row, stage, layout, ZERO).tensor == 3 * 2 * (32 * elements + around)
+    again = sent(row, stage, replace(layout, checkpointing="full"), ZERO).tensor
+    assert again - sent(row, stage, layout, ZERO).tensor == 3 * 2 * 32 * elements // 2
+
+
+def test_parallel_branches_are_summed_once():
+    row = units(architecture("palm-8b"), 1024, BF16)
+    assert [unit.sums for unit in row.units[1:-1]] == [2] * 32
+
+
+def test_activations_of_a_llama_layer_are_what_pytorch_keeps():
+    """Measured with saved_tensors_hooks on one layer of transformers' Llama: 11,427,840 bytes in bf16, 20,733,952 in fp32."""
+    D, F, S = 256, 688, 1024
+    column, row = (lambda *shape: Weight(shape, "column", "matrix")), (lambda *shape: Weight(shape, "row", "residual"))
+    weights = {
+        **{f"a.{name}.weight": column(out, D) for name, out in (("query", 256), ("key", 128), ("value", 128))},
+        "a.output.weight": row(D, 256),
+        **{f"f.{name}.weight": column(F, D) for name in ("gate", "up")},
+        "f.down.weight": row(D, F),
+        **{f"{branch}.norm_before.weight": Weight((D,), "replicate", "ones") for branch in "af"},
+    }
+    for element, measured in ((2, 11_427_840), (4, 20_733_952)):
+        assert kept(weights, D, element, "none").on(S, 1, sp=True) == pytest.approx(measured, rel=0.003)
+    sizes = [kept(weights, D, 2, how).on(S, 1, sp=True) for how in ("none", "elementwise", "full")]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] == S * 2 * D
+
+
+@pytest.mark.parametrize("name", ["llama-3-8b", "deepseek-v3", "t5-small", "gpt2", "albert-base-v2", "switch-base-8"])
+@pytest.mark.parametrize("pp", [1, 2, 4])
+def test_the_ranks_together_hold_every_weight_once(name, pp):
+    """Summed over stages, experts and tensor ranks; tables that two stages share are stored by both."""
+    arch = architecture(name)
+    row = units(arch, 256, BF16)
+    tally = arch.cost(Shape(batch=1, length=256, source=256 if arch.two_inputs else 0), BF16)
+    held = [stage for first, stage in _each_stage(row, pp)]
+    total = sum(each.cut + each.whole + each.experts for each in held)
+    twice = total - tally.parameters
+    tied = arch.head is not None and arch.head.tied
+    table = sum(weight.count for path, weight in tally.weights.items() if path.startswith("embedding."))
+    layer = sum(weight.count for path, weight in tally.weights.items() if ".layers.0." in path)
+    assert twice == (pp > 1 and tied) * table + (name.startswith("albert")) * (pp - 1) * layer
+    assert sum(unit.flops for unit in row.units) == tally.total_flops.exact
+
+
+def _each_stage(row, pp):
+    """Every stage, for `stages` names equal ones once: at the first of them."""
+    found = stages(row, pp, 1)
+    for number in range(pp):
+        yield number, max((each for each in found if each.first <= number), key=lambda each: each.first).held
+
+
+def test_stages_are_parted_as_evenly_as_can_be():
+    for work in ([3, 1, 4, 1, 5, 9, 2, 6], [0, 5, 5, 5, 5, 2], [1] * 7, [0, 0, 7, 1]):
+        for parts in range(1, len(work) + 1):
+            ends = _parted(work, parts)
+            cuts = [0, *ends]
+            assert len(ends) == parts
+            assert ends[-1] == len(work)
+            assert all(low < high for low, high in itertools.pairwise(cuts))
+            best = min(
+                max(sum(work[low:high]) for low, high in itertools.pairwise((0, *inner, len(work))))
+                for inner in itertools.combinations(range(1, len(work)), parts - 1)
+            )
+            assert max(sum(work[low:high]) for low, high in itertools.pairwise(cuts)) == best
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "says"),
+    [
+        ("llama-3-8b", Layout(tp=3), "tp = 3 does not divide 8 heads"),
+        ("starcoder", Layout(tp=64), "tp = 64 does not divide 48 heads"),
+        ("llama-3-8b", Layout(pp=64), "needs as many layers, and there are 32"),
+        ("llama-3-8b", Layout(ep=2, fsdp=2), "there are no experts"),
+        ("mixtral-8x7b", Layout(ep=16, fsdp=16), "does not divide 8 experts"),
+        ("mixtral-8x7b", Layout(ep=8, fsdp=4), "does not fit"),
+        ("mixtral-8x7b", Layout(tp=2, sp=False), "needs sp"),
+        ("llama-3-8b", Layout(pp=4, chunks=2, micro_batches=6), "divide the micro-batches"),
+    ],
+)
+def test_impossible_layouts_are_refused_with_the_reason(name, layout, says):
+    assert any(says in problem for problem in problems(layout, bounds(architecture(name)), 4096))
+    with pytest.raises(UserError, match=says):
+        evaluate(architecture(name), layout, length=4096)
+
+
+def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
+    row = units(architecture("mixtral-8x7b"), 1024, BF16)
+    (stage,) = stages(row, 1, 1)
+    layout = Layout(fsdp=8, ep=8)
+    dense = stage.held.cut + stage.held.whole
+    each = stage_memory(row, stage, replace(layout, sharded="optimiser"), ZERO)
+    assert each.weights == 2 * (dense + stage.held.experts // 8)
+    assert sent(row, stage, layout, ZERO).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
+
+
+def test_the_405b_is_laid_out_as_its_authors_did():
+    """tp 8, pp 16, 128 replicas for 16 M tokens on 16,384 H100 (Llama 3, arXiv 2407.21783, table 4), in seconds."""
+    began = time.perf_counter()
+    planned = plan_training(architecture("llama-3.1-405b"), ranks=16384, batch_tokens=2**24, length=8192, hardware="h100")
+    assert time.perf_counter() - began < 10
+    best = planned.fastest[0].layout
+    assert (best.tp, best.pp, best.replicas) == (8, 16, 128)
+    assert all(each.fits and each.layout.ranks == 16384 and each.tokens == 2**24 for each in planned.fastest)
+
+
+def test_what_cannot_fit_says_why():
+    planned = plan_training(architecture("llama-3-70b"), ranks=8, batch_tokens=2**20, length=8192)
+    assert not planned.fastest
+    assert "GB of optimiser" in planned.too_large[0].why_not
+    with pytest.raises(UserError, match="holds no sequence"):
+        plan_training(architecture("llama-3-8b"), ranks=8, batch_tokens=4096, length=8192)
+    with pytest.raises(UserError, match="did you mean"):
+        plan_training(architecture("llama-3-8b"), ranks=8, batch_tokens=2**20, length=8192, hardware="h10")
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in listing()][::12])
+def test_any_architecture_can_be_planned(name):
+    arch = architecture(name)
+    length = min([512, *(stack.max_length for stack in arch.stacks.values() if stack.max_length)])
+    planned = plan_training(arch, ranks=16, batch_tokens=64 * length, length=length)
+    assert planned.fastest or planned.too_large
+    json.dumps([each.why_not for each in planned.too_large])
+    for each in planned.fastest:
+        assert each.fits
+        assert 0 < each.mfu <= each.machine.efficiency.compute * 1.001
