@@ -13,9 +13,9 @@ from typing import Any
 
 from anyformer.catalogue import architecture
 from anyformer.costs import cost
-from anyformer.costs.cluster import CLUSTERS, Cluster
-from anyformer.costs.layout import Layout
-from anyformer.costs.planner import Candidate, evaluate, plan_training
+from anyformer.planning.cluster import CLUSTERS, Cluster
+from anyformer.planning.layout import Layout
+from anyformer.planning.planner import Candidate, evaluate, plan_training
 
 PAGE = Path(__file__).with_name("published.md")
 RUNS = Path(__file__).with_name("published.toml")
@@ -40,9 +40,9 @@ PREDICTED = """
 ## Predicted time
 
 Tokens per second and accelerator: in the authors' layout where it is published, else in the fastest that the planner finds for
-the same accelerators and batch. One set of efficiencies per generation (`costs/cluster.py`): the share of the peak that matrix
-products reach is fitted to every other rate that was measured on running steps; then what share of a run's hours are steps
-({shares}) is fitted to every other run that is given in hours. The other runs, in the order of the file, test both.
+the same accelerators and batch. One set of efficiencies per generation (`planning/cluster.py`): the share of the peak that
+matrix products reach is fitted to every other rate that was measured on running steps; then what share of a run's hours are
+steps ({shares}) is fitted to every other run that is given in hours. The other runs, in the order of the file, test both.
 
 {errors}
 

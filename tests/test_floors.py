@@ -16,7 +16,7 @@ FLOORS = [
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data", "pictures"},
-    {"objectives", "checkpoint", "huggingface"},
+    {"objectives", "checkpoint", "huggingface", "planning"},
     {"training", "loading"},
     {"generation", "compare"},
     {"cli"},

@@ -13,7 +13,7 @@ import typer
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from anyformer.costs.planner import Candidate, Planned
+    from anyformer.planning.planner import Candidate, Planned
 
 
 _WIDE = 132
@@ -42,9 +42,9 @@ def run(
     from rich.console import Console
 
     from anyformer.cli.show import architecture_of, find
-    from anyformer.costs.planner import plan_training
     from anyformer.describe import UserError
     from anyformer.plan import Plan
+    from anyformer.planning.planner import plan_training
 
     if precision not in ("bf16", "fp32"):
         raise UserError(f"precision is bf16 or fp32, got {precision!r}")

@@ -8,6 +8,7 @@ from math import prod
 from types import MappingProxyType
 from typing import Literal
 
+from anyformer.costs.work import distinct_experts
 from anyformer.model import Architecture
 from anyformer.parts.state import Slots
 from anyformer.plan import Plan
@@ -172,11 +173,6 @@ def read_per_step(
         _read(format.bytes(name, weight), weight, batch, name in whole) for name, weight in _decoding(architecture, tally)
     )
     return Reading(weights, tally.total_state_bytes)
-
-
-def distinct_experts(experts: int, chosen: int, tokens: int) -> float:
-    """How many of X experts at least one of B tokens is expected to choose, each k at random: X (1 - (1 - k / X)^B)."""
-    return experts * (1 - (1 - chosen / experts) ** tokens)
 
 
 def _decoding(architecture: Architecture, tally: Tally) -> list[tuple[str, Weight]]:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from anyformer.costs.cluster import Cluster, cluster
-from anyformer.costs.layout import Bounds, Layout, Sharded, bounds, problems
-from anyformer.costs.rank import NumberBytes, RankMemory, memory, number_bytes
-from anyformer.costs.stages import Stage, Units, stages, units
-from anyformer.costs.step import Sent, StepTime, sent, step_time
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Plan
+from anyformer.planning.cluster import Cluster, cluster
+from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
+from anyformer.planning.rank import NumberBytes, RankMemory, memory, number_bytes
+from anyformer.planning.stages import Stage, Units, stages, units
+from anyformer.planning.step import LayoutTime, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH = 8
 _SHARDED: tuple[Sharded, ...] = ("optimiser", "gradients", "weights")
@@ -26,7 +26,7 @@ class Candidate:
     layout: Layout
     memory: RankMemory
     sent: Sent
-    time: StepTime
+    time: LayoutTime
     tokens: int
     """Of one step."""
     flops: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyformer.costs import communication
-from anyformer.costs.cluster import Cluster
-from anyformer.costs.layout import Layout
-from anyformer.costs.rank import NumberBytes
-from anyformer.costs.stages import Stage, Units
+from anyformer.planning import communication
+from anyformer.planning.cluster import Cluster
+from anyformer.planning.layout import Layout
+from anyformer.planning.rank import NumberBytes
+from anyformer.planning.stages import Stage, Units
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Sent:
 
 
 @dataclass(frozen=True)
-class StepTime:
+class LayoutTime:
     """Seconds of a step; `products` and `elementwise` with what is recomputed, the next three what these two do not hide."""
 
     products: float
@@ -90,7 +90,7 @@ def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
-def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
+def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> LayoutTime:
     """Of the slowest stage, with the bubble that the others wait.
 
     products   (3 * FLOPs + those recomputed) * sequences / (tp * peak * efficiency)
@@ -105,10 +105,10 @@ def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cl
     slowest = max((_stage_time(row, stage, layout, machine, numbers) for stage in stages), key=lambda each: each.total)
     busy = slowest.compute + slowest.tensor + slowest.experts
     idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
-    return StepTime(slowest.products, slowest.elementwise, slowest.tensor, slowest.experts, slowest.data, idle)
+    return LayoutTime(slowest.products, slowest.elementwise, slowest.tensor, slowest.experts, slowest.data, idle)
 
 
-def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numbers: NumberBytes) -> StepTime:
+def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numbers: NumberBytes) -> LayoutTime:
     """Without bubble."""
     bytes_sent = sent(row, stage, layout, numbers)
     m, tp = layout.micro_batches, layout.tp
@@ -127,7 +127,7 @@ def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numb
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, machine)
     window = compute if repeated else compute * 2 / 3 / m
     data = max(seconds - machine.efficiency.overlap * window, 0.0)
-    return StepTime(products, elementwise, tensor, experts, data, 0.0)
+    return LayoutTime(products, elementwise, tensor, experts, data, 0.0)
 
 
 def _touched(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> int:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
 
-from anyformer.costs.kept import Kept, kept
-from anyformer.costs.layout import Checkpointing
 from anyformer.model import Architecture
 from anyformer.plan import Plan
+from anyformer.planning.kept import Kept, kept
+from anyformer.planning.layout import Checkpointing
 from anyformer.tally import Shape, Weight
 
 _ENTRANCE = ("embedding", "decoder_embedding", "entrance")

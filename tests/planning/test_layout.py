@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 
 from anyformer.catalogue import architecture, listing
-from anyformer.costs.kept import kept
-from anyformer.costs.layout import Layout, bounds, problems
-from anyformer.costs.planner import evaluate, plan_training
-from anyformer.costs.rank import NumberBytes, stage_memory
-from anyformer.costs.stages import _parted, stages, units
-from anyformer.costs.step import sent
 from anyformer.describe import UserError
 from anyformer.plan import Plan
+from anyformer.planning.kept import kept
+from anyformer.planning.layout import Layout, bounds, problems
+from anyformer.planning.planner import evaluate, plan_training
+from anyformer.planning.rank import NumberBytes, stage_memory
+from anyformer.planning.stages import _parted, stages, units
+from anyformer.planning.step import sent
 from anyformer.tally import Shape, Weight
 
 BF16 = Plan(precision="bf16")

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
-from anyformer.costs.communication import all_gather, all_reduce, all_to_all, bubble, dispatch, reduce_scatter
-from anyformer.costs.layout import Layout
-from anyformer.costs.rank import in_flight
+from anyformer.planning.communication import all_gather, all_reduce, all_to_all, bubble, dispatch, reduce_scatter
+from anyformer.planning.layout import Layout
+from anyformer.planning.rank import in_flight
 
 
 def ring_reduce_scatter(ranks: list[list[int]]) -> int:

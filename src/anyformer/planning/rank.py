@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from anyformer.costs.layout import Layout
-from anyformer.costs.stages import Stage, Units
 from anyformer.plan import Plan
+from anyformer.planning.layout import Layout
+from anyformer.planning.stages import Stage, Units
 
 
 @dataclass(frozen=True)
