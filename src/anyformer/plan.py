@@ -9,6 +9,9 @@ from pydantic import Field
 from anyformer.describe import Value
 
 Precision = Literal["fp32", "bf16"]
+Checkpointing = Literal["none", "selective", "full"]
+"""What is computed again in the backward pass: nothing; all but matrix products and attention, whose outputs are kept
+(Korthikanti et al. 2022, arXiv 2205.05198, choose by cost too); every layer from its input (Chen et al. 2016, 1604.06174)."""
 BYTES: dict[str, int] = {"fp32": 4, "bf16": 2}
 
 

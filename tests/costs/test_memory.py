@@ -50,7 +50,7 @@ def test_a_checkpointed_layer_more_costs_its_input(precision):
     """Computed again, depth costs B T D elements per layer, and weights' copies of one layer at a time."""
     plan, size = Plan(precision=precision), {"fp32": 4, "bf16": 2}[precision]
     deep = [ZOO["shared_layers"].but(decoder=ZOO["llama"].decoder.but(order=f"layer*{depth}")) for depth in (3, 4)]
-    three, four = (training_memory(a, batch=B, length=T, plan=plan, checkpointing="layer") for a in deep)
+    three, four = (training_memory(a, batch=B, length=T, plan=plan, checkpointing="full") for a in deep)
     assert four.activations - three.activations == B * T * ZOO["llama"].width * size
     assert four.copies == three.copies
     assert four.logits == three.logits

@@ -80,7 +80,7 @@ def test_activations_of_a_llama_layer_are_what_pytorch_keeps():
     }
     for element, measured in ((2, 11_427_840), (4, 20_733_952)):
         assert kept(weights, D, element, "none").on(S, 1, sp=True) == pytest.approx(measured, rel=0.003)
-    sizes = [kept(weights, D, 2, how).on(S, 1, sp=True) for how in ("none", "elementwise", "full")]
+    sizes = [kept(weights, D, 2, how).on(S, 1, sp=True) for how in ("none", "selective", "full")]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] == S * 2 * D
 

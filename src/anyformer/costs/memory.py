@@ -10,9 +10,6 @@ from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 
-Checkpointing = Literal["none", "layer"]
-"""Whether every layer keeps only its input and is computed again in the backward pass."""
-
 
 @dataclass(frozen=True)
 class States:
@@ -61,7 +58,7 @@ def training_memory(
     source_length: int | None = None,
     plan: Plan | None = None,
     states: States = ADAM_FP32,
-    checkpointing: Checkpointing = "none",
+    checkpointing: Literal["none", "full"] = "none",
 ) -> TrainingMemory:
     """N parameters take (weights + gradients + optimiser + master) * N bytes; activations are exact for eager mode.
 
@@ -73,7 +70,7 @@ def training_memory(
     shape = Shape(batch=batch, length=length, source=source)
     count = architecture.cost(shape, plan).parameters
     kept = activations(architecture, shape, plan)
-    again = checkpointing == "layer"
+    again = checkpointing == "full"
     casts = kept.checkpointed_casts if again else kept.casts
     return TrainingMemory(
         weights=states.weights * count,

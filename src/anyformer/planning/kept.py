@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from anyformer.planning.layout import Checkpointing
+from anyformer.plan import Checkpointing
 from anyformer.tally import Weight
 
 

@@ -6,11 +6,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from anyformer.model import Architecture
+from anyformer.plan import Checkpointing
 
-Checkpointing = Literal["none", "elementwise", "full"]
-"""What is recomputed in the backward pass: nothing; norms, activation functions and what they feed, which cost no matrix
-product (Korthikanti et al. 2022, arXiv 2205.05198, and DeepSeek-V3, 2412.19437, section 3.2.3, choose likewise); every layer
-from its input (Chen et al. 2016, 1604.06174)."""
 Sharded = Literal["optimiser", "gradients", "weights"]
 """What the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
 

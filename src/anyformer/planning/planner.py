@@ -153,7 +153,7 @@ def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Cluste
     nearest: Layout | None = None
     found = False
     ways: tuple[Sharded, ...] = _SHARDED if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
-    for how in ("none", "elementwise", "full"):
+    for how in ("none", "selective", "full"):
         for rank, sharded in enumerate(ways):
             nearest = replace(layout, checkpointing=how, sharded=sharded)
             if memory(row, parts, nearest, numbers).total <= room:

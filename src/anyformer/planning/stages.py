@@ -8,9 +8,8 @@ from functools import cached_property
 from typing import get_args
 
 from anyformer.model import Architecture
-from anyformer.plan import Plan
+from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.kept import Kept, kept
-from anyformer.planning.layout import Checkpointing
 from anyformer.tally import Shape, Weight
 
 _ENTRANCE = ("embedding", "decoder_embedding", "entrance")

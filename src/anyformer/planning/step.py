@@ -135,7 +135,7 @@ def _touched(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> 
     tokens = layout.micro_batch * row.length
     layers = stage.kept["none"].on(tokens, layout.tp, sp=layout.sp)
     around = stage.passing.on(tokens, layout.tp, sp=layout.sp)
-    times = {"none": 5, "elementwise": 6, "full": 7}[layout.checkpointing]
+    times = {"none": 5, "selective": 6, "full": 7}[layout.checkpointing]
     shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
     return layout.micro_batches * (times * layers + 5 * around) + shard * (2 * numbers.optimiser + numbers.gradient)
 
