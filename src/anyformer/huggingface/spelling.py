@@ -13,6 +13,8 @@ from anyformer.model import Architecture
 from anyformer.parts import Initialisation, Normal, Rotary
 from anyformer.parts.rotary_scaling import RotaryScaling
 
+FULL, SLIDING = "full_attention", "sliding_attention"
+"""What a layer sees, in `layer_types`."""
 ACTIVATIONS: Mapping[str, str] = {
     "gelu": "gelu",
     "gelu_new": "gelu_tanh",

@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    ROUTED,
-    SHARED,
-    first,
-)
+from anyformer.huggingface.families.experts import EXPERTS_NORM, ROUTED, SHARED, first
 from anyformer.huggingface.families.kimi import NO_TOKENS, read_experts, write_experts
 from anyformer.huggingface.families.latent import latent_table, read_latent, read_rope, write_latent, write_stretched
 from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, OUTSIDE, common, decoder_names

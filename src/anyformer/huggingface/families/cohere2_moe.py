@@ -8,10 +8,8 @@ from typing import Any
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import (
-    FULL,
     ROUTED,
     SHARED,
-    SLIDING,
     decoder,
     dense_width,
     first,
@@ -29,7 +27,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,

@@ -10,6 +10,8 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.llama import common
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import (
+    FULL,
+    SLIDING,
     activation,
     initialisation,
     read_rope,
@@ -25,7 +27,6 @@ from anyformer.parts.heads import PROJECTIONS
 from anyformer.parts.mask import Mask
 from anyformer.parts.norm import Norm
 
-FULL, SLIDING = "full_attention", "sliding_attention"
 BUFFERS = (r".*rotary_emb\.inv_freq",)
 """Tensors in files of older versions that no model needs."""
 

@@ -6,13 +6,13 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FULL, attention, block, feedforward, kind, masked, model
+from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, decoder_names
 from anyformer.huggingface.families.olmo import AFTER
 from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import FULL, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm
 

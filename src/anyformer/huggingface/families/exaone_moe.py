@@ -8,11 +8,9 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     CORRECTION,
     EXPERTS_NORM,
-    FULL,
     QK_NORMS,
     ROUTED,
     SHARED,
-    SLIDING,
     dense_width,
     first,
     layer_types,
@@ -27,7 +25,7 @@ from anyformer.huggingface.families.glm_moe import common_keys, layered, read_at
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Experts, RMSNorm, Window
 

@@ -8,7 +8,15 @@ from typing import Any
 from anyformer.describe import Named
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Stacked, Table, To
-from anyformer.huggingface.spelling import initialisation, read_rotary, rope_parameters, write_activation, write_rope
+from anyformer.huggingface.spelling import (
+    FULL,
+    SLIDING,
+    initialisation,
+    read_rotary,
+    rope_parameters,
+    write_activation,
+    write_rope,
+)
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -33,7 +41,6 @@ from anyformer.parts.stack import stack
 
 EXPERTS_NORM: Table = {"experts.norm_before": "post_attention_layernorm"}
 QK_NORMS: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
-SLIDING, FULL = "sliding_attention", "full_attention"
 WORDS: Mapping[str, str] = {SLIDING: "local", FULL: "full", "chunked_attention": "local", "sparse": "experts", "dense": "dense"}
 """Their word for what a layer holds -> ours."""
 

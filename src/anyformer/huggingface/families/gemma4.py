@@ -8,13 +8,13 @@ from typing import Any
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FULL, SLIDING, attention, each, feedforward, kind, masked
+from anyformer.huggingface.families.decoder import BUFFERS, attention, each, feedforward, kind, masked
 from anyformer.huggingface.families.gemma import BEFORE, TANH
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD
 from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary
+from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,

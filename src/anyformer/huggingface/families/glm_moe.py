@@ -9,11 +9,9 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     CORRECTION,
     EXPERTS_NORM,
-    FULL,
     QK_NORMS,
     ROUTED,
     SHARED,
-    SLIDING,
     decoder,
     dense_first,
     dense_width,
@@ -35,7 +33,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.qwen_moe import QKV
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.heads import PROJECTIONS

@@ -7,8 +7,6 @@ from typing import Any
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
-    FULL,
-    SLIDING,
     decoder,
     first,
     heads,
@@ -20,7 +18,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.heads import PROJECTIONS

@@ -8,11 +8,11 @@ from typing import Any
 from anyformer.describe import get
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FULL, SLIDING, attention, block, each, feedforward, kind, masked
+from anyformer.huggingface.families.decoder import BUFFERS, attention, block, each, feedforward, kind, masked
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import Attention, RMSNorm
 

@@ -8,10 +8,8 @@ from typing import Any
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
-    FULL,
     QK_NORMS,
     ROUTED,
-    SLIDING,
     WORDS,
     decoder,
     dense_width,
@@ -32,7 +30,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.spelling import FULL, SLIDING, activation
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,

@@ -8,7 +8,6 @@ from typing import Any
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
-    FULL,
     decoder,
     dense_width,
     expert_layers,
@@ -25,7 +24,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.spelling import FULL, activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,

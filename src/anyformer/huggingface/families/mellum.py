@@ -8,10 +8,8 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.decoder import rope_by_type, write_rope_by_type
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
-    FULL,
     QK_NORMS,
     ROUTED,
-    SLIDING,
     WORDS,
     decoder,
     dense_width,
@@ -27,7 +25,7 @@ from anyformer.huggingface.families.experts import (
 )
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelling import activation, read_rotary
+from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Causal, Experts, FeedForward, Renormalise, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.heads import PROJECTIONS

@@ -9,9 +9,7 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     CORRECTION,
     EXPERTS_NORM,
-    FULL,
     ROUTED,
-    SLIDING,
     WORDS,
     decoder,
     dense_width,
@@ -33,7 +31,7 @@ from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, 
 from anyformer.huggingface.families.qwen_moe import QKV
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.spelling import FULL, SLIDING, activation
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Window, pre_norm
 

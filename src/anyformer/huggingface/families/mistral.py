@@ -6,11 +6,11 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FULL, SLIDING, attention, block, feedforward, kind, masked, model
+from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import LogTemperature, RMSNorm, Rotary
 from anyformer.parts.temperature import Temperature

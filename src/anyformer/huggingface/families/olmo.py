@@ -6,12 +6,12 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, FULL, SLIDING, attention, block, feedforward, kind, masked, model
+from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, OUTSIDE, decoder_names
 from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, RMSNorm, Rotary
 

@@ -5,15 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    QK_NORMS,
-    ROUTED,
-    decoder,
-    first,
-    heads,
-    written_activation,
-)
+from anyformer.huggingface.families.experts import EXPERTS_NORM, QK_NORMS, ROUTED, decoder, first, heads, written_activation
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table

@@ -6,15 +6,7 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    decoder,
-    first,
-    heads,
-    window,
-    window_size,
-    written_activation,
-)
+from anyformer.huggingface.families.experts import EXPERTS_NORM, decoder, first, heads, window, window_size, written_activation
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixtral import NUMBERED
 from anyformer.huggingface.family import Family

@@ -8,8 +8,6 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families import decoder
 from anyformer.huggingface.families.decoder import (
     BUFFERS,
-    FULL,
-    SLIDING,
     attention,
     each,
     feedforward,
@@ -23,7 +21,7 @@ from anyformer.huggingface.families.decoder import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
-from anyformer.huggingface.spelling import read_rope
+from anyformer.huggingface.spelling import FULL, SLIDING, read_rope
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm, pre_norm
 from anyformer.parts.heads import PROJECTIONS, Projection
