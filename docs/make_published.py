@@ -13,13 +13,12 @@ from typing import Any
 
 from anyformer.catalogue import architecture
 from anyformer.costs import cost
-from anyformer.planning.cluster import CLUSTERS, Cluster
+from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, evaluate, plan_training
 
 PAGE = Path(__file__).with_name("published.md")
 RUNS = Path(__file__).with_name("published.toml")
-PEAKS = {"v100": 125e12, "tpu-v3": 123e12, "tpu-v4": 275e12} | {name: each.peak for name, each in CLUSTERS.items()}
 OUTLIER = 0.15
 IN_STEPS = {"a100": 0.81, "h100": 0.91}
 """Share of a published run's hours that steps at the predicted rate would have taken; the rest are restarts, evaluations, ramps
@@ -73,7 +72,7 @@ class Row:
 
     @property
     def peak(self) -> float:
-        return PEAKS[self.run["hardware"]]
+        return hardware_of(self.run["hardware"]).peak("bf16")
 
     @property
     def rate(self) -> float | None:
@@ -128,9 +127,9 @@ def generation(run: dict[str, Any]) -> str:
 
 def predict(run: dict[str, Any]) -> Candidate | None:
     """The authors' layout or the planner's; None where accelerators or batch are not known."""
-    if run["hardware"] not in CLUSTERS or "batch" not in run or not {"hours", "rate", "tflops"} & run.keys():
+    if "batch" not in run or not {"hours", "rate", "tflops"} & run.keys():
         return None
-    arch, machine = architecture(run["name"]), CLUSTERS[run["hardware"]]
+    arch, machine = architecture(run["name"]), hardware_of(run["hardware"])
     if "layout" not in run:
         planned = plan_training(arch, ranks=run["gpus"], batch_tokens=run["batch"], length=run["length"], hardware=machine)
         return planned.fastest[0] if planned.fastest else None
@@ -152,8 +151,8 @@ def _ratio(row: Row, share: float) -> float:
     """Predicted over reported, at another share of the peak."""
     assert row.found is not None
     assert row.rate is not None
-    machine: Cluster = row.found.machine
-    machine = replace(machine, efficiency=replace(machine.efficiency, compute=share))
+    on: Hardware = row.found.machine.hardware
+    machine = on.but(efficiency=replace(on.efficiency, matrix=share))
     again = evaluate(architecture(row.run["name"]), row.found.layout, length=row.run["length"], hardware=machine)
     return again.tokens_per_second / again.layout.ranks / row.rate
 
@@ -229,10 +228,14 @@ def _time(row: Row) -> list[str]:
         f"{row.rate:,.0f}",
         f"{row.predicted:,.0f}",
         f"{row.error:+.0%}" + (" outlier" if abs(row.error) > OUTLIER else ""),
-        f"{found.memory.total / 1e9:.0f} GB" + ("" if found.fits else f" of {found.room / 1e9:.0f}: would not fit"),
+        f"{found.memory.total / 1e9:.0f} GB" + ("" if found.fits else f" of {_room(found):.0f}: would not fit"),
         "fitted" if row.fitted else "test",
         run.get("remark", ""),
     ]
+
+
+def _room(found: Candidate) -> float:
+    return found.machine.hardware.room / 1e9
 
 
 def _table(head: list[str], body: Any) -> str:

