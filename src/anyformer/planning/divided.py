@@ -45,14 +45,15 @@ def kept(
 ) -> dict[str, KeptBy]:
     """Bytes of each place that `place` sorts names into, for each way of checkpointing.
 
-    none       every tensor that eager PyTorch keeps, once (`tape.py`), attention by a kernel that writes no scores
+    none       every tensor that eager PyTorch keeps, once (`tape.py`), attention by a kernel that writes no scores, whatever
+               torch has one for; with `plan.attention = "plain"` scores are written and kept
     selective  outputs of matrix products, and of attention
     full       the input of a layer
 
     Whole is what is as wide as the stream: inputs of column and of replicated matrices, norms and sums around a sublayer,
     outputs of row matrices, and what experts keep of tokens that come to them. What lies between column and row is cut.
     """
-    tape = Tape(plan, shape, scoreless=True)
+    tape = Tape(plan, shape, scoreless=plan.attention != "plain")
     architecture.keeps(tape)
     none: dict[str, Kept] = defaultdict(Kept)
     for held, name in tape.kept.items():

@@ -81,7 +81,7 @@ def evaluate(
     plan = plan or Plan(precision="bf16")
     machine = machine_of(hardware, plan)
     row = units(architecture, length, plan)
-    return _priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
+    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
 
 
 def plan_training(
@@ -159,15 +159,16 @@ def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machin
             nearest = replace(layout, checkpointing=how, sharded=sharded)
             if memory(row, parts, nearest, numbers).total <= room:
                 found = True
-                yield _priced(row, parts, nearest, machine, numbers)
+                yield priced(row, parts, nearest, machine, numbers)
                 if rank == 0:
                     return
                 break
     if not found and nearest is not None:
-        yield _priced(row, parts, nearest, machine, numbers)
+        yield priced(row, parts, nearest, machine, numbers)
 
 
-def _priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+def priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+    """What `evaluate` gives, where units and stages are known."""
     each = max((sent(row, stage, layout, numbers) for stage in parts), key=lambda one: one.total)
     time = step_time(row, parts, layout, machine, numbers)
     flops = 3 * row.flops * layout.sequences
