@@ -203,3 +203,12 @@ def test_any_architecture_can_be_planned(name):
     for each in planned.fastest:
         assert each.fits
         assert 0 < each.mfu <= each.machine.hardware.efficiency.matrix * 1.001
+
+
+def test_layers_that_are_alike_are_priced_alike():
+    """Also where one stores the weights of all (ALBERT), and where the first makes what all of them read (rotary tables)."""
+    for name in ("albert-base-v2", "llama-3-8b"):
+        layers = units(architecture(name), 512, BF16).units[1:-1]
+        assert len({(each.flops, each.mixing) for each in layers}) == 1
+        assert len({(each.kept["none"].cut, each.kept["selective"]) for each in layers}) == 1
+        assert 0 < layers[0].mixing < layers[0].flops / 2
