@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from published_fit import HOURS
-from published_runs import MEASURED, RUNS, Timed, flops_per_token, rate_of, timed
+from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
 
 from anyformer.catalogue import architecture
 from anyformer.costs.hardware import hardware_of
@@ -182,6 +182,16 @@ def _candidate(each: Candidate) -> list[str]:
     ]
 
 
+def memory_line(source: str, name: str, reported: float, found: Candidate) -> list[str]:
+    """Memory of an accelerator, reported and predicted."""
+    layout, total = found.layout, found.memory.total
+    how = (
+        f"{layout}, {layout.micro_batch} x {layout.micro_batches}, {layout.sharded} sharded, {layout.checkpointing} recomputed"
+    )
+    figures = [f"{size / 2**30:.1f} GiB" for size in (reported, total)]
+    return [name, found.machine.hardware.name, how, *figures, f"{total / reported:.2f}", source.split(" (")[0]]
+
+
 def shares(found: Sequence[Row]) -> str:
     """What is reached, for each generation of the runs."""
     machines = {row.run.generation: row.run.on.efficiency for row in found}
@@ -204,6 +214,11 @@ def page(found: Sequence[Row]) -> str:
         shares(found),
         TEXT["layouts"],
         side_by_side(),
+        TEXT["memory"],
+        table(
+            ["run", "accelerator", "layout", "reported", "predicted", "ratio", "source"],
+            (memory_line(*each) for each in memories()),
+        ),
         TEXT["every"],
     ]
     columns = ["run", "accelerators", "length", "layout", "given", "reported", "predicted", "error", "memory", "half", "remark"]

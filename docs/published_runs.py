@@ -20,7 +20,7 @@ from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout, bounds, problems
-from anyformer.planning.planner import Candidate, machine_of, plan_training, priced
+from anyformer.planning.planner import Candidate, evaluate, machine_of, plan_training, priced
 from anyformer.planning.rank import number_bytes
 from anyformer.planning.stages import Stage, Units, stages, units
 
@@ -171,6 +171,17 @@ def timed() -> list[Timed]:
         checked, remark = run.get("checked", False), run.get("remark", "")
         found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, checked, remark))
     return found
+
+
+def memories() -> Iterator[tuple[str, str, float, Candidate]]:
+    """(source, name, reported bytes, priced) of every accelerator whose memory is published."""
+    for table in MEASURED["memory"]:
+        for row in table["rows"]:
+            run = {**table, **dict(zip(table["columns"], row, strict=True))}
+            layout = Layout(**{key: run[key] for key in run.keys() & _LAYOUT})
+            arch, length = architecture(run["name"], run["length"]), run["length"]
+            found = evaluate(arch, layout, length=length, hardware=run["hardware"])
+            yield run["source"], run["name"], run["memory"] * 2**30, found
 
 
 def _every() -> Iterator[dict[str, Any]]:

@@ -93,6 +93,14 @@ def test_the_median_error_on_runs_not_fitted_to_is_as_the_page_says():
     assert int(said) <= 15
 
 
+def test_the_page_holds_the_memory_of_today(maker):
+    ratios = {}
+    for source, name, reported, found in maker.memories():
+        assert f"| {' | '.join(maker.memory_line(source, name, reported, found))} |\n" in PAGE
+        ratios.setdefault(source.split(",")[0], []).append(found.memory.total / reported)
+    assert max(abs(ratio - 1) for ratio in ratios["torchtitan"]) < 0.07
+
+
 def test_every_outlier_has_a_remark():
     for row in lines():
         assert ("outlier" in row[7]) <= bool(row[10].strip("| ")), row
