@@ -178,7 +178,7 @@ def test_plan_says_why_nothing_fits():
     assert "GB of optimiser" in result.stdout
     for wrong, says in (
         ("--hardware=h1000", "did you mean"),
-        ("--batch-tokens=many", "8k, 4M"),
+        ("--batch-tokens=many", "4M, 512k"),
         ("--batch-tokens=1k", "no sequence"),
     ):
         refused = call("plan", "llama-3.1-405b", wrong)
