@@ -144,6 +144,12 @@ class Architecture(Value):
         return self.width if self.embedding_width is None else self.embedding_width
 
     @property
+    def max_length(self) -> int | None:
+        """Longest input that the position tables cover, of two inputs the shorter limit; None without limit."""
+        reading = [part for name, part in self.stacks.items() if self.latents is None or name == "encoder"]
+        return min((part.max_length for part in reading if part.max_length is not None), default=None)
+
+    @property
     def outputs(self) -> int:
         """V, how many logits the head gives; without a head, D features; of a head that gives features, how many."""
         if self.head is None:
@@ -209,11 +215,21 @@ class Architecture(Value):
         table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
         return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
 
+    def shape_of(self, stack: str, shape: Shape) -> Shape | None:
+        """What a stack computes of a call; None of an encoder whose source was read before."""
+        if stack == "decoder":
+            return self._decoder_shape(shape)
+        if self.decoder is None:
+            return shape
+        if self.two_inputs and shape.past:
+            return None
+        return Shape(batch=shape.batch, length=max(shape.source if self.two_inputs else shape.length, 1))
+
     def _encoder_cost(self, shape: Shape, read: int, plan: Plan, price: _Price) -> Tally:
         """Of the whole call where there is only an encoder, else of the source while it is read."""
         assert self.encoder is not None
         alone = self.decoder is None
-        reads = shape if alone else Shape(batch=shape.batch, length=max(read, 1))
+        reads = self.shape_of("encoder", shape) or Shape(batch=shape.batch)
         cost = price(self.encoder, self.width, self.table_width, reads, plan)
         return Tally(cost.weights, cost.flops if read else {}, limits=cost.limits if alone else ())
 

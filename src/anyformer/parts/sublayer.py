@@ -114,6 +114,10 @@ class SublayerValue(Value):
         """Of its products over (query, key) pairs, `scores` and `mix`: how many heads, and how many features of a pair."""
         return {}
 
+    def elementwise(self, width: int) -> Mapping[str, int]:
+        """Element-wise operations of one position by kind, beside those of softmax and activation."""
+        return {}
+
     @property
     def cuts(self) -> tuple[int, ...]:
         """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
