@@ -22,7 +22,7 @@ app = typer.Typer(
 )
 app.command("list")(listing.run)
 app.command("show")(show.run)
-app.command("cost")(costing.run)
+app.command("cost", epilog=costing.EXAMPLES)(costing.run)
 app.command("diff")(differing.run)
 app.command("plan")(planning.run)
 app.command("train")(train.run)

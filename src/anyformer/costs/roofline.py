@@ -1,7 +1,7 @@
 """How long a step takes on one accelerator: each operation by the roofline (Williams et al. 2009, doi 10.1145/1498765.1498785).
 
 seconds = max(FLOPs / (peak * share), bytes / (bandwidth * share), kernels * launch), operations one after another. Products
-read each operand once, as large tiles do; nothing is computed again but the scores of attention.
+read each operand once, as large tiles do.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Literal
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.work import Mode, Unit, Work, operations
 from anyformer.model import Architecture
-from anyformer.plan import Plan, Precision
+from anyformer.plan import Checkpointing, Plan, Precision
 from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
@@ -41,7 +41,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class StepTime:
-    """One step of one accelerator, as if everything fitted into its memory: no communication, no checkpointing."""
+    """One step of one accelerator, as if everything fitted into its memory: no communication."""
 
     hardware: Hardware
     precision: Precision
@@ -113,11 +113,18 @@ class StepTime:
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
 
 
-def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
+def step_time(
+    architecture: Architecture,
+    shape: Shape,
+    plan: Plan,
+    hardware: Hardware,
+    mode: Mode,
+    checkpointing: Checkpointing = "none",
+) -> StepTime:
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
     precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    work = operations(architecture, shape, plan, mode)
+    work = operations(architecture, shape, plan, mode, checkpointing)
     return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
 
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import exp, log
 
+from anyformer.costs.figures import scaled
 from anyformer.costs.reshape import networks
-from anyformer.costs.sheet import scaled
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 

@@ -1,0 +1,29 @@
+"""Numbers as people write them on a command line."""
+
+from __future__ import annotations
+
+import re
+
+BINARY = {"": 1, "k": 2**10, "m": 2**20}
+METRIC = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
+
+
+def tokens(text: str | int) -> int:
+    """Lengths and batches: `8k` is 8,192, `4M` is 4,194,304; `4000`, `4_000`."""
+    return _amount(text, BINARY, "8192, 8k, 4M (k is 1,024)")
+
+
+def metric(text: str | int) -> int:
+    """Parameters, FLOPs and bytes: `1.3B`, `70e9`, `350M`; G and B are 10^9."""
+    return _amount(text, METRIC, "1.3B, 350M, 70e9 (B is 10^9)")
+
+
+def _amount(text: str | int, scales: dict[str, int], like: str) -> int:
+    letters = "".join(scales)
+    found = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)
+    if not found:
+        raise ValueError(f"should be a number like {like}, got {text!r}")
+    number = round(float(found[1].replace("_", "").replace(",", "")) * scales[found[2].lower()])
+    if number < 1:
+        raise ValueError(f"should be at least 1, got {text!r}")
+    return number
