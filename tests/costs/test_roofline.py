@@ -184,7 +184,13 @@ def test_every_shape_of_model_has_its_time(name, mode):
 
 def test_checkpointing_computes_a_forward_pass_again():
     none, selective, full = (
-        af.cost(af.architecture("llama-3-8b"), batch=4, length=4096, hardware="h100", checkpointing=each)
+        af.cost(
+            af.architecture("llama-3-8b"),
+            batch=4,
+            length=4096,
+            hardware="h100",
+            plan=Plan(precision="bf16", checkpointing=each),
+        )
         for each in ("none", "selective", "full")
     )
     assert none.flops.total == full.flops.total

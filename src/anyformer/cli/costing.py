@@ -81,7 +81,7 @@ def run(
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
-    on, plan = hardware_of(hardware), Plan(precision=precision)
+    on, plan = hardware_of(hardware), Plan(precision=precision, checkpointing=checkpointing)
     found = {name: find_architecture(name) for name in names}
     sheets = {
         name: cost(
@@ -93,7 +93,6 @@ def run(
             mode=mode or "train",
             plan=plan,
             hardware=on,
-            checkpointing=checkpointing,
         )
         for name, made in found.items()
     }

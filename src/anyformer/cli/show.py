@@ -143,7 +143,12 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
             lines.append(f"  final norm: {brief(stack.final_norm)}")
     if arch.head is not None:
         lines.append(f"head: {brief(arch.head)}")
-    return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(arch, batch=batch, length=length, mode="prefill")).splitlines()]
+    return [
+        *lines,
+        "",
+        f"costs of batch {batch}, length {length}",
+        *str(cost(arch, batch=batch, length=length, mode="prefill")).splitlines(),
+    ]
 
 
 def _step(step: Step) -> str:

@@ -67,8 +67,10 @@ def _training(sheet: CostSheet) -> Section:
     except UnpricedError as unpriced:
         return Section("Memory of training", ("",), (*rows, _row(f"activations: not priced: {unpriced}", Figure(""))))
     rows += [
-        _row(f"copies of matrices in {sheet.plan.precision} for products", size(memory.copies)),
-        _row(f"activations: every tensor kept for backward, checkpointing {sheet.checkpointing}", size(memory.activations)),
+        _row(f"copies of matrices in {sheet.precision} for products", size(memory.copies)),
+        _row(
+            f"activations: every tensor kept for backward, checkpointing {sheet.plan.checkpointing}", size(memory.activations)
+        ),
         _row("logits and loss", size(memory.logits)),
         _row("together", size(memory.total)),
     ]
@@ -85,9 +87,7 @@ def _state(sheet: CostSheet) -> Section:
         )
         rows.append(_row(f"{each.name}, grows {each.grows}: {B} x {grown}", size(each.bytes)))
     rows.append(_row(f"the book of positions: 8 x {B} x {T:,}", size(state.book)))
-    return Section(
-        f"Decode state after {T:,} tokens, {sheet.plan.precision}", ("",), (*rows, _row("together", size(state.total)))
-    )
+    return Section(f"Decode state after {T:,} tokens, {sheet.precision}", ("",), (*rows, _row("together", size(state.total))))
 
 
 def _time(mode: Mode, time: StepTime) -> Section:

@@ -38,11 +38,11 @@ def title(sheet: CostSheet) -> str:
     """One line: the call, the hardware, and the shares of its peaks that are counted on."""
     lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
     prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
-    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.plan.precision}"
+    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.precision}"
     on = sheet.hardware
     if on is None:
         return call
-    reached, peak = on.efficiency, on.peak(sheet.plan.precision)
+    reached, peak = on.efficiency, on.peak(sheet.precision)
     return (
         f"{call}, on {on.title}: {scaled(peak)}FLOP/s ({reached.matrix:.0%} in products, "
         f"{reached.attention:.0%} in attention), {scaled(on.bandwidth)}B/s ({reached.memory:.0%})"
@@ -109,7 +109,7 @@ def _conventions(*of: int) -> tuple[Figure, ...]:
 
 def _training(sheet: CostSheet) -> Section:
     """Adam, with weights and moments in fp32."""
-    name = f"Memory of training, checkpointing {sheet.checkpointing}"
+    name = f"Memory of training, checkpointing {sheet.plan.checkpointing}"
     try:
         memory = sheet.memory
     except UnpricedError as unpriced:
@@ -142,7 +142,7 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
     rows += [replace(row, detail=True) for row in _devices(sheet, *held)]
     yield Section("Memory of inference", tuple(sheet.weights), tuple(rows))
     if "decode" in sheet.modes:
-        yield _state(state, sheet.plan.precision)
+        yield _state(state, sheet.precision)
         yield _reading(sheet)
 
 

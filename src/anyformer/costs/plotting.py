@@ -55,7 +55,7 @@ def draw(sheets: Mapping[str, CostSheet], path: Path) -> None:
     _asymmetry(panels[0][2], "width", WIDTHS, lambda k, d, m: attention_intensity(d, k(d), batch, length, m))
     panels[0][2].set_title(f"attention alone: length {length:,}, batch {batch:,}")
     for panel in panels[0]:
-        panel.axhline(call.hardware.ridge(call.plan.precision), color="0.6", lw=1, label=f"ridge of {call.hardware.title}")
+        panel.axhline(call.hardware.ridge(call.precision), color="0.6", lw=1, label=f"ridge of {call.hardware.title}")
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=7, fontsize=8)
     for name, sheet in sheets.items():
         batches = [(b, _speed(replace(sheet, batch=b))) for b in BATCHES]

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.work import Mode, Unit, Work, operations
 from anyformer.model import Architecture
-from anyformer.plan import Checkpointing, Plan, Precision
+from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
@@ -113,18 +113,11 @@ class StepTime:
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
 
 
-def step_time(
-    architecture: Architecture,
-    shape: Shape,
-    plan: Plan,
-    hardware: Hardware,
-    mode: Mode,
-    checkpointing: Checkpointing = "none",
-) -> StepTime:
+def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
     precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    work = operations(architecture, shape, plan, mode, checkpointing)
+    work = operations(architecture, shape, plan, mode)
     return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
 
 

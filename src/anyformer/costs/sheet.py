@@ -18,7 +18,7 @@ from anyformer.costs.roofline import StepTime, step_time
 from anyformer.costs.sizing import Remark, remarks
 from anyformer.costs.work import Mode, operations
 from anyformer.model import Architecture
-from anyformer.plan import Checkpointing, Plan
+from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
 from anyformer.tape import UnpricedError
 
@@ -40,7 +40,6 @@ class CostSheet:
     prefix: int
     plan: Plan
     hardware: Hardware | None = None
-    checkpointing: Checkpointing = "none"
 
     def of(self, mode: Mode) -> CostSheet:
         """The same in another mode."""
@@ -58,6 +57,11 @@ class CostSheet:
         decodes = self.mode == "decode"
         length, past = (1, self.length) if decodes else (self.length, 0)
         return Shape(batch=self.batch, length=length, past=past, source=self.source, prefix=self.prefix)
+
+    @property
+    def precision(self) -> Precision:
+        """Of products, activations and decode state; where no hardware resolves it, `auto` counts as fp32."""
+        return "bf16" if self.plan.precision == "bf16" else "fp32"
 
     @property
     def tokens(self) -> int:
@@ -86,7 +90,7 @@ class CostSheet:
         return Executed(forward, self._executed("train") - forward if self.mode == "train" else 0)
 
     def _executed(self, mode: Mode) -> int:
-        work = operations(self.architecture, self.shape, self.plan, mode, self.checkpointing)
+        work = operations(self.architecture, self.shape, self.plan, mode)
         return sum(each.executed * each.layers for each in work)
 
     @cached_property
@@ -97,7 +101,7 @@ class CostSheet:
     @cached_property
     def memory(self) -> TrainingMemory:
         """Of training on one device; `UnpricedError` where a part does not say what it keeps for backward."""
-        if self.checkpointing == "selective":
+        if self.plan.checkpointing == "selective":
             raise UnpricedError("selective checkpointing")
         return training_memory(
             self.architecture,
@@ -105,7 +109,7 @@ class CostSheet:
             length=self.length,
             source_length=self.source or None,
             plan=self.plan,
-            checkpointing=self.checkpointing,
+            checkpointing=self.plan.checkpointing,
         )
 
     @cached_property
@@ -135,29 +139,25 @@ class CostSheet:
         """What decoding one token for each row reads, weights in the plan's precision."""
         return read_per_step(
             self.architecture,
-            FORMATS[self._format],
+            FORMATS[self.precision],
             batch=self.batch,
             length=self.length,
             source=self.source or None,
             plan=self.plan,
         )
 
-    @property
-    def _format(self) -> str:
-        return "bf16" if self.plan.activation_bytes == 2 else "fp32"
-
     @cached_property
     def time(self) -> StepTime | None:
         """The roofline on the hardware that was named."""
         if self.hardware is None:
             return None
-        return step_time(self.architecture, self.shape, self.plan, self.hardware, self.mode, self.checkpointing)
+        return step_time(self.architecture, self.shape, self.plan, self.hardware, self.mode)
 
     @property
     def held(self) -> int:
         """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
         if self.mode != "train":
-            return self.weights[self._format] + self.state_bytes
+            return self.weights[self.precision] + self.state_bytes
         try:
             return self.memory.total
         except UnpricedError:
@@ -183,8 +183,8 @@ class CostSheet:
         return {
             "mode": self.mode,
             "shape": asdict(self.shape),
-            "precision": self.plan.precision,
-            "checkpointing": self.checkpointing,
+            "precision": self.precision,
+            "checkpointing": self.plan.checkpointing,
             "params": asdict(self.params),
             "flops": {
                 **{name: asdict(each) for name, each in (("forward", self.flops.forward), ("backward", self.flops.backward))},
@@ -226,7 +226,6 @@ def cost(
     mode: Mode = "train",
     plan: Plan | None = None,
     hardware: str | Hardware | None = None,
-    checkpointing: Checkpointing = "none",
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
@@ -244,5 +243,4 @@ def cost(
         prefix=min(prefix, length),
         plan=plan if on is None else on.resolved(plan),
         hardware=on,
-        checkpointing=checkpointing,
     )

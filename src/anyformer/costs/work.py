@@ -91,9 +91,7 @@ def distinct_experts(experts: int, chosen: int, tokens: int) -> float:
     return experts * (1 - (1 - chosen / experts) ** tokens)
 
 
-def operations(
-    architecture: Architecture, shape: Shape, plan: Plan, mode: Mode, checkpointing: Checkpointing = "none"
-) -> list[Work]:
+def operations(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> list[Work]:
     """Every operation of a step, of one layer of each kind, in the plan's precision (an unresolved `auto` counts as fp32).
 
     Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
@@ -114,7 +112,7 @@ def operations(
     ]
     found += _around(architecture, kinds, units, size, mode)
     if mode == "train":
-        found = [_recomputed(work) if work.unit in AGAIN[checkpointing] and _layer(work.name) else work for work in found]
+        found = [_recomputed(work) if work.unit in AGAIN[plan.checkpointing] and _layer(work.name) else work for work in found]
         found.append(Work("optimiser", "memory", Flops(), 0, OPTIMISER_BYTES * tally.parameters))
     return found
 
