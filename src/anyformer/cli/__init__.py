@@ -7,7 +7,19 @@ import sys
 
 import typer
 
-from anyformer.cli import costing, differing, exporting, generate, importing, listing, planning, show, train, verifying
+from anyformer.cli import (
+    costing,
+    differing,
+    exporting,
+    generate,
+    importing,
+    listing,
+    matching,
+    planning,
+    show,
+    train,
+    verifying,
+)
 from anyformer.describe import UserError
 
 app = typer.Typer(
@@ -23,6 +35,7 @@ app = typer.Typer(
 app.command("list")(listing.run)
 app.command("show")(show.run)
 app.command("cost", epilog=costing.EXAMPLES)(costing.run)
+app.command("match", epilog=matching.EXAMPLES)(matching.run)
 app.command("diff")(differing.run)
 app.command("plan")(planning.run)
 app.command("train")(train.run)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 
+import typer
+
 BINARY = {"": 1, "k": 2**10, "m": 2**20}
 METRIC = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
 
 
 def tokens(text: str | int) -> int:
     """Lengths and batches: `8k` is 8,192, `4M` is 4,194,304; `4000`, `4_000`."""
-    return _amount(text, BINARY, "8192, 8k, 4M (k is 1,024)")
+    return _amount(text, BINARY, "4M, 512k, 4096 (k is 1,024)")
 
 
 def metric(text: str | int) -> int:
@@ -22,8 +24,8 @@ def _amount(text: str | int, scales: dict[str, int], like: str) -> int:
     letters = "".join(scales)
     found = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)
     if not found:
-        raise ValueError(f"should be a number like {like}, got {text!r}")
+        raise typer.BadParameter(f"{text!r} is no number like {like}")
     number = round(float(found[1].replace("_", "").replace(",", "")) * scales[found[2].lower()])
     if number < 1:
-        raise ValueError(f"should be at least 1, got {text!r}")
+        raise typer.BadParameter(f"{text!r} should be at least 1")
     return number

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json as jsons
-import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from anyformer.cli.amounts import tokens
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -31,9 +32,9 @@ def run(
     gpus: Annotated[int, typer.Option(help="Accelerators to lay the training out on.", min=1)] = 8,
     hardware: Annotated[str, typer.Option(help="Which: h100, h800, a100, a100-40gb.")] = "h100",
     batch_tokens: Annotated[
-        str, typer.Option(help="Tokens of one step; k and M are 1,024 and 1,048,576.", metavar="TOKENS")
-    ] = "4M",
-    length: Annotated[int, typer.Option(help="Tokens per sequence.", min=1)] = 8192,
+        int, typer.Option(help="Tokens of one step; k and M are 1,024 and 1,048,576.", parser=tokens, metavar="TOKENS")
+    ] = 2**22,
+    length: Annotated[int, typer.Option(help="Tokens per sequence.", parser=tokens, metavar="TOKENS")] = 8192,
     precision: Annotated[str, typer.Option(help="bf16 with sums in fp32, or fp32.")] = "bf16",
     show: Annotated[int, typer.Option(help="Layouts to show.", min=1)] = 5,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
@@ -51,7 +52,7 @@ def run(
     planned = plan_training(
         architecture_of(find(what)),
         ranks=gpus,
-        batch_tokens=tokens(batch_tokens),
+        batch_tokens=batch_tokens,
         length=length,
         hardware=hardware,
         plan=Plan(precision="bf16" if precision == "bf16" else "fp32"),
@@ -84,17 +85,6 @@ def run(
         console.print(f"does not fit: {each.layout}: {each.why_not}", highlight=False, soft_wrap=True)
     for reason in planned.impossible:
         console.print(f"not possible: {reason}", highlight=False, soft_wrap=True)
-
-
-def tokens(text: str) -> int:
-    """`4M` -> 4,194,304; `512k`; `4000000`, `4_000_000`."""
-    from anyformer.describe import UserError
-
-    found = re.fullmatch(r"(\d[\d_,]*(?:\.\d+)?)([kKmM]?)", text.strip())
-    if not found:
-        raise UserError(f"batch-tokens should be a number, perhaps with k or M, got {text!r}: 4M, 512k, 4000000")
-    scale = {"": 1, "k": 2**10, "m": 2**20}[found[2].lower()]
-    return int(float(found[1].replace("_", "").replace(",", "")) * scale)
 
 
 def _table(candidates: Iterable[Candidate]) -> Table:

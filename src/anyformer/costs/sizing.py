@@ -66,9 +66,10 @@ class Law:
         return Sizing(parameters, tokens, flops, self.source, self.loss(parameters, tokens))
 
 
-HOFFMANN = Law(1.69, 406.4, 410.7, 0.34, 0.28, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3, equation 10")
-"""As printed, in few digits: 32 B parameters for Gopher's compute, where the paper's figure 4 has 40 B and its other two
-approaches 63 B and 67 B. Its optimum has far more tokens per parameter than theirs."""
+HOFFMANN = Law(1.6934, 406.4, 410.7, 0.3392, 0.2849, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3")
+"""Equation 10 prints 1.69, 0.34 and 0.28; these are the digits that Besiroglu et al. 2024 (arXiv 2404.10102, table 1) found
+behind them. 40 B parameters for Gopher's compute, as in the paper's figure 4, where its other two approaches have 63 B and
+67 B: its optimum has far more tokens per parameter than theirs."""
 BESIROGLU = Law(
     1.8172, 482.01, 2085.43, 0.3478, 0.3658, "the law fitted again to the same runs, Besiroglu et al. 2024, arXiv 2404.10102"
 )
