@@ -50,6 +50,17 @@ def test_one_page_answers_whether_a_13b_trains_and_what_its_cache_takes():
     assert page["Time on one A100 SXM 80 GB"]["tokens per second"][0].replace(",", "").isdigit()
 
 
+def test_a_layout_on_many_is_part_of_the_page():
+    page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--gpus", "8"))
+    layout = page["Training on 8 x H100 SXM 80 GB"]
+    assert layout["fits"] == ["yes"]
+    assert float(layout["memory of the fullest"][0].split()[0]) < 80
+    assert int(layout["tokens per second"][0].replace(",", "")) > 8_000
+    (found,) = json.loads(call("llama-3.1-405b", "--gpus", "8", "--json"))
+    assert not found["training_on"]["fits"]
+    assert sections(call("llama-3.1-405b", "--gpus", "8"))["Training on 8 x H100 SXM 80 GB"]["fits"] == ["no"]
+
+
 def test_one_mode_says_where_the_time_goes():
     output = call("llama-3-8b", "--mode", "decode", "--batch", "8", "--hardware", "a100")
     assert "batch 8 x 4,096 tokens, bf16, on A100 SXM 80 GB: 312 TFLOP/s" in output

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from anyformer.cli import training_on
 from anyformer.cli.amounts import tokens
 
 if TYPE_CHECKING:
     from anyformer.costs.sheet import CostSheet
     from anyformer.costs.text import Line
     from anyformer.costs.work import Mode
+    from anyformer.planning.planner import Planned
 
 _WHAT = "A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout."
 LENGTH = 4096
@@ -29,7 +31,9 @@ Examples:
 
   anyformer cost t5-11b --length 512 --source-length 4k
 
-  anyformer cost llama-2-13b --length 8k --checkpointing full
+  anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
+
+  anyformer cost llama-3-8b --length 8k --checkpointing full
 
   anyformer cost gpt2 --explain
 """
@@ -64,6 +68,9 @@ def run(
     hardware: Annotated[
         str, typer.Option(help="What it runs on (h100, a100, h200, b200, mi300x, ...); `here` measures this machine first.")
     ] = "h100",
+    gpus: Annotated[
+        int | None, typer.Option(help="Also the fastest layout of a training step on so many of them, if any fits.", min=1)
+    ] = None,
     precision: Annotated[Literal["auto", "fp32", "bf16"], typer.Option(help="Numbers that are multiplied and moved.")] = "auto",
     checkpointing: Annotated[
         Literal["none", "selective", "full"],
@@ -102,10 +109,11 @@ def run(
         from anyformer.costs.plotting import draw
 
         draw(sheets, plot)
+    plans = {name: training_on.planned(sheet, gpus) for name, sheet in sheets.items() if gpus is not None}
     if json:
-        print(jsons.dumps([_data(name, sheet, modes) for name, sheet in sheets.items()], indent=2))
+        print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
         return
-    _print(_explained(sheets, modes) if explain else _pages(sheets, modes))
+    _print(_explained(sheets, modes) if explain else _pages(sheets, modes, plans))
     for name, sheet in sheets.items():
         for said in _said(sheet, modes):
             typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
@@ -123,18 +131,17 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
             )
 
 
-def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode]) -> Iterable[Line]:
+def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
     """One page, or several side by side."""
     from anyformer.costs.page import page, title
     from anyformer.costs.text import Line, lines, side_by_side
 
     (first, *others) = sheets
+    laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
+    pages = [page(sheet, modes, beside=bool(others)) + laid_out.get(name, ()) for name, sheet in sheets.items()]
     yield Line(title(sheets[first]) if others else f"{first}: {title(sheets[first])}")
     yield Line("")
-    if others:
-        yield from lines(side_by_side(list(sheets), [page(sheet, modes, beside=True) for sheet in sheets.values()]))
-    else:
-        yield from lines(page(sheets[first], modes))
+    yield from lines(side_by_side(list(sheets), pages) if others else pages[0])
 
 
 def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode]) -> Iterable[Line]:
@@ -162,12 +169,13 @@ def _said(sheet: CostSheet, modes: Sequence[Mode]) -> Iterable[str]:
     yield from (f"remark: {remark}" for remark in sheet.remarks)
 
 
-def _data(name: str, sheet: CostSheet, modes: Sequence[Mode]) -> dict[str, Any]:
+def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
     """A sheet of each mode that makes sense."""
     from anyformer.costs.page import warnings
 
     told = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
-    return {"name": name, "sheets": told, "warnings": list(warnings(sheet, modes))}
+    laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
+    return {"name": name, "sheets": told, **laid_out, "warnings": list(warnings(sheet, modes))}
 
 
 def _print(lines: Iterable[Line]) -> None:
