@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import cProfile
 import json
+import pstats
+import time
 
 import pytest
 
@@ -120,6 +123,25 @@ def test_nothing_is_priced_that_is_not_asked_for(monkeypatch):
     assert walks == ["folded_cost", "cost"]
     assert sheet.memory is sheet.memory
     assert walks.count("keeps") == 1
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "t5-11b"])
+def test_a_sheet_and_its_time_take_milliseconds(name):
+    made, spent = af.architecture(name), []
+    for _ in range(5):
+        started = time.process_time()  # what others do on the machine does not count
+        sheet = af.cost(made, mode="decode", batch=8, length=8192, hardware="h100")
+        assert all((sheet.params.total, sheet.flops.total.dense, sheet.state_bytes, sheet.time.seconds))
+        spent.append(time.process_time() - started)
+    assert min(spent) < 0.05
+
+
+@pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "glm-4.5", "t5-11b"])
+def test_a_whole_page_is_few_calls(name):
+    """Of functions: about 130,000 for 126 layers, of which a second does millions."""
+    sheet, profile = sheet_of(name), cProfile.Profile()
+    profile.runcall(lambda: text(page(sheet, MODES)))
+    assert pstats.Stats(profile).total_calls < 250_000
 
 
 def test_figures_without_numbers_do_not_compare():

@@ -205,6 +205,7 @@ def test_a_plain_kernel_executes_every_pair_and_none_twice():
     made = af.architecture("llama-3-8b")
     fused, plain = (af.cost(made, length=4096, plan=Plan(attention=kernel)) for kernel in ("sdpa", "plain"))
     assert plain.executed.total == plain.flops.total.dense
+    assert plain.executed.forward == plain.flops.forward.dense == plain.of("prefill").executed.total
     scores = sum(
         f.exact for name, f in made.folded_cost(Shape(length=4096)).flops.items() if name.endswith((".scores", ".mix"))
     )

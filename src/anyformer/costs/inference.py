@@ -74,7 +74,11 @@ def quantised(name: str, weight: Weight) -> bool:
 
 def weight_bytes(architecture: Architecture, format: Format) -> int:
     """Bytes of all weights in a format; tied ones once."""
-    weights = architecture.folded_cost(Shape(source=1)).weights
+    return stored(architecture.folded_cost(Shape(source=1)).weights, format)
+
+
+def stored(weights: Mapping[str, Weight], format: Format) -> int:
+    """Bytes of declared weights in a format."""
     return sum(format.bytes(name, weight) for name, weight in weights.items())
 
 
@@ -129,7 +133,8 @@ def decode_state(
         return architecture.folded_cost(shape, plan).state_bytes if length else {}
 
     now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
-    first, other = state(1, read), state(context, read + 1 if read else 0)
+    all_grow = all(longer[name] > size for name, size in now.items())
+    first, other = (now, now) if all_grow else (state(1, read), state(context, read + 1 if read else 0))
     memories = []
     for name, size in now.items():
         grows: Growth = "to its window"

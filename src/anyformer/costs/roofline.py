@@ -117,7 +117,11 @@ def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Ha
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
     precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    work = operations(architecture, shape, plan, mode)
+    return step_of(operations(architecture, shape, plan, mode), shape, precision, hardware, mode)
+
+
+def step_of(work: Iterable[Work], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
+    """The roofline of operations that are known already."""
     return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
 
 

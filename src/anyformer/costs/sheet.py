@@ -12,11 +12,11 @@ from typing import Any
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
 from anyformer.costs.elementwise import elementwise
 from anyformer.costs.hardware import Hardware, hardware_of
-from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, weight_bytes
+from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
 from anyformer.costs.memory import TrainingMemory, training_memory
-from anyformer.costs.roofline import StepTime, step_time
+from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
-from anyformer.costs.work import Mode, operations
+from anyformer.costs.work import Mode, Work, operations
 from anyformer.model import Architecture
 from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
@@ -86,12 +86,16 @@ class CostSheet:
     @cached_property
     def executed(self) -> Executed:
         """What the plan's kernel and checkpointing execute."""
-        forward = self._executed("prefill" if self.mode == "train" else self.mode)
-        return Executed(forward, self._executed("train") - forward if self.mode == "train" else 0)
+        total = sum(each.executed * each.layers for each in self._work)
+        if self.mode != "train":
+            return Executed(total, 0)
+        dense = {"attention"} if self.plan.attention == "plain" else set()
+        forward = sum((each.flops.dense if each.unit in dense else each.flops.exact) * each.layers for each in self._work) // 3
+        return Executed(forward, total - forward)
 
-    def _executed(self, mode: Mode) -> int:
-        work = operations(self.architecture, self.shape, self.plan, mode)
-        return sum(each.executed * each.layers for each in work)
+    @cached_property
+    def _work(self) -> list[Work]:
+        return operations(self.architecture, self.shape, self.plan, self.mode)
 
     @cached_property
     def elementwise(self) -> Mapping[str, Flops]:
@@ -115,7 +119,7 @@ class CostSheet:
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """Bytes of all weights by format."""
-        return {name: weight_bytes(self.architecture, format) for name, format in FORMATS.items()}
+        return {name: stored(self._tally.weights, format) for name, format in FORMATS.items()}
 
     @cached_property
     def state(self) -> DecodeState:
@@ -151,7 +155,7 @@ class CostSheet:
         """The roofline on the hardware that was named."""
         if self.hardware is None:
             return None
-        return step_time(self.architecture, self.shape, self.plan, self.hardware, self.mode)
+        return step_of(self._work, self.shape, self.precision, self.hardware, self.mode)
 
     @property
     def held(self) -> int:
