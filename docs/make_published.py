@@ -7,241 +7,244 @@ from __future__ import annotations
 
 import statistics
 import tomllib
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from published_fit import HOURS
+from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
+
 from anyformer.catalogue import architecture
-from anyformer.costs import cost
-from anyformer.planning.cluster import CLUSTERS, Cluster
+from anyformer.costs.hardware import hardware_of
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, evaluate, plan_training
 
 PAGE = Path(__file__).with_name("published.md")
-RUNS = Path(__file__).with_name("published.toml")
-PEAKS = {"v100": 125e12, "tpu-v3": 123e12, "tpu-v4": 275e12} | {name: each.peak for name, each in CLUSTERS.items()}
+TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
 OUTLIER = 0.15
-IN_STEPS = {"a100": 0.81, "h100": 0.91}
-"""Share of a published run's hours that steps at the predicted rate would have taken; the rest are restarts, evaluations, ramps
-of the batch and software of its time. Fitted, after the share of the peak, to every other run that is given in hours."""
-INTRODUCTION = """# Published training runs
-
-What authors say of their runs, held against what the cost sheet and the planner say of the same architecture. The figures are
-in [published.toml](published.toml), each with its source; this page is written by `python docs/make_published.py`.
-
-## FLOPs and utilisation
-
-FLOPs: forward and backward of every token, matrix products only, every query-key pair counted (the convention of PaLM, arXiv
-2204.02311, appendix B), against those that the authors report. Implied MFU: these FLOPs over what the accelerators could do in
-the hours, or at the rate, that the authors report; hours hold restarts and whatever else happened.
-
-"""
-PREDICTED = """
-## Predicted time
-
-Tokens per second and accelerator: in the authors' layout where it is published, else in the fastest that the planner finds for
-the same accelerators and batch. One set of efficiencies per generation (`planning/cluster.py`): the share of the peak that
-matrix products reach is fitted to every other rate that was measured on running steps; then what share of a run's hours are
-steps ({shares}) is fitted to every other run that is given in hours. The other runs, in the order of the file, test both.
-
-{errors}
-
-The aim of 15 % on the runs not fitted to is not reached: together their median error is {test:.0%}. And they are no untouched
-test, for the rules were settled with all errors in view, in these steps:
-
-1. One share for rates and hours alike, as first assumed (62 % of A100, 52 % of H100): 40 % and 22 % on the other runs.
-2. Hours get a share of their own, both chosen by the smallest median error (65 %, 63 %): 16 % and 24 %.
-3. The 65B of LLaMA moves from its hours to the rate that its authors state, and shares are those at which the median ratio
-   is 1, since two runs leave the smallest median error open (55 %, 77 %): A100 21 % in hours and 13 % in rates, H100 51 % and
-   43 %.
-4. The authors of the 405B do not say how often gradients are reduced: once per step, not once per micro-batch, moves its error
-   from -19 % to about 1 % and the share of H100 to 61 %. This is what stands above.
-
-What is not published of a layout (chunks, recomputation) is a guess, and so are accelerators marked as assumed.
-
-"""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A run, what we say of it, and whether its time was fitted to."""
+    """A run beside its prediction."""
 
-    run: dict[str, Any]
-    flops_per_token: float
-    found: Candidate | None
-    fitted: bool
+    run: Timed
+    found: Candidate
 
     @property
-    def peak(self) -> float:
-        return PEAKS[self.run["hardware"]]
+    def predicted(self) -> float:
+        """Tokens per second and accelerator."""
+        return self.found.tokens_per_second / self.found.layout.ranks * (HOURS if self.run.whole else 1)
 
     @property
-    def rate(self) -> float | None:
-        """Tokens per second and accelerator, as reported or as what is reported implies."""
-        if "rate" in self.run:
-            return float(self.run["rate"])
-        if "tflops" in self.run:
-            return self.run["tflops"] * 1e12 / self.flops_per_token
-        return self.run["tokens"] / self.run["hours"] / 3600 if "hours" in self.run else None
-
-    @property
-    def mfu(self) -> float | None:
-        return None if self.rate is None else self.rate * self.flops_per_token / self.peak
-
-    @property
-    def whole(self) -> bool:
-        """Whether what is reported are the hours of a whole run, not the rate of running steps."""
-        return not {"rate", "tflops"} & self.run.keys()
-
-    @property
-    def predicted(self) -> float | None:
-        if self.found is None:
-            return None
-        share = IN_STEPS[generation(self.run)] if self.whole else 1
-        return self.found.tokens_per_second / self.found.layout.ranks * share
-
-    @property
-    def error(self) -> float | None:
+    def error(self) -> float:
         """Predicted over reported, less 1."""
-        return None if self.predicted is None or self.rate is None else self.predicted / self.rate - 1
+        return self.predicted / self.run.rate - 1
+
+    @property
+    def outlier(self) -> bool:
+        return abs(self.error) > OUTLIER
+
+    @property
+    def remark(self) -> str:
+        """What explains an outlier, as far as it is known."""
+        if not self.outlier:
+            return self.run.remark
+        causes, run = TEXT["outliers"].get(self.run.source, {}), self.run
+        of_run = causes.get(f"{run.name} {run.on.name}") or causes.get(run.name) or causes.get("others")
+        return run.remark or of_run or "not explained"
 
 
 def rows() -> list[Row]:
-    """All runs; of those whose time can be predicted, every other one of a generation is one fitted to."""
-    counts: dict[tuple[str, bool], int] = {}
-    found = []
-    for run in tomllib.loads(RUNS.read_text())["run"]:
-        sheet = cost(architecture(run["name"]), length=run["length"])
-        candidate = predict(run)
-        row = Row(run, sheet.flops.total.dense / run["length"], candidate, False)
-        kind = generation(run), row.whole
-        number = counts.get(kind, 0)
-        counts[kind] = number + (candidate is not None)
-        found.append(replace(row, fitted=candidate is not None and number % 2 == 0))
-    return found
+    """Every run whose time can be predicted."""
+    found = [(run, run.best(run.on, run.layouts(run.on))) for run in timed()]
+    return [Row(run, candidate) for run, candidate in found if candidate is not None]
 
 
-def generation(run: dict[str, Any]) -> str:
-    """Accelerators of one set of efficiencies."""
-    return {"h800": "h100"}.get(run["hardware"], run["hardware"].split("-40")[0])
-
-
-def predict(run: dict[str, Any]) -> Candidate | None:
-    """The authors' layout or the planner's; None where accelerators or batch are not known."""
-    if run["hardware"] not in CLUSTERS or "batch" not in run or not {"hours", "rate", "tflops"} & run.keys():
-        return None
-    arch, machine = architecture(run["name"]), CLUSTERS[run["hardware"]]
-    if "layout" not in run:
-        planned = plan_training(arch, ranks=run["gpus"], batch_tokens=run["batch"], length=run["length"], hardware=machine)
-        return planned.fastest[0] if planned.fastest else None
-    layout = Layout(**run["layout"])
-    layout = replace(layout, micro_batches=run["batch"] // run["length"] // (layout.replicas * layout.micro_batch))
-    return evaluate(arch, layout, length=run["length"], hardware=machine)
-
-
-def fitted(found: list[Row], name: str) -> tuple[float, float]:
-    """The shares of the peak and of the hours at which the median of predicted over reported is 1, layouts as they are."""
-    chosen = [row for row in found if row.fitted and generation(row.run) == name]
-    shares = [share / 100 for share in range(30, 91)]
-    steady, whole = [row for row in chosen if not row.whole], [row for row in chosen if row.whole]
-    peak = min(shares, key=lambda share: abs(statistics.median(_ratio(row, share) for row in steady) - 1))
-    return peak, 1 / statistics.median(_ratio(row, peak) for row in whole)
-
-
-def _ratio(row: Row, share: float) -> float:
-    """Predicted over reported, at another share of the peak."""
-    assert row.found is not None
-    assert row.rate is not None
-    machine: Cluster = row.found.machine
-    machine = replace(machine, efficiency=replace(machine.efficiency, compute=share))
-    again = evaluate(architecture(row.run["name"]), row.found.layout, length=row.run["length"], hardware=machine)
-    return again.tokens_per_second / again.layout.ranks / row.rate
-
-
-def _median(errors: list[float]) -> float:
-    return statistics.median(abs(error) for error in errors)
-
-
-def errors_of(found: list[Row]) -> dict[tuple[str, bool], list[list[float]]]:
-    """(generation, whether hours of whole runs) -> errors of the runs fitted to, and of the others."""
-    result: dict[tuple[str, bool], list[list[float]]] = {}
-    for row in found:
-        if row.error is not None:
-            result.setdefault((generation(row.run), row.whole), [[], []])[not row.fitted].append(row.error)
-    return result
-
-
-def page(found: list[Row]) -> str:
-    """The whole page."""
-    lines = [
-        f"- {name.upper()}, {'hours of whole runs' if whole else 'rates of running steps'}: median error {_median(fit):.0%} "
-        f"on the {len(fit)} fitted to, {_median(test):.0%} on the {len(test)} others."
-        for (name, whole), (fit, test) in errors_of(found).items()
-    ]
-    timed = [row for row in found if row.error is not None]
-    sources = [f"{number}. {row.run['name']}: {row.run['source']}." for number, row in enumerate(found, 1)]
-    return (
-        INTRODUCTION
-        + _table(
-            ["run", "tokens", "hardware", "FLOPs", "reported", "ratio", "implied MFU", "reported", "remark"], map(_flops, found)
-        )
-        + PREDICTED.format(
-            test=_median([row.error for row in timed if row.error is not None and not row.fitted]),
-            errors="\n".join(lines),
-            shares=", ".join(f"{name.upper()} {share:.0%}" for name, share in IN_STEPS.items()),
-        )
-        + _table(
-            ["run", "accelerators", "layout", "given", "reported", "predicted", "error", "memory", "half", "remark"],
-            map(_time, timed),
-        )
-        + "\n## Sources\n\n"
-        + "\n".join(sources)
-        + "\n"
-    )
-
-
-def _flops(row: Row) -> list[str]:
-    run = row.run
-    total, reported = row.flops_per_token * run["tokens"], run.get("flops")
+def flops_line(run: dict[str, Any]) -> list[str]:
+    """FLOPs and utilisation of one run."""
+    name, length = run["name"], run["length"]
+    per_token, rate, reported = flops_per_token(name, length), rate_of(run, name, length), run.get("flops")
+    total = per_token * run["tokens"]
+    mfu = rate * per_token / hardware_of(run["hardware"]).peak("bf16") if rate else None
     return [
-        run["name"],
+        name,
         f"{run['tokens'] / 1e12:.3g} T" if run["tokens"] else "",
         run["hardware"],
         f"{total:.3g}" if total else "",
         f"{reported:.3g}" if reported else "",
         f"{total / reported:.2f}" if reported else "",
-        f"{row.mfu:.1%}" if row.mfu else "",
+        f"{mfu:.1%}" if mfu else "",
         f"{run['mfu']:.1%}" if "mfu" in run else "",
         run.get("remark", ""),
     ]
 
 
-def _time(row: Row) -> list[str]:
-    run, found = row.run, row.found
-    assert found is not None
-    assert row.error is not None
-    assumed = f" ({' and '.join(run['assumed'])} assumed)" if "assumed" in run else ""
+def tokens_line(run: dict[str, Any]) -> list[str]:
+    """FLOPs of a run of which only tokens are published."""
+    per_token = flops_per_token(run["name"], run["length"])
+    tokens = run.get("tokens")
     return [
         run["name"],
-        f"{run['gpus']:,} {run['hardware']}{assumed}",
-        f"{found.layout}, {found.layout.checkpointing} recomputed ({'the authors' if 'layout' in run else 'planned'})",
-        "hours" if row.whole else "rate",
-        f"{row.rate:,.0f}",
-        f"{row.predicted:,.0f}",
-        f"{row.error:+.0%}" + (" outlier" if abs(row.error) > OUTLIER else ""),
-        f"{found.memory.total / 1e9:.0f} GB" + ("" if found.fits else f" of {found.room / 1e9:.0f}: would not fit"),
-        "fitted" if row.fitted else "test",
-        run.get("remark", ""),
+        f"{tokens / 1e12:.3g} T" if tokens else "",
+        f"{per_token:.3g}",
+        f"{per_token * tokens:.3g}" if tokens else "",
+        run["source"],
     ]
 
 
-def _table(head: list[str], body: Any) -> str:
+def time_line(row: Row) -> list[str]:
+    """Reported and predicted time of one run."""
+    run, found = row.run, row.found
+    layout = found.layout
+    again = f", {layout.checkpointing} recomputed" if layout.checkpointing != "none" else ""
+    room = f" of {found.machine.hardware.room / 1e9:.0f}: would not fit" if not found.fits else ""
+    return [
+        run.name,
+        f"{run.gpus:,} {run.on.name}",
+        f"{run.length:,}",
+        f"{layout}, {layout.micro_batch} x {layout.micro_batches}{again}" + ("" if run.layout else " (planned)"),
+        "hours" if run.whole else "rate",
+        f"{run.rate:,.0f}",
+        f"{row.predicted:,.0f}",
+        f"{row.error:+.0%}" + (" outlier" if row.outlier else ""),
+        f"{found.memory.total / 1e9:.0f} GB{room}",
+        "fitted" if run.fitted else "test",
+        row.remark,
+    ]
+
+
+def summary(found: Sequence[Row]) -> str:
+    """Median errors of both halves: over all, of rates and hours, by generation, by source."""
+    groups: list[tuple[str, Callable[[Timed], str | None]]] = [
+        ("all", lambda run: "all"),
+        ("given as", lambda run: "hours of whole runs" if run.whole else "rates of running steps"),
+        ("generation", lambda run: run.generation),
+        ("source of rates", lambda run: None if run.whole else run.source.split(" (")[0]),
+    ]
+    lines = []
+    for title, group in groups:
+        names = dict.fromkeys(name for row in found if (name := group(row.run)) is not None)
+        lines += [[title, name, *_medians([row for row in found if group(row.run) == name])] for name in names]
+    return table(["by", "", "fitted to", "median error", "test", "median error", "outliers of test"], lines)
+
+
+def medians(found: Sequence[Row]) -> dict[str, float]:
+    """Of the test half: over all, of its sources' medians, and without the largest source."""
+    errors: dict[str, list[float]] = {}
+    for row in found:
+        if not row.run.fitted:
+            errors.setdefault(row.run.source, []).append(abs(row.error))
+    largest = max(errors, key=lambda source: len(errors[source]))
+    return {
+        "test": statistics.median(error for each in errors.values() for error in each),
+        "sources": statistics.median(statistics.median(each) for each in errors.values()),
+        "rest": statistics.median(error for source, each in errors.items() if source != largest for error in each),
+    }
+
+
+def _medians(found: Sequence[Row]) -> list[str]:
+    cells = []
+    for half in (True, False):
+        errors = [abs(row.error) for row in found if row.run.fitted is half]
+        cells += [str(len(errors)), f"{statistics.median(errors):.0%}" if errors else ""]
+    return [*cells, str(sum(row.outlier and not row.run.fitted for row in found))]
+
+
+def side_by_side() -> str:
+    """The layouts of three runs, of their authors and of the planner."""
+    lines = []
+    for case in TEXT["case"]:
+        arch, length, on = architecture(case["name"]), case["length"], case["hardware"]
+        theirs = Layout(**case["layout"])
+        m = case["batch"] // length // (theirs.replicas * theirs.micro_batch)
+        theirs = Layout(**{**case["layout"], "micro_batches": m})
+        planned = plan_training(arch, ranks=case["gpus"], batch_tokens=case["batch"], length=length, hardware=on)
+        for who, each in ((case["who"], evaluate(arch, theirs, length=length, hardware=on)), ("planner", planned.fastest[0])):
+            lines.append([f"{case['name']} on {case['gpus']:,} {on}", who, *_candidate(each)])
+    head = ["run", "layout of", "layout", "micro-batches", "sharded", "recomputed", "memory", "step", "tokens/s", "MFU"]
+    return table(head, lines)
+
+
+def _candidate(each: Candidate) -> list[str]:
+    layout = each.layout
+    room = "" if each.fits else f" of {each.machine.hardware.room / 1e9:.0f}: would not fit"
+    return [
+        str(layout),
+        f"{layout.micro_batch} x {layout.micro_batches}",
+        layout.sharded,
+        layout.checkpointing,
+        f"{each.memory.total / 1e9:.0f} GB{room}",
+        f"{each.time.total:.2f} s",
+        f"{each.tokens_per_second:,.0f}",
+        f"{each.mfu:.0%}",
+    ]
+
+
+def memory_line(source: str, name: str, reported: float, found: Candidate) -> list[str]:
+    """Memory of an accelerator, reported and predicted."""
+    layout, total = found.layout, found.memory.total
+    how = (
+        f"{layout}, {layout.micro_batch} x {layout.micro_batches}, {layout.sharded} sharded, {layout.checkpointing} recomputed"
+    )
+    figures = [f"{size / 2**30:.1f} GiB" for size in (reported, total)]
+    return [name, found.machine.hardware.name, how, *figures, f"{total / reported:.2f}", source.split(" (")[0]]
+
+
+def shares(found: Sequence[Row]) -> str:
+    """What is reached, for each generation of the runs."""
+    machines = {row.run.generation: row.run.on.efficiency for row in found}
+    names = ("matrix", "attention", "memory", "network", "overlap", "room")
+    lines = [[name, *(f"{getattr(each, at):.2f}" for at in names)] for name, each in machines.items()]
+    return table(["generation", *names], lines)
+
+
+def page(found: Sequence[Row]) -> str:
+    """The whole page."""
+    head = ["run", "tokens", "hardware", "FLOPs", "reported", "ratio", "implied MFU", "reported", "remark"]
+    parts = [
+        TEXT["introduction"],
+        table(head, map(flops_line, RUNS)),
+        TEXT["only_tokens"],
+        table(["run", "tokens", "FLOPs per token", "FLOPs", "source"], map(tokens_line, TEXT_TOKENS)),
+        TEXT["predicted"].format(hours=f"{HOURS:.0%}", runs=len(found), **medians(found)),
+        summary(found),
+        TEXT["shares"],
+        shares(found),
+        TEXT["layouts"],
+        side_by_side(),
+        TEXT["memory"],
+        table(
+            ["run", "accelerator", "layout", "reported", "predicted", "ratio", "source"],
+            (memory_line(*each) for each in memories()),
+        ),
+        TEXT["every"],
+    ]
+    columns = ["run", "accelerators", "length", "layout", "given", "reported", "predicted", "error", "memory", "half", "remark"]
+    notes = {each["source"]: each for each in MEASURED["table"]}
+    own = [row for row in found if row.run.source not in notes]
+    parts += ["### Runs", table(columns, map(time_line, own))]
+    for source, each in notes.items():
+        said = [
+            f"Left out: {each['skipped']}." if "skipped" in each else "",
+            f"Of all: {each['note']}." if "note" in each else "",
+        ]
+        seen = "" if each["checked"] else "Figures as recalled, not read again in the source."
+        parts.append(f"### {source}")
+        parts.append(" ".join(filter(None, [*said, seen])))
+        parts.append(table(columns, (time_line(row) for row in found if row.run.source == source)))
+    sources = "".join(f"{number}. {run['name']}: {run['source']}.\n" for number, run in enumerate(RUNS, 1))
+    parts += ["## Sources of runs", sources]
+    return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
+
+
+def table(head: list[str], body: Iterable[list[str]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in [head, ["---"] * len(head), *body])
 
 
+TEXT_TOKENS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["tokens"]
+
 if __name__ == "__main__":
-    all_rows = rows()
-    for name in IN_STEPS:
-        print(name, "best shares of the peak and of the hours:", *fitted(all_rows, name))
-    PAGE.write_text(page(all_rows))
+    PAGE.write_text(page(rows()))
     print(PAGE)

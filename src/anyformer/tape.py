@@ -64,6 +64,7 @@ class Tape:
     `shape`: of the stack that is computed; `source`: what its cross-attentions read; `path`: the part that is computed;
     `owner`: the same for its parameters, where layers share them. `once`: what all layers of the stack share; `tokens`: what
     was embedded; `common`: what outlives the layer that made it; `entered`: the path and the input of every layer.
+    `scoreless`: every attention by a kernel that writes no scores, masks or biases of them, whatever torch's would do.
     """
 
     plan: Plan
@@ -73,6 +74,7 @@ class Tape:
     source: Held | None = None
     variant: str = ""
     training: bool = True
+    scoreless: bool = False
     kept: dict[Held, str] = field(default_factory=dict)
     casts: dict[str, Held] = field(default_factory=dict)
     once: dict[Hashable, Held] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer.cli import app
 from anyformer.cli.amounts import metric, tokens
+from anyformer.costs.hardware import hardware_of
 from anyformer.describe import UserError, change_all, parse_assignment, to_toml
 
 
@@ -151,7 +152,7 @@ def test_explanations_fill_the_numbers_in():
     assert f"{12 * 512 * 768 * (2 * 768 - 1):,}" in output, "m h (2 n - 1)"
     assert "Adam's two moments: 8 x 124,439,808" in output
     assert "36,864 a token x 512 tokens" in output
-    assert "FLOP / (989.4 TFLOP/s x 0.75)" in output
+    assert f"FLOP / (989.4 TFLOP/s x {hardware_of('h100').efficiency.matrix})" in output
 
 
 def test_remarks_say_that_they_are_rules_of_thumb():

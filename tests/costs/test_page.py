@@ -12,6 +12,7 @@ import pytest
 import anyformer as af
 from anyformer.costs.derived import derived
 from anyformer.costs.figures import Figure, count, scaled, size
+from anyformer.costs.hardware import Efficiency, hardware_of
 from anyformer.costs.page import page, title, warnings
 from anyformer.costs.sheet import MODES
 from anyformer.costs.text import Row, Section, lines, side_by_side, text
@@ -72,14 +73,16 @@ def test_side_by_side_says_how_far_apart():
 
 
 def test_the_title_and_the_warnings_say_what_is_assumed():
-    assert title(sheet_of("t5-small", source_length=100, batch=3)).startswith(
-        "batch 3 x 448 tokens from a source of 100, bf16, on H100 SXM 80 GB: 989.4 TFLOP/s (75% in products"
+    half = hardware_of("h100").but(efficiency=Efficiency(matrix=0.5, attention=0.25, memory=0.8))
+    assert title(sheet_of("t5-small", source_length=100, batch=3, hardware=half)) == (
+        "batch 3 x 448 tokens from a source of 100, bf16, on H100 SXM 80 GB: "
+        "989.4 TFLOP/s (50% in products, 25% in attention), 3.35 TB/s (80%)"
     )
     small = sheet_of("gpt2", length=2048)
     assert warnings(small, MODES) == ("the decoder's position table ends at 1,024, so it cannot be run at 2,048",)
     large = sheet_of("llama-3.1-405b", mode="decode", batch=64, length=4096)
-    # 811.7 GB of weights and 135.3 GB of state on 80 GB each
-    assert large.devices == 12
+    # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
+    assert large.devices == -(-947.0e9 // hardware_of("h100").room)
     assert "does not fit into one H100" in warnings(large, ("decode",))[0]
 
 

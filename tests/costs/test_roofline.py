@@ -70,7 +70,7 @@ def test_a_step_is_the_sum_of_its_operations():
 
 
 # Measured and published, tokens/s of one accelerator. Ours counts neither communication nor recomputed activations, nor the
-# kernels that a framework does not fuse: it is a bound from above, and not a loose one.
+# kernels that a framework does not fuse; but its shares are fitted to whole steps, so it is a bound from above only nearly.
 PUBLISHED = {
     "llm.c, GPT-2 124M on H100": (("gpt2", "train", 64, 1024), 463_000),
     "torchtitan, Llama 3 8B on H100, FSDP2 and compile": (("llama-3-8b", "train", 1, 8192), 6_667),
@@ -79,10 +79,10 @@ PUBLISHED = {
 
 
 @pytest.mark.parametrize("run", PUBLISHED)
-def test_no_published_run_is_faster_and_none_slower_than_half(run):
+def test_no_published_run_is_much_faster_and_none_slower_than_half(run):
     asked, measured = PUBLISHED[run]
     ratio = measured / time_of(*asked).tokens_per_second
-    assert 0.5 < ratio <= 1.0, ratio
+    assert 0.5 < ratio <= 1.05, ratio
 
 
 def test_decoding_waits_for_memory_and_training_for_compute():
@@ -131,10 +131,11 @@ def test_hardware_is_plausible():
     assert hardware_of("v100").peak("bf16") == 125e12
 
 
-def test_shares_of_h200_are_those_measured():
-    h200 = hardware_of("h200")
-    assert h200.peak("bf16") * h200.efficiency.matrix == pytest.approx(790e12, rel=0.02)
-    assert h200.bandwidth * h200.efficiency.memory == pytest.approx(4.3e12, rel=0.02)
+def test_a_generation_has_one_set_of_shares():
+    """For the roofline and for layouts alike."""
+    assert {hardware_of(name).efficiency for name in ("h100", "h800", "h200")} == {hardware_of("h100").efficiency}
+    assert hardware_of("a100-40gb").efficiency is not hardware_of("h100").efficiency
+    assert hardware_of("a100").room == int(79.1 * 2**30 * 0.92)
 
 
 def test_errors_say_what_is_known():

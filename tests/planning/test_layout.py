@@ -10,15 +10,16 @@ from dataclasses import replace
 import pytest
 
 from anyformer.catalogue import architecture, listing
+from anyformer.costs.activations import activations
 from anyformer.describe import UserError
 from anyformer.plan import Plan
-from anyformer.planning.kept import kept
+from anyformer.planning.divided import Kept
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import evaluate, plan_training
 from anyformer.planning.rank import NumberBytes, stage_memory
 from anyformer.planning.stages import _parted, stages, units
 from anyformer.planning.step import sent
-from anyformer.tally import Shape, Weight
+from anyformer.tally import Shape
 
 BF16 = Plan(precision="bf16")
 ZERO = NumberBytes(weight=2, gradient=2, master=4, moments=8)
@@ -67,22 +68,41 @@ def test_parallel_branches_are_summed_once():
     assert [unit.sums for unit in row.units[1:-1]] == [2] * 32
 
 
-def test_activations_of_a_llama_layer_are_what_pytorch_keeps():
-    """Measured with saved_tensors_hooks on one layer of transformers' Llama: 11,427,840 bytes in bf16, 20,733,952 in fp32."""
-    D, F, S = 256, 688, 1024
-    column, row = (lambda *shape: Weight(shape, "column", "matrix")), (lambda *shape: Weight(shape, "row", "residual"))
-    weights = {
-        **{f"a.{name}.weight": column(out, D) for name, out in (("query", 256), ("key", 128), ("value", 128))},
-        "a.output.weight": row(D, 256),
-        **{f"f.{name}.weight": column(F, D) for name in ("gate", "up")},
-        "f.down.weight": row(D, F),
-        **{f"{branch}.norm_before.weight": Weight((D,), "replicate", "ones") for branch in "af"},
-    }
-    for element, measured in ((2, 11_427_840), (4, 20_733_952)):
-        assert kept(weights, D, element, "none").on(S, 1, sp=True) == pytest.approx(measured, rel=0.003)
-    sizes = [kept(weights, D, 2, how).on(S, 1, sp=True) for how in ("none", "selective", "full")]
-    assert sizes == sorted(sizes, reverse=True)
-    assert sizes[-1] == S * 2 * D
+@pytest.mark.parametrize("name", ["pythia-160m", "llama-3-8b", "mixtral-8x7b", "qwen3-0.6b"])
+def test_what_layers_keep_is_what_the_tape_says(name):
+    """Together, `none` and `full` are to the byte what autograd keeps (tests/costs holds that against PyTorch)."""
+    arch, shape = architecture(name), Shape(batch=1, length=512)
+    row = units(arch, 512, BF16)
+    exact = activations(arch, shape, BF16.but(attention="sdpa"))
+    layers = [unit for unit in row.units if unit.recomputed]
+    around = [unit for unit in row.units if not unit.recomputed]
+    logits = (2 + 4) * arch.outputs * 512
+    every = sum(unit.kept["none"].bytes for unit in layers)
+    assert every + sum(unit.kept["none"].bytes for unit in around) - logits == exact.kept
+    assert sum(unit.kept["full"].bytes for unit in layers) == exact.inputs == 512 * 2 * arch.width * len(layers)
+    for unit in layers:
+        sizes = [unit.kept[how].bytes for how in ("none", "selective", "full")]
+        assert sizes == sorted(sizes, reverse=True)
+
+
+def test_tensor_parallelism_divides_what_lies_between_column_and_row():
+    """Of a layer of Llama 3 8B, by hand, in numbers of 2 bytes per token: queries, keys, values, what attention gives, and four
+    as wide as the feed-forward network; log Z in fp32. As wide as the stream: of two norms each its input in fp32, what it
+    gives before and after its gain, the deviation in fp32 (and the gain's copy, once)."""
+    unit = units(architecture("llama-3-8b"), 1024, BF16).units[2]
+    D, F, KV, H = 4096, 14336, 1024, 32
+    assert unit.kept["none"].cut == 1024 * (2 * (D + KV + KV + D + 4 * F) + 4 * H)
+    assert unit.kept["none"].whole == 1024 * 2 * (4 * D + 2 * D + 2 * D + 4) + 2 * 2 * D
+    assert unit.kept["selective"] == Kept(cut=1024 * 2 * (D + 2 * KV + D + 2 * F), whole=1024 * 2 * 2 * D)
+    for sp, whole in ((False, unit.kept["none"].whole), (True, unit.kept["none"].whole // 8)):
+        assert unit.kept["none"].on(3, 8, sp=sp) == 3 * (unit.kept["none"].cut // 8 + whole)
+
+
+def test_experts_keep_whole_what_tokens_bring_them():
+    """Of Mixtral: two experts' inputs, gates, products and outputs of each token, none of it divided by tp."""
+    mixtral, dense = (units(architecture(name), 1024, BF16).units[2].kept["none"] for name in ("mixtral-8x7b", "llama-3-8b"))
+    assert dense.cut - mixtral.cut == 1024 * 2 * 4 * 14336
+    assert mixtral.whole - dense.whole > 1024 * 2 * 2 * (4 * 14336 + 4096)
 
 
 @pytest.mark.parametrize("name", ["llama-3-8b", "deepseek-v3", "t5-small", "gpt2", "albert-base-v2", "switch-base-8"])
@@ -182,4 +202,13 @@ def test_any_architecture_can_be_planned(name):
     json.dumps([each.why_not for each in planned.too_large])
     for each in planned.fastest:
         assert each.fits
-        assert 0 < each.mfu <= each.machine.efficiency.compute * 1.001
+        assert 0 < each.mfu <= each.machine.hardware.efficiency.matrix * 1.001
+
+
+def test_layers_that_are_alike_are_priced_alike():
+    """Also where one stores the weights of all (ALBERT), and where the first makes what all of them read (rotary tables)."""
+    for name in ("albert-base-v2", "llama-3-8b"):
+        layers = units(architecture(name), 512, BF16).units[1:-1]
+        assert len({(each.flops, each.mixing) for each in layers}) == 1
+        assert len({(each.kept["none"].cut, each.kept["selective"]) for each in layers}) == 1
+        assert 0 < layers[0].mixing < layers[0].flops / 2

@@ -22,7 +22,7 @@ def planned(sheet: CostSheet, gpus: int) -> Planned:
         ranks=gpus,
         batch_tokens=tokens,
         length=sheet.length,
-        hardware=sheet.hardware.name,
+        hardware=sheet.hardware,
         plan=sheet.plan.but(checkpointing="none"),
         show=1,
     )

@@ -173,8 +173,8 @@ class CostSheet:
         return self.holding(self.held)
 
     def holding(self, size: int) -> int:
-        """How many of the hardware's devices have so many bytes of memory; 1 where none was named."""
-        return 1 if self.hardware is None else max(1, ceil(size / self.hardware.memory))
+        """How many of the hardware's devices have room for so many bytes; 1 where none was named."""
+        return 1 if self.hardware is None else max(1, ceil(size / self.hardware.room))
 
     @property
     def remarks(self) -> tuple[Remark, ...]:

@@ -62,7 +62,9 @@ def attend_keeps(
         B, T, S = B * blocks, seen.band.size, seen.band.keys
         lengths = ((q, T * of.heads * of.key), (k, S * of.groups * of.key), (v, S * of.groups * of.value))
         q, k, v = (tape.new(B * each, x.number) for x, each in lengths)
-    if tape.plan.attention == "plain" or capped or sink or dropout:
+    if tape.scoreless:
+        mixed = _fused_keeps(tape, of, q, k, v, (B, T, S), Seen("all", S), None)
+    elif tape.plan.attention == "plain" or capped or sink or dropout:
         mixed = _plain_keeps(tape, of, q, k, v, (B, T, S), seen, capped=capped, sink=sink, dropout=dropout)
     elif of.key != of.value or (bias is not None and bias.learns):
         mixed = _composed_keeps(tape, of, q, k, v, (B, T, S), seen, bias)

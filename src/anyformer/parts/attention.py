@@ -93,7 +93,7 @@ class SelfAttention(Heads):
         if self.keys_from is not None:
             tape.common |= {memory.key: None, memory.value: None}
         bias = tape.once.get("score_bias")
-        if self.score_bias is not None:
+        if self.score_bias is not None and not tape.scoreless:
             own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
             bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
         P = self.virtual_tokens or 0

@@ -8,6 +8,8 @@ from typing import Literal, get_args
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing
 
+_AROUND = 2
+"""Pieces of a pipeline beside its layers: embedding and head may stand alone."""
 Sharded = Literal["optimiser", "gradients", "weights"]
 """What the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
 
@@ -116,7 +118,7 @@ def problems(layout: Layout, of: Bounds, length: int) -> tuple[str, ...]:
     """Why what has these bounds cannot be laid out so for sequences of this length; empty if it can."""
     found: list[str] = []
     pp, tp, ep, chunks = layout.pp, layout.tp, layout.ep, layout.chunks
-    if pp * chunks > of.depth:
+    if pp * chunks > of.depth + _AROUND:
         found.append(f"pp x chunks = {pp} x {chunks} needs as many layers, and there are {of.depth}")
     if chunks > 1 and (pp == 1 or layout.micro_batches % pp):
         found.append(f"chunks = {chunks} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")

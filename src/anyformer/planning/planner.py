@@ -6,16 +6,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Plan
-from anyformer.planning.cluster import Cluster, cluster
 from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
 from anyformer.planning.rank import NumberBytes, RankMemory, memory, number_bytes
 from anyformer.planning.stages import Stage, Units, stages, units
-from anyformer.planning.step import LayoutTime, Sent, sent, step_time
+from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
-_LARGEST_MICRO_BATCH = 8
+_LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
 _SHARDED: tuple[Sharded, ...] = ("optimiser", "gradients", "weights")
 
 
@@ -31,7 +31,7 @@ class Candidate:
     """Of one step."""
     flops: int
     """Exact, forward and backward, of one step, without what is recomputed."""
-    machine: Cluster
+    machine: Machine
 
     @property
     def tokens_per_second(self) -> float:
@@ -43,13 +43,8 @@ class Candidate:
         return self.flops / (self.time.total * self.layout.ranks * self.machine.peak)
 
     @property
-    def room(self) -> int:
-        """Bytes of one accelerator that tensors may take."""
-        return int(self.machine.memory * self.machine.efficiency.memory)
-
-    @property
     def fits(self) -> bool:
-        return self.memory.total <= self.room
+        return self.memory.total <= self.machine.hardware.room
 
     @cached_property
     def why_not(self) -> str:
@@ -58,14 +53,14 @@ class Candidate:
             return ""
         parts = sorted(vars(self.memory).items(), key=lambda item: -item[1])
         most = " and ".join(f"{size / 1e9:,.1f} GB of {name}" for name, size in parts[:2])
-        return f"{self.memory.total / 1e9:,.1f} GB of {self.room / 1e9:.1f} GB, most of it {most}"
+        return f"{self.memory.total / 1e9:,.1f} GB of {self.machine.hardware.room / 1e9:.1f} GB, most of it {most}"
 
 
 @dataclass(frozen=True)
 class Planned:
     """What a search found: the fastest layouts that fit, and of the ways to part the model that never fit the nearest."""
 
-    machine: Cluster
+    machine: Machine
     ranks: int
     sequences: int
     length: int
@@ -77,16 +72,16 @@ class Planned:
 
 
 def evaluate(
-    architecture: Architecture, layout: Layout, *, length: int, hardware: str | Cluster = "h100", plan: Plan | None = None
+    architecture: Architecture, layout: Layout, *, length: int, hardware: str | Hardware = "h100", plan: Plan | None = None
 ) -> Candidate:
     """Price one layout; refuses one that is not possible."""
     found = problems(layout, bounds(architecture), length)
     if found:
         raise UserError(f"{layout} is not possible: {'; '.join(found)}")
-    machine = cluster(hardware) if isinstance(hardware, str) else hardware
     plan = plan or Plan(precision="bf16")
+    machine = machine_of(hardware, plan)
     row = units(architecture, length, plan)
-    return _priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
+    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
 
 
 def plan_training(
@@ -95,7 +90,7 @@ def plan_training(
     ranks: int,
     batch_tokens: int,
     length: int,
-    hardware: str | Cluster = "h100",
+    hardware: str | Hardware = "h100",
     plan: Plan | None = None,
     show: int = 5,
 ) -> Planned:
@@ -104,8 +99,8 @@ def plan_training(
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
     those of one node, or not; micro-batches of 1 to 8; of sharding and recomputation the least that fits.
     """
-    machine = cluster(hardware) if isinstance(hardware, str) else hardware
     plan = plan or Plan(precision="bf16")
+    machine = machine_of(hardware, plan)
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
@@ -140,16 +135,22 @@ def plan_training(
     return Planned(machine, ranks, sequences, length, tuple(best), tuple(never[:show]), impossible, tried)
 
 
+def machine_of(hardware: str | Hardware, plan: Plan) -> Machine:
+    """Named or given; an unresolved `auto` precision is that of the hardware's faster products."""
+    on = hardware_of(hardware)
+    return Machine(on, "fp32" if on.resolved(plan).precision == "fp32" else "bf16")
+
+
 def _mesh(layout: Layout) -> tuple[int, ...]:
     return layout.dp, layout.fsdp, layout.tp, layout.ep, layout.pp
 
 
-def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> Iterator[Candidate]:
+def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
     Sharding more only sends more, and recomputing more only computes more.
     """
-    room = machine.memory * machine.efficiency.memory
+    room = machine.hardware.room
     nearest: Layout | None = None
     found = False
     ways: tuple[Sharded, ...] = _SHARDED if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
@@ -158,24 +159,25 @@ def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Cluste
             nearest = replace(layout, checkpointing=how, sharded=sharded)
             if memory(row, parts, nearest, numbers).total <= room:
                 found = True
-                yield _priced(row, parts, nearest, machine, numbers)
+                yield priced(row, parts, nearest, machine, numbers)
                 if rank == 0:
                     return
                 break
     if not found and nearest is not None:
-        yield _priced(row, parts, nearest, machine, numbers)
+        yield priced(row, parts, nearest, machine, numbers)
 
 
-def _priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> Candidate:
+def priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+    """What `evaluate` gives, where units and stages are known."""
     each = max((sent(row, stage, layout, numbers) for stage in parts), key=lambda one: one.total)
     time = step_time(row, parts, layout, machine, numbers)
     flops = 3 * row.flops * layout.sequences
     return Candidate(layout, memory(row, parts, layout, numbers), each, time, layout.sequences * row.length, flops, machine)
 
 
-def _layouts(of: Bounds, ranks: int, sequences: int, machine: Cluster) -> Iterator[Layout]:
+def _layouts(of: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
-    for tp in _divisors(ranks, machine.node):
+    for tp in _divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
         if of.uncut(tp):
             # Said once; every layout with it is as impossible.
             yield Layout(dp=ranks // tp, tp=tp)
@@ -209,9 +211,9 @@ def _chunks(pp: int, micro_batches: int, depth: int) -> list[int]:
     return [v for v in (1, 2, 4, 6) if pp * v <= depth]
 
 
-def _shards(replicas: int, tp: int, machine: Cluster) -> list[int]:
+def _shards(replicas: int, tp: int, machine: Machine) -> list[int]:
     """How many replicas divide states: all, those of one node, or none."""
-    return sorted({replicas, min(replicas, max(machine.node // tp, 1))} | {1}, reverse=True)
+    return sorted({replicas, min(replicas, max(machine.hardware.domain // tp, 1))} | {1}, reverse=True)
 
 
 def _divisors(number: int, most: int) -> list[int]:

@@ -83,12 +83,11 @@ def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes)
     cut_weights = layout.sharded == "weights"
     cut_gradients = cut_weights or layout.sharded == "gradients"
     gathered = 0 if alone else unit * (2 * numbers.weight * cut_weights + numbers.gradient * cut_gradients)
-    tokens = layout.micro_batch * row.length
     flying, of = in_flight(layout, stage.first)
-    kept = stage.kept[layout.checkpointing].on(tokens, layout.tp, sp=layout.sp)
-    passing = stage.passing.on(tokens, layout.tp, sp=layout.sp)
+    kept = stage.kept[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
+    passing = stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp)
     if layout.checkpointing == "full":
-        passing = max(passing, stage.largest_layer.on(tokens, layout.tp, sp=layout.sp))
+        passing = max(passing, stage.largest_layer.on(layout.micro_batch, layout.tp, sp=layout.sp))
     return RankMemory(
         weights=numbers.weight * (shard if cut_weights else whole),
         gradients=numbers.gradient * (shard if cut_gradients else whole),

@@ -9,8 +9,8 @@ from typing import get_args
 
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.kept import Kept, kept
-from anyformer.tally import Shape, Weight
+from anyformer.planning.divided import Kept, KeptBy, kept
+from anyformer.tally import Shape, Tally, Weight
 
 _ENTRANCE = ("embedding", "decoder_embedding", "entrance")
 """Groups of weights of what goes in; a tied head holds one of the first two as well."""
@@ -40,13 +40,15 @@ class Held:
 class Unit:
     """What a pipeline cannot part. `holds`: names of groups of weights, shared ones under their owner's name.
 
-    `flops`: exact, forward, of one sequence; `kept`: bytes per token by checkpointing; `sums`: how often tp ranks
-    must add up (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
+    `flops`: exact, forward, of one sequence, `mixing` of them between activations (attention's scores and sums, recurrences);
+    `kept`: bytes of a sequence by checkpointing; `sums`: how often tp ranks must add up (B, T, D), forward and backward;
+    `routed`: experts that a token passes, over all mixtures.
     """
 
     holds: tuple[str, ...]
     flops: int
-    kept: Mapping[Checkpointing, Kept]
+    mixing: int
+    kept: KeptBy
     sums: int = 0
     routed: int = 0
     recomputed: bool = True
@@ -84,8 +86,17 @@ class Stage:
         return sum(unit.flops for unit in self.units)
 
     @cached_property
+    def mixing(self) -> int:
+        return sum(unit.mixing for unit in self.units)
+
+    @cached_property
     def recomputed_flops(self) -> int:
-        return sum(unit.flops for unit in self.units if unit.recomputed)
+        """Of matrix products."""
+        return sum(unit.flops - unit.mixing for unit in self.units if unit.recomputed)
+
+    @cached_property
+    def recomputed_mixing(self) -> int:
+        return sum(unit.mixing for unit in self.units if unit.recomputed)
 
     @cached_property
     def sums(self) -> int:
@@ -101,7 +112,7 @@ class Stage:
         return sum(unit.routed for unit in self.units)
 
     @cached_property
-    def kept(self) -> Mapping[Checkpointing, Kept]:
+    def kept(self) -> KeptBy:
         """Of a micro-batch in flight, without what stands around the layers."""
         return {how: sum((unit.kept[how] for unit in self.units if unit.recomputed), Kept()) for how in get_args(Checkpointing)}
 
@@ -109,43 +120,68 @@ class Stage:
     def passing(self) -> Kept:
         """Of one micro-batch at a time: logits, or the largest layer while it is recomputed, whichever is more."""
         around = [unit.kept["none"] for unit in self.units if not unit.recomputed]
-        return max(around, key=lambda each: each.cut + each.whole, default=Kept())
+        return max(around, key=lambda each: each.bytes, default=Kept())
 
     @cached_property
     def largest_layer(self) -> Kept:
         """What the backward pass of a recomputed layer needs while it is computed again."""
         layers = [unit.kept["none"] for unit in self.units if unit.recomputed]
-        return max(layers, key=lambda each: each.cut + each.whole, default=Kept())
+        return max(layers, key=lambda each: each.bytes, default=Kept())
 
 
 def units(architecture: Architecture, length: int, plan: Plan) -> Units:
     """Entrance, layers of the encoder and the decoder in order, exit."""
-    source = length if architecture.two_inputs else 0
-    tally = architecture.cost(Shape(batch=1, length=length, source=source), plan)
+    shape = Shape(batch=1, length=length, source=length if architecture.two_inputs else 0)
+    tally = architecture.cost(shape, plan)
     weights: dict[str, dict[str, Weight]] = {}
-    flops: dict[str, int] = {}
     for path, weight in tally.weights.items():
         weights.setdefault(_place(path), {})[path] = weight
-    for path, work in tally.flops.items():
-        flops[_place(path)] = flops.get(_place(path), 0) + work.exact
+    named = _named(architecture, weights)
+    flops, mixing = _work(tally, named)
+    keeps = kept(architecture, shape, plan, tally.flops, named, _place)
+    nothing: KeptBy = dict.fromkeys(get_args(Checkpointing), Kept())
     entered = sum(flops.get(place, 0) for place in _ENTRANCE)
-    row = [Unit(_ENTRANCE, entered, dict.fromkeys(get_args(Checkpointing), Kept()), 1, 0, False)]
-    element = plan.activation_bytes
+    before = {how: sum((keeps.get(place, nothing)[how] for place in _ENTRANCE), Kept()) for how in get_args(Checkpointing)}
+    row = [Unit(_ENTRANCE, entered, sum(mixing.get(place, 0) for place in _ENTRANCE), before, 1, 0, False)]
     for name, stack in architecture.stacks.items():
-        variants: dict[str, tuple[Mapping[Checkpointing, Kept], int, int]] = {}
+        spread: dict[str, tuple[int, int]] = {}
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-            place = f"{name}.layers.{owner}"
-            if variant not in variants:
-                its = weights.get(place, {})
-                keeps: Mapping[Checkpointing, Kept] = {
-                    how: kept(its, architecture.width, element, how) for how in get_args(Checkpointing)
-                }
-                steps = len(stack.variants[variant].steps)
+            place, held = f"{name}.layers.{i}", f"{name}.layers.{owner}"
+            if variant not in spread:
+                its = weights.get(held, {})
                 # Branches of one step are added up, so their sums over ranks are one.
-                variants[variant] = keeps, 2 * min(_reductions(its), steps), _routed(its)
-            row.append(Unit((place,), flops.get(f"{name}.layers.{i}", 0), *variants[variant]))
-    row.append(_exit(architecture, flops.get("exit", 0), element))
-    return Units(tuple(row), {name: _held(each) for name, each in weights.items()}, architecture.width, length, element)
+                spread[variant] = 2 * min(_reductions(its), len(stack.variants[variant].steps)), _routed(its)
+            work = flops.get(place, 0), mixing.get(place, 0)
+            row.append(Unit((held,), *work, keeps.get(place, nothing), *spread[variant]))
+    row.append(
+        _exit(architecture, flops.get("exit", 0), mixing.get("exit", 0), keeps.get("exit", nothing)["none"], length, plan)
+    )
+    held_by = {name: _held(each) for name, each in weights.items()}
+    return Units(tuple(row), held_by, architecture.width, length, plan.activation_bytes)
+
+
+def _named(architecture: Architecture, weights: Mapping[str, Mapping[str, Weight]]) -> dict[str, Weight]:
+    """Weights by the path of every layer that computes with them, whether it stores them or shares another's."""
+    named = {path: weight for group in weights.values() for path, weight in group.items()}
+    for name, stack in architecture.stacks.items():
+        for i, owner in enumerate(stack.owners):
+            if i != owner:
+                stored = f"{name}.layers.{owner}."
+                its = weights.get(stored[:-1], {}).items()
+                named |= {f"{name}.layers.{i}.{path.removeprefix(stored)}": weight for path, weight in its}
+    return named
+
+
+def _work(tally: Tally, weights: Mapping[str, Weight]) -> tuple[dict[str, int], dict[str, int]]:
+    """Exact FLOPs of each group, and of these what is no product with a weight (a tied head's is the table)."""
+    flops: dict[str, int] = {}
+    mixing: dict[str, int] = {}
+    for path, work in tally.flops.items():
+        place = _place(path)
+        flops[place] = flops.get(place, 0) + work.exact
+        if not (f"{path}.weight" in weights or path in weights or path == "head.logits"):
+            mixing[place] = mixing.get(place, 0) + work.exact
+    return flops, mixing
 
 
 def _place(path: str) -> str:
@@ -158,12 +194,13 @@ def _place(path: str) -> str:
     return "exit" if words[0] == "head" or words[1] == "final_norm" else "entrance"
 
 
-def _exit(architecture: Architecture, flops: int, element: int) -> Unit:
+def _exit(architecture: Architecture, flops: int, mixing: int, around: Kept, length: int, plan: Plan) -> Unit:
     """Final norm and head; a tied one holds the table too. Logits and, in fp32, what the loss keeps of them."""
     table = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     tied = architecture.head is not None and architecture.head.tied
-    logits = Kept(cut=(element + 4) * architecture.outputs if architecture.head is not None else 0)
-    return Unit(("exit", table) if tied else ("exit",), flops, dict.fromkeys(get_args(Checkpointing), logits), 1, 0, False)
+    logits = (plan.activation_bytes + 4) * architecture.outputs * length if architecture.head is not None else 0
+    keeps = dict.fromkeys(get_args(Checkpointing), around + Kept(logits))
+    return Unit(("exit", table) if tied else ("exit",), flops, mixing, keeps, 1, 0, False)
 
 
 def _held(weights: Mapping[str, Weight]) -> Held:

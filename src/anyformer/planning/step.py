@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from anyformer.planning import communication
-from anyformer.planning.cluster import Cluster
+from anyformer.costs.hardware import Hardware
+from anyformer.plan import Precision
+from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.rank import NumberBytes
 from anyformer.planning.stages import Stage, Units
@@ -33,9 +34,10 @@ class Sent:
 
 @dataclass(frozen=True)
 class LayoutTime:
-    """Seconds of a step; `products` and `elementwise` with what is recomputed, the next three what these two do not hide."""
+    """Seconds of a step; the first three with what is recomputed, the next three what these do not hide."""
 
     products: float
+    mixing: float
     elementwise: float
     tensor: float
     experts: float
@@ -44,11 +46,23 @@ class LayoutTime:
 
     @property
     def compute(self) -> float:
-        return self.products + self.elementwise
+        return self.products + self.mixing + self.elementwise
 
     @property
     def total(self) -> float:
         return self.compute + self.tensor + self.experts + self.data + self.bubble
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Hardware and the precision of its products."""
+
+    hardware: Hardware
+    precision: Precision
+
+    @property
+    def peak(self) -> float:
+        return self.hardware.peak(self.precision)
 
 
 def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
@@ -90,10 +104,12 @@ def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
-def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cluster, numbers: NumberBytes) -> LayoutTime:
+def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
     """Of the slowest stage, with the bubble that the others wait.
 
-    products   (3 * FLOPs + those recomputed) * sequences / (tp * peak * efficiency)
+    products   (3 * FLOPs of products + those recomputed) * sequences / (tp * peak * efficiency.matrix)
+    mixing     the same of attention with efficiency.attention, 3.5 times forward: a fused kernel computes its scores again
+               (Dao et al. 2022, arXiv 2205.14135)
     elementwise  5 times what layers and logits keep for the backward pass, over the memory's bandwidth: each tensor is written
                and read forward, read backward, and so is its gradient; 2 more when recomputed. Then the optimiser's states,
                once read, once written.
@@ -105,46 +121,46 @@ def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Cl
     slowest = max((_stage_time(row, stage, layout, machine, numbers) for stage in stages), key=lambda each: each.total)
     busy = slowest.compute + slowest.tensor + slowest.experts
     idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
-    return LayoutTime(slowest.products, slowest.elementwise, slowest.tensor, slowest.experts, slowest.data, idle)
+    return replace(slowest, bubble=idle)
 
 
-def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Cluster, numbers: NumberBytes) -> LayoutTime:
+def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
     """Without bubble."""
     bytes_sent = sent(row, stage, layout, numbers)
-    m, tp = layout.micro_batches, layout.tp
-    recomputed = stage.recomputed_flops if layout.checkpointing == "full" else 0
-    work = (3 * stage.flops + recomputed) * layout.micro_batch * m
-    products = work / (tp * machine.peak * machine.efficiency.compute)
-    elementwise = _touched(row, stage, layout, numbers) / (machine.speed * machine.efficiency.bandwidth)
-    compute = products + elementwise
-    tensor = bytes_sent.tensor / machine.ring(tp, 1)
-    experts = 0.0
-    if layout.ep > 1:
-        away = (layout.ep - machine.local(layout.ep, 1)) / (layout.ep - 1)
-        # What stays in the node and what leaves it go side by side; the slower decides.
-        near = bytes_sent.experts * (1 - away) / machine.inside
-        experts = max(near, bytes_sent.experts * away / machine.network) / machine.efficiency.link
-    seconds, repeated = _data_seconds(stage, bytes_sent, layout, machine)
-    window = compute if repeated else compute * 2 / 3 / m
-    data = max(seconds - machine.efficiency.overlap * window, 0.0)
-    return LayoutTime(products, elementwise, tensor, experts, data, 0.0)
+    on, reached, tp = machine.hardware, machine.hardware.efficiency, layout.tp
+    again = layout.checkpointing == "full"
+    sequences = layout.micro_batch * layout.micro_batches
+    products = (3 * (stage.flops - stage.mixing) + again * stage.recomputed_flops) * sequences / (tp * machine.peak)
+    mixing = (3.5 * stage.mixing + again * stage.recomputed_mixing) * sequences / (tp * machine.peak)
+    elementwise = _touched(stage, layout, numbers) / (on.bandwidth * reached.memory)
+    found = LayoutTime(
+        products=products / reached.matrix,
+        mixing=mixing / reached.attention,
+        elementwise=elementwise,
+        tensor=bytes_sent.tensor / links.ring(on, tp, 1),
+        experts=links.exchange(on, bytes_sent.experts, layout.ep),
+        data=0.0,
+        bubble=0.0,
+    )
+    seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
+    window = found.compute if repeated else found.compute * 2 / 3 / layout.micro_batches
+    return replace(found, data=max(seconds - reached.overlap * window, 0.0))
 
 
-def _touched(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> int:
+def _touched(stage: Stage, layout: Layout, numbers: NumberBytes) -> int:
     """Bytes that element-wise work of a rank reads and writes in a step."""
-    tokens = layout.micro_batch * row.length
-    layers = stage.kept["none"].on(tokens, layout.tp, sp=layout.sp)
-    around = stage.passing.on(tokens, layout.tp, sp=layout.sp)
+    layers = stage.kept["none"].on(layout.micro_batch, layout.tp, sp=layout.sp)
+    around = stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp)
     times = {"none": 5, "selective": 6, "full": 7}[layout.checkpointing]
     shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
     return layout.micro_batches * (times * layers + 5 * around) + shard * (2 * numbers.optimiser + numbers.gradient)
 
 
-def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, machine: Cluster) -> tuple[float, bool]:
+def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:
     """Seconds of gathering weights and reducing gradients, and whether every micro-batch does so."""
-    speed = machine.ring(layout.replicas, layout.tp)
+    speed = links.ring(on, layout.replicas, layout.tp)
     repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)
     rounds = (3 if layout.sharded == "weights" else 1) * layout.micro_batches if repeated else 2
-    nodes = layout.replicas // machine.local(layout.replicas, layout.tp)
-    latency = rounds * len(stage.units) * (nodes - 1) * machine.hop
+    nodes = layout.replicas // links.local(on, layout.replicas, layout.tp)
+    latency = rounds * len(stage.units) * (nodes - 1) * links.HOP
     return (bytes_sent.weights + bytes_sent.gradients) / speed + latency, repeated

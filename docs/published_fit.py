@@ -1,0 +1,83 @@
+"""Fits the shares of each generation to the fitted half of the published runs, by least absolute log error.
+
+python docs/published_fit.py prints them; they are then written into src/anyformer/costs/hardware.toml by hand.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from published_runs import Timed, timed
+
+from anyformer.costs.hardware import Efficiency
+from anyformer.planning.layout import Layout
+from anyformer.planning.planner import Candidate
+
+STEP = 0.01
+HOURS = 0.65
+"""What `share_of_hours` found: of a whole run's hours, those that its steps would have taken at the predicted rate."""
+Chosen = dict[Timed, list[Layout]]
+
+
+def predicted(run: Timed, layouts: list[Layout], shares: Efficiency) -> Candidate | None:
+    """With these shares in place of the generation's."""
+    return run.best(run.on.but(efficiency=shares), layouts)
+
+
+def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
+    """log(predicted / reported); of a planned run, its layout is the one given."""
+    found = predicted(run, layouts, shares)
+    assert found is not None
+    return math.log(found.tokens_per_second / found.layout.ranks / run.rate)
+
+
+def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
+    """Of attention only where sequences of several lengths tell it from matrix products."""
+    lengths = {run.length for run in runs if run.fitted and not run.whole}
+    return ("matrix", "attention") if len(lengths) > 1 else ("matrix",)
+
+
+def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:
+    """Shares in steps of 0.01 at which the mean absolute log error of rates is least: one after another until none moves."""
+    runs = [run for run in runs if run.fitted and not run.whole]
+    layouts = {run: run.layouts(run.on) for run in runs}
+
+    def loss(shares: Efficiency) -> float:
+        return statistics.fmean(abs(log_error(run, each, shares)) for run, each in layouts.items())
+
+    shares, moved = start, True
+    while moved:
+        moved = False
+        for name in shares_to_fit(runs):
+            best = _least(lambda value, name=name, at=shares: loss(replace(at, **{name: value})), getattr(shares, name))
+            moved = moved or best != getattr(shares, name)
+            shares = replace(shares, **{name: best})
+    return shares
+
+
+def _least(loss: Callable[[float], float], start: float) -> float:
+    """Downhill from `start` in steps."""
+    value, lowest = start, loss(start)
+    for direction in (STEP, -STEP):
+        while 0.1 <= (following := round(value + direction, 2)) <= 0.95 and (found := loss(following)) < lowest - 1e-9:
+            value, lowest = following, found
+    return value
+
+
+def share_of_hours(runs: Iterable[Timed]) -> float:
+    """What share of a whole run's hours steps at the predicted rate take: at which the median ratio of the fitted ones is 1."""
+    ratios = [log_error(run, run.layouts(run.on), run.on.efficiency) for run in runs if run.fitted and run.whole]
+    return math.exp(-statistics.median(ratios))
+
+
+if __name__ == "__main__":
+    every = timed()
+    for generation in dict.fromkeys(run.generation for run in every):
+        of = [run for run in every if run.generation == generation]
+        if len({run.name for run in of if run.fitted and not run.whole}) > 1:
+            shares = fitted(of, of[0].on.efficiency)
+            print(generation, {name: getattr(shares, name) for name in shares_to_fit(of)})
+    print("share of hours", round(share_of_hours(every), 2))

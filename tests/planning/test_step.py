@@ -1,0 +1,117 @@
+"""Time of a step under a layout, by hand on a made-up machine; links; every named accelerator; speed of the planner."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from anyformer.catalogue import architecture
+from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
+from anyformer.plan import Plan
+from anyformer.planning import links
+from anyformer.planning.layout import Layout
+from anyformer.planning.planner import Machine, evaluate, machine_of, plan_training, priced
+from anyformer.planning.rank import number_bytes
+from anyformer.planning.stages import stages, units
+from anyformer.planning.step import step_time
+from anyformer.tally import Shape
+
+BF16 = Plan(precision="bf16")
+SHARES = Efficiency(matrix=0.5, attention=0.25, memory=0.8, network=0.5, overlap=1.0, room=0.9)
+TOY = Hardware("toy", "toy", {"bf16": 1e15, "fp32": 1e14}, 1e12, 1e12, 4e11, 5e10, 8, "made up", SHARES)
+
+
+def timed(layout, name="llama-2-7b", length=1024, on=TOY, plan=BF16):
+    row = units(architecture(name), length, plan)
+    return row, step_time(row, stages(row, layout.pp, layout.chunks), layout, Machine(on, "bf16"), number_bytes(plan))
+
+
+def test_products_and_attention_reach_shares_of_their_own():
+    arch = architecture("llama-2-7b")
+    flops = arch.cost(Shape(batch=1, length=1024), BF16).flops
+    attention = sum(work.exact for name, work in flops.items() if name.endswith((".scores", ".mix")))
+    products = sum(work.exact for work in flops.values()) - attention
+    _, found = timed(Layout(micro_batch=2, micro_batches=3))
+    assert found.products == pytest.approx(6 * 3 * products / (1e15 * 0.5))
+    assert found.mixing == pytest.approx(6 * 3.5 * attention / (1e15 * 0.25))
+    _, again = timed(Layout(micro_batch=2, micro_batches=3, checkpointing="full"))
+    head = flops["head.logits"].exact
+    assert again.products == pytest.approx(6 * (4 * products - head) / (1e15 * 0.5))
+    assert again.mixing == pytest.approx(6 * 4.5 * attention / (1e15 * 0.25))
+    _, divided = timed(Layout(tp=4, micro_batch=2, micro_batches=3))
+    assert divided.products * 4 == pytest.approx(found.products)
+    assert divided.mixing * 4 == pytest.approx(found.mixing)
+
+
+def test_elementwise_work_moves_what_is_kept_five_times_and_the_optimiser_once():
+    layout = Layout(micro_batches=2)
+    row, found = timed(layout)
+    layers = sum(unit.kept["none"].bytes for unit in row.units if unit.recomputed)
+    around = max(unit.kept["none"].bytes for unit in row.units if not unit.recomputed)
+    parameters = architecture("llama-2-7b").cost(Shape(), BF16).parameters
+    moved = 2 * 5 * (layers + around) + parameters * (2 * 12 + 4)
+    assert found.elementwise == pytest.approx(moved / (1e12 * 0.8), rel=1e-6)
+    _, twice = timed(Layout(micro_batches=2, checkpointing="full"))
+    assert twice.elementwise - found.elementwise == pytest.approx(2 * 2 * layers / (1e12 * 0.8), rel=1e-6)
+
+
+def test_scores_that_are_written_are_kept_and_moved():
+    fused, plain = (timed(Layout(), plan=BF16.but(attention=how))[0].units[2].kept["none"] for how in ("auto", "plain"))
+    # Softmax in fp32 and again in bf16, and the mask; the kernel keeps log Z instead, and what it gives.
+    assert plain.cut - fused.cut > 32 * 1024 * 1024 * (4 + 2)
+    longer = units(architecture("deepseek-v3"), 2048, BF16).units[9].kept["none"]
+    shorter = units(architecture("deepseek-v3"), 1024, BF16).units[9].kept["none"]
+    assert longer.cut == pytest.approx(2 * shorter.cut, rel=1e-3)
+
+
+def test_rings_share_the_ports_of_a_node():
+    assert links.ring(TOY, 8, 1) == 4e11 * 0.5
+    assert links.ring(TOY, 64, 1) == min(4e11, 8 * 5e10) * 0.5
+    assert links.ring(TOY, 16, 4) == 2 * 5e10 * 0.5
+    assert links.ring(TOY, 16, 8) == 5e10 * 0.5
+    assert [links.local(TOY, members, stride) for members, stride in ((4, 1), (64, 1), (64, 4), (64, 16))] == [4, 8, 2, 1]
+
+
+def test_exchanges_within_a_node_and_beyond_it_go_side_by_side():
+    assert links.exchange(TOY, 7e9, 1) == 0
+    assert links.exchange(TOY, 7e9, 8) == pytest.approx(7e9 / (4e11 * 0.5))
+    assert links.exchange(TOY, 31e9, 32) == pytest.approx(24e9 / (5e10 * 0.5))
+
+
+def test_transfers_that_compute_hides_cost_nothing():
+    _, few = timed(Layout(fsdp=64, sharded="weights"))
+    _, many = timed(Layout(fsdp=64, sharded="weights", micro_batch=8))
+    slow = TOY.but(network=1e8)
+    _, slower = timed(Layout(fsdp=64, sharded="weights", micro_batch=8), on=slow)
+    assert many.data == 0 < few.data
+    assert slower.data > slower.compute
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_every_named_accelerator_can_be_planned_for(name):
+    planned = plan_training(architecture("pythia-160m"), ranks=4, batch_tokens=2**16, length=1024, hardware=name, show=1)
+    (best,) = planned.fastest
+    assert best.memory.total <= hardware_of(name).room
+    assert 0 < best.mfu < max(hardware_of(name).efficiency.matrix, hardware_of(name).efficiency.attention)
+
+
+def test_precision_is_that_of_the_plan_or_of_the_faster_products():
+    assert machine_of("h100", Plan(precision="fp32")).peak == 67e12
+    assert machine_of("h100", Plan(precision="auto")).peak == 989.4e12
+    assert machine_of("m1", Plan(precision="auto")).precision == "fp32"
+    half, full = (evaluate(architecture("gpt2"), Layout(), length=1024, plan=Plan(precision=how)) for how in ("bf16", "fp32"))
+    assert full.time.products == pytest.approx(half.time.products * 989.4 / 67)
+
+
+def test_a_layout_is_priced_in_a_fraction_of_a_millisecond():
+    row = units(architecture("llama-3.1-405b"), 8192, BF16)
+    parts, machine = stages(row, 16, 6), machine_of("h100", BF16)
+    layout = Layout(fsdp=128, tp=8, pp=16, chunks=6, micro_batches=16, sharded="optimiser")
+    spent = []
+    for _ in range(5):
+        began = time.process_time()
+        for _ in range(100):
+            priced(row, parts, layout, machine, number_bytes(BF16))
+        spent.append(time.process_time() - began)
+    assert min(spent) / 100 < 5e-4
