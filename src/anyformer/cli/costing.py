@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from anyformer.cli import measuring
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -18,6 +20,7 @@ _WHAT = "A catalogue name, a .toml or .json file, or a directory: a run's or one
 
 
 def run(
+    context: typer.Context,
     names: Annotated[list[str], typer.Argument(help=f"{_WHAT} Several stand side by side.", metavar="A [B C ...]")],
     mode: Annotated[
         Literal["train", "prefill", "decode"],
@@ -36,6 +39,12 @@ def run(
         Path | None, typer.Option("--plot", help="Draw intensity and speed over batch, length and size.", metavar="FILE.png")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure", help="Build what fits, run it on --device, and show predicted beside measured.")
+    ] = False,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="Where --measure runs; the first accelerator by default.")
+    ] = None,
 ) -> None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
     from anyformer.cli.show import architecture_of, find
@@ -43,6 +52,10 @@ def run(
     from anyformer.costs.hardware import hardware_of
     from anyformer.plan import Plan
 
+    if measured:
+        for name in names:
+            measuring.run(context, name, batch, length, source_length, Plan(precision=precision), device, json=json)
+        return
     call = Call(mode, batch, length, source_length, Plan(precision=precision), hardware_of(hardware))
     found = [priced(name, architecture_of(find(name)), call) for name in names]
     if plot is not None:

@@ -6,6 +6,7 @@ from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
 from anyformer.costs.match import Budget, Match, UnmatchedError, budget_of, match
 from anyformer.costs.memory import States, TrainingMemory, training_memory
+from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_time
 from anyformer.costs.sheet import CostSheet, cost, scaled
 from anyformer.costs.sizing import compute_optimal, optimal_tokens, remarks
@@ -19,6 +20,7 @@ __all__ = [
     "Efficiency",
     "Hardware",
     "Match",
+    "PeakMemory",
     "States",
     "StepTime",
     "TrainingMemory",
@@ -32,6 +34,7 @@ __all__ = [
     "hardware_of",
     "match",
     "optimal_tokens",
+    "peak_memory",
     "read_per_step",
     "remarks",
     "scaled",
