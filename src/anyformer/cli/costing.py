@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli import training_on
+from anyformer.cli import measuring, training_on
 from anyformer.cli.amounts import tokens
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ Examples:
 
 
 def run(
+    context: typer.Context,
     names: Annotated[list[str], typer.Argument(help=f"{_WHAT} Several stand side by side.", metavar="A [B C ...]")],
     mode: Annotated[
         Literal["train", "prefill", "decode"] | None,
@@ -81,6 +82,12 @@ def run(
         Path | None, typer.Option("--plot", help="Draw intensity and speed over batch, length and size.", metavar="FILE.png")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON in bytes, FLOPs and seconds.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure", help="Build what fits, run it on --device, and show predicted beside measured.")
+    ] = False,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="Where --measure runs; the first accelerator by default.")
+    ] = None,
 ) -> None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
     from anyformer.cli.show import find_architecture
@@ -88,6 +95,11 @@ def run(
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
+    if measured:
+        plan = Plan(precision=precision, checkpointing=checkpointing)
+        for name in names:
+            measuring.run(context, name, batch, length or measuring.LENGTH, source_length, plan, device, json=json)
+        return
     on, plan = hardware_of(hardware), Plan(precision=precision, checkpointing=checkpointing)
     found = {name: find_architecture(name) for name in names}
     sheets = {

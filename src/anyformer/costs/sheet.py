@@ -85,13 +85,13 @@ class CostSheet:
 
     @cached_property
     def executed(self) -> Executed:
-        """What the plan's kernel and checkpointing execute."""
+        """What the plan's kernel and checkpointing execute, without the products that no gradient asks for."""
         total = sum(each.executed * each.layers for each in self._work)
         if self.mode != "train":
             return Executed(total, 0)
         dense = {"attention"} if self.plan.attention == "plain" else set()
         forward = sum((each.flops.dense if each.unit in dense else each.flops.exact) * each.layers for each in self._work) // 3
-        return Executed(forward, total - forward)
+        return Executed(forward, total - forward - self._tally.total_flops.spared)
 
     @cached_property
     def _work(self) -> list[Work]:

@@ -87,7 +87,7 @@ class LinearAttention(RecurrentHeads):
             self.projections(width, B * T)
             + products
             + Tally(
-                flops={"feature_map": Flops(mapped, mapped)},
+                flops={"feature_map": Flops(mapped, mapped, spared=mapped)},
                 state_bytes={"": B * K * M * columns * SUM_BYTES} if self.causal else {},
                 limits=self.limits,
             )

@@ -52,7 +52,7 @@ class TransformerXL(ScoreBiasValue):
         vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
         return (
             Tally(vectors)
-            + matrix("relative", width, H * E, distances, role="column")
+            + matrix("relative", width, H * E, distances, role="column").of_constants
             + Tally(flops={"content": Flops(content, content), "position": Flops(place, place)})
         )
 
