@@ -141,10 +141,10 @@ def test_a_sheet_and_its_time_take_milliseconds(name):
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "glm-4.5", "t5-11b"])
 def test_a_whole_page_is_few_calls(name):
-    """Of functions: about 130,000 for 126 layers, of which a second does millions."""
+    """Of functions: about 250,000 for 126 layers, of which a second does millions."""
     sheet, profile = sheet_of(name), cProfile.Profile()
     profile.runcall(lambda: text(page(sheet, MODES)))
-    assert pstats.Stats(profile).total_calls < 250_000
+    assert pstats.Stats(profile).total_calls < 500_000
 
 
 def test_figures_without_numbers_do_not_compare():

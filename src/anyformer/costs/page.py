@@ -124,7 +124,9 @@ def _training(sheet: CostSheet) -> Section:
         "total": memory.total,
     }
     rows = [Row(what, (size(number),)) for what, number in figures.items() if number]
-    return Section(name, ("",), (*rows, *_devices(sheet, memory.total)))
+    if sheet.peak is not None:
+        rows.append(Row("peak of a step", (size(sheet.peak.total),)))
+    return Section(name, ("",), (*rows, *_devices(sheet, sheet.held)))
 
 
 def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from anyformer.costs.elementwise import elementwise
 from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
 from anyformer.costs.memory import TrainingMemory, training_memory
+from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
 from anyformer.costs.work import Mode, Work, operations
@@ -117,6 +118,15 @@ class CostSheet:
         )
 
     @cached_property
+    def peak(self) -> PeakMemory | None:
+        """The most that a training step holds at once; None where layers are computed again, which it does not know."""
+        if self.plan.checkpointing != "none":
+            return None
+        return peak_memory(
+            self.architecture, batch=self.batch, length=self.length, source_length=self.source or None, plan=self.plan
+        )
+
+    @cached_property
     def weights(self) -> Mapping[str, int]:
         """Bytes of all weights by format."""
         return {name: stored(self._tally.weights, format) for name, format in FORMATS.items()}
@@ -163,7 +173,7 @@ class CostSheet:
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
         try:
-            return self.memory.total
+            return max(self.memory.total, self.peak.total if self.peak else 0)
         except UnpricedError:
             return 16 * self.params.total
 
@@ -206,7 +216,8 @@ class CostSheet:
 
     def _memory_data(self) -> dict[str, int] | str:
         try:
-            return {**asdict(self.memory), "total": self.memory.total}
+            peak = {"peak": self.peak.total} if self.peak else {}
+            return {**asdict(self.memory), "total": self.memory.total, **peak}
         except UnpricedError as unpriced:
             return f"not priced: {unpriced}"
 
