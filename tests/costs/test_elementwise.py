@@ -55,6 +55,8 @@ def test_head_norms_count_where_there_are_any():
 def test_two_lengths():
     one, other = (elementwise(architecture("t5-small"), Shape(length=8, source=source)) for source in (16, 32))
     assert other["residual"].exact - one["residual"].exact == 6 * 16 * 2 * 512
+    step = elementwise(architecture("t5-small"), Shape(past=8, source=16))
+    assert step["residual"].exact == 6 * 3 * 512, "the source was read before"
     pairs = 6 * 8 * 3 * (8 * 32 + 32 * 32 - 8 * 16 - 16 * 16)
     assert other["softmax"].exact - one["softmax"].exact == pairs
 

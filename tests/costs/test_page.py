@@ -68,6 +68,8 @@ def test_side_by_side_says_how_far_apart():
     assert found.columns == ("a", "b", "apart")
     rows = {row.name: [str(figure) for figure in row.figures] for row in found.rows}
     assert rows == {"total": ["10", "25", "2.50 x"], "total, active": ["10", "10", ""], "ours": ["1", "", ""]}
+    (turned,) = side_by_side(["b", "a"], [theirs, ours])
+    assert str(turned.rows[0].figures[-1]) == "2.50 x"
     strong = [line.text.split()[0] for line in lines((found,)) if line.strong]
     assert strong == ["Size", "total"]
 
