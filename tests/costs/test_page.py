@@ -85,7 +85,7 @@ def test_the_title_and_the_warnings_say_what_is_assumed():
     large = sheet_of("llama-3.1-405b", mode="decode", batch=64, length=4096)
     # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
     assert large.devices == -(-947.0e9 // hardware_of("h100").room)
-    assert "does not fit into one H100" in warnings(large, ("decode",))[0]
+    assert "does not fit into the memory of H100" in warnings(large, ("decode",))[0]
 
 
 def test_what_does_not_say_what_it_keeps_is_said_not_to_be_priced(monkeypatch):

@@ -59,7 +59,7 @@ def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
             found.append(f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {reads:,}")
     if sheet.hardware is not None and any(sheet.of(mode).devices > 1 for mode in modes if mode in sheet.modes):
         found.append(
-            f"does not fit into one {sheet.hardware.title}: times are as if it did, without communication; "
+            f"does not fit into the memory of {sheet.hardware.title}: times are as if it did, without communication; "
             "`anyformer plan` lays a training out on many"
         )
     return tuple(found)
@@ -132,7 +132,7 @@ def _training(sheet: CostSheet) -> Section:
 def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:
     """How many devices have so much memory, all of it spread evenly."""
     if sheet.hardware is not None:
-        yield Row(f"{sheet.hardware.title} needed", tuple(count(sheet.holding(each)) for each in held))
+        yield Row("devices needed", tuple(count(sheet.holding(each)) for each in held))
 
 
 def _inference(sheet: CostSheet) -> Iterator[Section]:
@@ -178,7 +178,7 @@ def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
         Row("FLOPs per byte", tuple(decimal(time.intensity) for time in times), detail=True),
         Row("waits for", tuple(_waits(time) for time in times)),
     )
-    return Section(f"Time on one {times[0].hardware.title}", tuple(STEP[mode] for mode in sheets), rows)
+    return Section(f"Time on {times[0].hardware.title}", tuple(STEP[mode] for mode in sheets), rows)
 
 
 def _waits(time: StepTime) -> Figure:
