@@ -102,7 +102,7 @@ def time_line(row: Row) -> list[str]:
     room = f" of {found.machine.hardware.room / 1e9:.0f}: would not fit" if not found.fits else ""
     return [
         run.name,
-        f"{run.gpus:,} {run.on.name}",
+        f"{run.gpus:,} {run.on.name}" + (f" ({' and '.join(run.assumed)} assumed)" if run.assumed else ""),
         f"{run.length:,}",
         f"{layout}, {layout.micro_batch} x {layout.micro_batches}{again}" + ("" if run.layout else " (planned)"),
         "hours" if run.whole else "rate",

@@ -88,7 +88,8 @@ class Timed:
     """Of a step."""
     plan: Plan
     """With `plain` attention where scores were written, before there were kernels that do not."""
-    checked: bool
+    assumed: tuple[str, ...]
+    """What of these is not published."""
     remark: str
 
     @property
@@ -168,8 +169,8 @@ def timed() -> list[Timed]:
         sequences = run["sequences"] if "sequences" in run else run["batch"] // length if "batch" in run else None
         whole = not {"rate", "tflops"} & run.keys()
         plan = BF16.but(attention=run.get("attention", "auto"))
-        checked, remark = run.get("checked", False), run.get("remark", "")
-        found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, checked, remark))
+        assumed, remark = tuple(run.get("assumed", ())), run.get("remark", "")
+        found.append(Timed(*key, counts[key], on, gpus, length, rate, whole, layout, sequences, plan, assumed, remark))
     return found
 
 
