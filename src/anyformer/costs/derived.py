@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from anyformer.costs.figures import Figure, count, flops, scaled, seconds, size
+from anyformer.costs.activations import activations
+from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
 from anyformer.costs.memory import ADAM_FP32
 from anyformer.costs.page import STEP
-from anyformer.costs.roofline import Operation, StepTime
+from anyformer.costs.roofline import LAYER, Operation, StepTime
 from anyformer.costs.sheet import CostSheet
 from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
@@ -35,6 +36,7 @@ def derived(sheet: CostSheet, modes: Sequence[Mode]) -> Iterator[Section]:
     if "train" in sheets:
         yield _step(sheets["train"])
         yield _training(sheets["train"])
+        yield from _activations(sheets["train"])
     if "decode" in sheets:
         yield _state(sheet.of("prefill"))
     for mode, each in sheets.items():
@@ -77,6 +79,20 @@ def _training(sheet: CostSheet) -> Section:
     if sheet.peak is not None:
         rows.append(_row(f"peak of a step without accumulation, reached at the {sheet.peak.at}", size(sheet.peak.total)))
     return Section("Memory of training", ("",), tuple(rows))
+
+
+def _activations(sheet: CostSheet) -> Iterator[Section]:
+    """Every tensor that a forward pass keeps, at the first part that keeps it, those of all layers together."""
+    try:
+        kept = activations(sheet.architecture, sheet.shape, sheet.plan)
+    except UnpricedError:
+        return
+    sizes: dict[str, list[int]] = {}
+    for name, each in kept.by_name.items():
+        sizes.setdefault(LAYER.sub("", name), []).append(each)
+    rows = [Row(name, (count(len(each)), size(sum(each)))) for name, each in sizes.items()]
+    rows.append(Row("together", (NOTHING, size(kept.kept + kept.loss)), strong=True))
+    yield Section("Kept for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
 
 
 def _state(sheet: CostSheet) -> Section:

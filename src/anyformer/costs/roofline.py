@@ -18,7 +18,7 @@ from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
-_LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
+LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def merged(work: Iterable[Work], hardware: Hardware, precision: Precision) -> tu
     """Equal operations of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
     kinds: dict[str, list[Operation]] = {}
     for item in work:
-        kinds.setdefault(_LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
+        kinds.setdefault(LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
     return tuple(together(name, operations) for name, operations in kinds.items())
 
 
