@@ -119,7 +119,10 @@ def remarks(architecture: Architecture) -> tuple[Remark, ...]:
 
 
 def _ffn(architecture: Architecture) -> Iterator[Remark]:
-    """F = 4 D, gated 8/3 D, so that three matrices weigh what two did; experts are many and narrow, and have no such rule."""
+    """F = 4 D (Vaswani et al. 2017), gated 8/3 D, so that three matrices weigh what two did (Shazeer 2020, arXiv 2002.05202).
+
+    Experts are many and narrow, and have no such rule.
+    """
     for _, network in networks(architecture):
         ratio, usual = network.width / architecture.width, 8 / 3 if network.gated else 4.0
         if not network.routed and not 1 / 1.5 <= ratio / usual <= 1.5:
@@ -133,7 +136,8 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
 
 
 def _aspect(architecture: Architecture) -> Iterator[Remark]:
-    """D / L about 100; from 50 to 200 passes."""
+    """D / L about 100; from 50 to 200 passes. The loss changes little with it: 6 layers of 4,288 come within 3 % of 48 layers
+    of 1,600 (Kaplan et al. 2020, arXiv 2001.08361, figure 5)."""
     for name, stack in architecture.stacks.items():
         ratio = architecture.width / stack.depth
         if not 50 <= ratio <= 200:
