@@ -17,9 +17,10 @@ from anyformer.describe import UserError, to_toml
 
 
 @pytest.fixture(autouse=True)
-def at_once(monkeypatch):
+def at_once(monkeypatch, tmp_path):
     """No five seconds of calibration."""
-    monkeypatch.setattr("anyformer.costs.measure.calibrated", lambda device: hardware_of("h100"))
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("anyformer.training.calibration.calibrated", lambda device: hardware_of("h100"))
 
 
 @pytest.fixture

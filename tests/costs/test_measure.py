@@ -29,7 +29,7 @@ KINDS = (
 
 
 def measured(name: str, precision: str = "fp32"):
-    return measure(ZOO[name], batch=2, length=11, plan=Plan(precision=precision, attention="sdpa"), hardware=H100)
+    return measure(ZOO[name], batch=2, length=11, plan=Plan(precision=precision, attention="sdpa"), hardware=lambda: H100)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])

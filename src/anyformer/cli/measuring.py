@@ -39,12 +39,14 @@ def run(
     from anyformer.cli.show import architecture_of, find
     from anyformer.costs.measure import measure
     from anyformer.describe import UserError
+    from anyformer.training.calibration import calibrated_now
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
     batch = batch if _given(context, "batch") else BATCH
     length = length if _given(context, "length") else LENGTH
     architecture = architecture_of(find(name))
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
     if length > longest and _given(context, "length"):
         raise UserError(f"{name}: its position table ends at {longest}, and --length is {length}: give {longest} or less")
@@ -55,7 +57,8 @@ def run(
             length=min(length, longest),
             source_length=source_length,
             plan=plan,
-            device=device or ("cuda" if torch.cuda.is_available() else "cpu"),
+            device=chosen,
+            hardware=lambda: calibrated_now(chosen),
             progress=progress,
         )
     if json:

@@ -94,10 +94,10 @@ def measure(
     source_length: int | None = None,
     plan: Plan | None = None,
     device: str | torch.device = "cpu",
-    hardware: Hardware | None = None,
+    hardware: Callable[[], Hardware] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Measured:
-    """Hold every prediction against the model. `hardware`: what the time is predicted for, by default this machine calibrated.
+    """Hold every prediction against the model. `hardware` gives what times are predicted for: by default `device`, calibrated.
 
     `NotEnoughMemoryError` before any work where not even one block of each kind fits.
     """
@@ -108,12 +108,12 @@ def measure(
     progress(STAGES[0])
     found = [*counted(architecture, shape, asked)]
     progress(STAGES[1])
-    hardware = hardware or calibrated(device=device.type)
-    resolved = hardware.resolved(asked)
+    on = calibrated(device=device.type) if hardware is None else hardware()
+    resolved = on.resolved(asked)
     found += states(architecture, shape, resolved)
     notes: list[str] = [] if any(one.quantity == "decode state" for one in found) else ["it keeps no decode state"]
-    found += run(trial, shape, resolved, device, hardware, progress, notes)
-    title = f"{batch} x {length:,} tokens, {resolved.precision}, on {hardware.title}"
+    found += run(trial, shape, resolved, device, on, progress, notes)
+    title = f"{batch} x {length:,} tokens, {resolved.precision}, on {on.title}"
     return Measured(title, trial.reduced, tuple(found), tuple(notes))
 
 
