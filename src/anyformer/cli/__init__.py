@@ -30,7 +30,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold], "
-    "then [bold]anyformer train NAME --data PATH[/bold].",
+    "[bold]anyformer cost NAME[/bold], then [bold]anyformer train NAME --data PATH[/bold].",
 )
 app.command("list")(listing.run)
 app.command("show")(show.run)

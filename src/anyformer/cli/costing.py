@@ -151,7 +151,8 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
     pages = [page(sheet, modes, beside=bool(others)) + laid_out.get(name, ()) for name, sheet in sheets.items()]
-    yield Line(title(sheets[first]) if others else f"{first}: {title(sheets[first])}")
+    asked = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
+    yield Line(title(asked) if others else f"{first}: {title(asked)}")
     yield Line("")
     yield from lines(side_by_side(list(sheets), pages) if others else pages[0])
 
