@@ -18,7 +18,7 @@ class Kept:
         self._handles: weakref.WeakSet[_Handle] = weakref.WeakSet()
 
     def pack(self, x: Tensor) -> _Handle:
-        handle = _Handle(x)
+        handle = _Handle(x.detach())
         if x.untyped_storage().data_ptr() not in self._parameters:
             self._handles.add(handle)
         return handle
