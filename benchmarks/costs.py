@@ -23,7 +23,7 @@ from benchmarks.start import seconds
 import anyformer as af
 from anyformer.catalogue import listing
 from anyformer.costs.budget import Budget
-from anyformer.costs.page import page
+from anyformer.costs.page import longest, page
 from anyformer.costs.reshape import Sizes
 from anyformer.costs.search import Search
 from anyformer.costs.sheet import MODES, CostSheet
@@ -42,7 +42,7 @@ def in_process(name: str, figures: Callable[[CostSheet], object]) -> float:
     made, spent = af.architecture(name), []
     for _ in range(8):
         begin = time.perf_counter()
-        figures(af.cost(made, batch=1, length=min(4096, made.max_length or 4096), hardware="h100"))
+        figures(af.cost(made, batch=1, length=min(4096, longest(made) or 4096), hardware="h100"))
         spent.append(1000 * (time.perf_counter() - begin))
     return statistics.median(spent[1:])
 

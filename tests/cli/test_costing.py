@@ -51,6 +51,17 @@ def test_one_page_answers_whether_a_13b_trains_and_what_its_cache_takes():
     assert page["Time on A100 SXM 80 GB"]["tokens per second"][0].replace(",", "").isdigit()
 
 
+def test_checkpointing_trades_activations_for_time():
+    memory, times = {}, {}
+    for how in ("none", "selective", "full"):
+        page = sections(call("llama-3-8b", "--mode", "train", "--checkpointing", how))
+        number, unit = page[f"Memory of training, checkpointing {how}"]["activations"][0].split()
+        memory[how] = float(number) * {"GB": 1e9, "MB": 1e6}[unit]
+        times[how] = int(page["Time on H100 SXM 80 GB"]["tokens per second"][0].replace(",", ""))
+    assert memory["none"] > memory["selective"] > memory["full"]
+    assert times["none"] > times["selective"] > times["full"]
+
+
 def test_a_layout_on_many_is_part_of_the_page():
     page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--gpus", "8"))
     layout = page["Training on 8 x H100 SXM 80 GB"]

@@ -16,8 +16,6 @@ from anyformer.costs.hardware import Efficiency, hardware_of
 from anyformer.costs.page import page, title, warnings
 from anyformer.costs.sheet import MODES
 from anyformer.costs.text import Row, Section, lines, side_by_side, text
-from anyformer.model import Architecture
-from anyformer.tape import UnpricedError
 
 NAMES = [
     "llama-3-8b", "mixtral-8x7b", "deepseek-v3", "gemma-3-27b", "t5-small", "whisper-tiny", "bert-base-uncased", "vit-base-16",
@@ -34,7 +32,7 @@ def test_every_kind_of_model_has_its_page(name):
     sheet = sheet_of(name)
     written = text(page(sheet, MODES))
     assert f"{sheet.params.total:,}" in written
-    assert f"{scaled(sheet.held)}B" in written or "not priced" in written
+    assert f"{scaled(sheet.held)}B" in written
     assert f"{scaled(sheet.of('prefill').state_bytes)}B" in written or "decode" not in sheet.modes
     assert text(tuple(derived(sheet, MODES))).count("\n") > 30
     assert json.loads(sheet.json())["params"]["total"] == sheet.params.total
@@ -86,17 +84,6 @@ def test_the_title_and_the_warnings_say_what_is_assumed():
     # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
     assert large.devices == -(-947.0e9 // hardware_of("h100").room)
     assert "does not fit into the memory of H100" in warnings(large, ("decode",))[0]
-
-
-def test_what_does_not_say_what_it_keeps_is_said_not_to_be_priced(monkeypatch):
-    def keeps(self, tape):
-        raise UnpricedError("a part of tomorrow")
-
-    monkeypatch.setattr(Architecture, "keeps", keeps)
-    sheet = sheet_of("gpt2")
-    assert "not priced: a part of tomorrow" in text(page(sheet, MODES))
-    assert sheet.data()["memory"] == "not priced: a part of tomorrow"
-    assert sheet.held == 16 * sheet.params.total
 
 
 def test_a_sheet_without_hardware_has_no_times():

@@ -92,6 +92,7 @@ def run(
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
     from anyformer.cli.show import find_architecture
     from anyformer.costs.hardware import hardware_of
+    from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
@@ -106,7 +107,7 @@ def run(
         name: cost(
             made,
             batch=batch,
-            length=length or min(LENGTH, *(each.max_length or LENGTH for each in found.values())),
+            length=length or min(LENGTH, *(longest(each) or LENGTH for each in found.values())),
             source_length=source_length,
             prefix=prefix,
             mode=mode or "train",

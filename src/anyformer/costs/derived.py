@@ -13,7 +13,6 @@ from anyformer.costs.sheet import CostSheet
 from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
 from anyformer.parts.elementwise import ACTIVATED, GATED, ROTATED, SCORE
-from anyformer.tape import UnpricedError
 
 LONGEST = 6
 """Operations whose time is worked out."""
@@ -36,7 +35,7 @@ def derived(sheet: CostSheet, modes: Sequence[Mode]) -> Iterator[Section]:
     if "train" in sheets:
         yield _step(sheets["train"])
         yield _training(sheets["train"])
-        yield from _activations(sheets["train"])
+        yield _activations(sheets["train"])
     if "decode" in sheets:
         yield _state(sheet.of("prefill"))
     for mode, each in sheets.items():
@@ -64,10 +63,7 @@ def _training(sheet: CostSheet) -> Section:
         _row(f"gradients: {states.gradients} x {N:,}", size(states.gradients * N)),
         _row(f"Adam's two moments: {states.optimiser} x {N:,}", size(states.optimiser * N)),
     ]
-    try:
-        memory = sheet.memory
-    except UnpricedError as unpriced:
-        return Section("Memory of training", ("",), (*rows, _row(f"activations: not priced: {unpriced}", Figure(""))))
+    memory = sheet.memory
     rows += [
         _row(f"copies of matrices in {sheet.precision} for products", size(memory.copies)),
         _row(
@@ -81,18 +77,15 @@ def _training(sheet: CostSheet) -> Section:
     return Section("Memory of training", ("",), tuple(rows))
 
 
-def _activations(sheet: CostSheet) -> Iterator[Section]:
+def _activations(sheet: CostSheet) -> Section:
     """Every tensor that a forward pass keeps, at the first part that keeps it, those of all layers together."""
-    try:
-        kept = activations(sheet.architecture, sheet.shape, sheet.plan)
-    except UnpricedError:
-        return
+    kept = activations(sheet.architecture, sheet.shape, sheet.plan)
     sizes: dict[str, list[int]] = {}
     for name, each in kept.by_name.items():
         sizes.setdefault(LAYER.sub("", name), []).append(each)
     rows = [Row(name, (count(len(each)), size(sum(each)))) for name, each in sizes.items()]
     rows.append(Row("together", (NOTHING, size(kept.kept + kept.loss)), strong=True))
-    yield Section("Kept for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
+    return Section("Kept for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
 
 
 def _state(sheet: CostSheet) -> Section:

@@ -11,8 +11,8 @@ from anyformer.costs.roofline import Operation, StepTime
 from anyformer.costs.sheet import CostSheet
 from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
+from anyformer.model import Architecture
 from anyformer.tally import Flops
-from anyformer.tape import UnpricedError
 
 SMALL = 0.005
 """Share of the time below which operations share a line."""
@@ -47,6 +47,12 @@ def title(sheet: CostSheet) -> str:
         f"{call}, on {on.title}: {scaled(peak)}FLOP/s ({reached.matrix:.0%} in products, "
         f"{reached.attention:.0%} in attention), {scaled(on.bandwidth)}B/s ({reached.memory:.0%})"
     )
+
+
+def longest(architecture: Architecture) -> int | None:
+    """The longest input that all position tables cover; None without limit. A latent array's own table limits nothing."""
+    reading = [stack for name, stack in architecture.stacks.items() if architecture.latents is None or name == "encoder"]
+    return min((stack.max_length for stack in reading if stack.max_length is not None), default=None)
 
 
 def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
@@ -110,10 +116,7 @@ def _conventions(*of: int) -> tuple[Figure, ...]:
 def _training(sheet: CostSheet) -> Section:
     """Adam, with weights and moments in fp32."""
     name = f"Memory of training, checkpointing {sheet.plan.checkpointing}"
-    try:
-        memory = sheet.memory
-    except UnpricedError as unpriced:
-        return Section(name, ("",), (Row(f"not priced: {unpriced}", (NOTHING,)),))
+    memory = sheet.memory
     figures = {
         "weights": memory.weights,
         "gradients": memory.gradients,

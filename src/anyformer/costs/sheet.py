@@ -21,7 +21,6 @@ from anyformer.costs.work import Mode, Work, operations
 from anyformer.model import Architecture
 from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
-from anyformer.tape import UnpricedError
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
 
@@ -105,16 +104,13 @@ class CostSheet:
 
     @cached_property
     def memory(self) -> TrainingMemory:
-        """Of training on one device; `UnpricedError` where a part does not say what it keeps for backward."""
-        if self.plan.checkpointing == "selective":
-            raise UnpricedError("selective checkpointing")
+        """Of training on one device."""
         return training_memory(
             self.architecture,
             batch=self.batch,
             length=self.length,
             source_length=self.source or None,
             plan=self.plan,
-            checkpointing=self.plan.checkpointing,
         )
 
     @cached_property
@@ -172,10 +168,7 @@ class CostSheet:
         """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
-        try:
-            return max(self.memory.total, self.peak.total if self.peak else 0)
-        except UnpricedError:
-            return 16 * self.params.total
+        return max(self.memory.total, self.peak.total if self.peak else 0)
 
     @property
     def devices(self) -> int:
@@ -214,12 +207,9 @@ class CostSheet:
             "remarks": [str(remark) for remark in self.remarks],
         }
 
-    def _memory_data(self) -> dict[str, int] | str:
-        try:
-            peak = {"peak": self.peak.total} if self.peak else {}
-            return {**asdict(self.memory), "total": self.memory.total, **peak}
-        except UnpricedError as unpriced:
-            return f"not priced: {unpriced}"
+    def _memory_data(self) -> dict[str, int]:
+        peak = {"peak": self.peak.total} if self.peak else {}
+        return {**asdict(self.memory), "total": self.memory.total, **peak}
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"

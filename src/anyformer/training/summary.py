@@ -10,7 +10,6 @@ from typing import Any
 from anyformer.costs import peak_memory, scaled, step_time
 from anyformer.costs.measure import counted
 from anyformer.tally import Shape
-from anyformer.tape import UnpricedError
 from anyformer.training.calibration import known, remembered
 from anyformer.training.memory import MemoryMeter
 from anyformer.training.precision import Machine
@@ -105,17 +104,14 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     )
 
 
-def _predicted_memory(run: Run) -> int | None:
-    try:
-        return peak_memory(
-            run.architecture,
-            batch=run.batch // run.accumulation,
-            length=run.length,
-            plan=run.plan,
-            accumulation=run.accumulation,
-        ).total
-    except UnpricedError:
-        return None
+def _predicted_memory(run: Run) -> int:
+    return peak_memory(
+        run.architecture,
+        batch=run.batch // run.accumulation,
+        length=run.length,
+        plan=run.plan,
+        accumulation=run.accumulation,
+    ).total
 
 
 def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:
