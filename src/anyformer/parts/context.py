@@ -6,8 +6,8 @@ tables that several layers need are computed once per forward and kept here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -108,6 +108,12 @@ class Context:
     memories: dict[str, Memory] = field(default_factory=dict)
     """The latest memory of each variant, for layers that share it."""
     _shared: dict[Hashable, Any] = field(default_factory=dict)
+
+    def of_layer(self, reads: Iterable[str]) -> Context:
+        """A copy for one computation of one layer, which may be repeated: it shares with others what they give it, `reads`
+        (variants whose memories it reads), and what it makes stays in the copy."""
+        memories = {variant: self.memories[variant] for variant in reads}
+        return replace(self, memories=memories, auxiliary=self.auxiliary and self.auxiliary.apart(), _shared={})
 
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
         """`make()`, computed at the first call with this key."""

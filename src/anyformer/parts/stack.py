@@ -19,6 +19,7 @@ from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.order import parse_order, write_order
 from anyformer.parts.position import Position
+from anyformer.parts.recompute import recomputed
 from anyformer.parts.relative import RelativeTable
 from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.stack_state import StackState
@@ -250,7 +251,8 @@ class StackModule(nn.Module):
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
-        self.variants = stack.layers
+        self.variants, self.checkpointing = stack.layers, plan.checkpointing
+        self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
@@ -271,7 +273,10 @@ class StackModule(nn.Module):
             context.variant = self.variants[i]
             # A layer computed again must not drop the same elements again.
             context.noise = noise if noise is None or self.owners[i] == i else noise.other(i)
-            x_BTD = block(x_BTD, context, states[i] if states else None)
+            if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
+                x_BTD = block(x_BTD, context, states[i] if states else None)
+            else:
+                x_BTD = recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])
         return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
 
 
