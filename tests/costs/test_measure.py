@@ -109,6 +109,15 @@ def test_labels_share_out_what_is_kept(name):
     assert {"decoder", "outside"} <= set(labels)
 
 
+def test_an_update_changes_weights_and_leaves_no_gradients():
+    step = TrainingStep(ZOO["llama"], Shape(batch=2, length=5), Plan(precision="fp32"), CPU)
+    before = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
+    step.update()
+    for name, parameter in step.model.named_parameters():
+        assert parameter.grad is None
+        assert not torch.equal(parameter, before[name]), name
+
+
 def test_the_loss_is_that_of_the_causal_objective():
     from anyformer.objectives.causal import token_losses
 
