@@ -24,7 +24,7 @@ class Kept:
 
     def pack(self, x: Tensor) -> _Handle:
         self._count += 1
-        handle = _Handle(x, self.where, self._count)
+        handle = _Handle(x.detach(), self.where, self._count)
         if x.untyped_storage().data_ptr() not in self._parameters:
             self._handles.add(handle)
         return handle

@@ -15,7 +15,6 @@ from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.plan import Plan
 from anyformer.tally import Shape
-from anyformer.tape import UnpricedError
 
 SHARE = 0.8
 """Of the free memory, what a trial may fill: the rest is for what no formula of ours sees, as a library's own buffers."""
@@ -129,15 +128,9 @@ def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:
 
 
 def _needed(architecture: Architecture, shape: Shape, plan: Plan) -> int:
-    """Bytes of a training step; where a part does not say what it keeps, a hundred numbers per layer and feature."""
-    try:
-        return peak_memory(
-            architecture, batch=shape.batch, length=shape.length, source_length=shape.source or None, plan=plan
-        ).total
-    except UnpricedError:
-        depth = sum(stack.depth for stack in architecture.stacks.values())
-        rows = shape.batch * (shape.length + shape.source)
-        return 16 * architecture.cost(shape, plan).parameters + 4 * rows * (100 * depth * architecture.width)
+    """Bytes of a training step."""
+    source = shape.source or None
+    return peak_memory(architecture, batch=shape.batch, length=shape.length, source_length=source, plan=plan).total
 
 
 def _available() -> int | None:

@@ -17,7 +17,7 @@ from anyformer.parts.latents import Latents
 from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, total
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 
@@ -189,8 +189,6 @@ class Architecture(Value):
         shape = tape.shape
         read = shape.source if self.two_inputs else shape.length
         x = self.embedding.keeps(tape.within("embedding"), self.table_width, shape.batch, read)
-        if self.source == "prefix":
-            raise UnpricedError("a source that stands before the target")
         if self.encoder is not None:
             reads = tape.at(Shape(batch=shape.batch, length=read)).within("encoder")
             # A stack computes in the type of matrix products.
@@ -202,8 +200,15 @@ class Architecture(Value):
                 x = self.output_embedding.keeps(tape.within(second), self.table_width, shape.batch, shape.length)
             if self.latents is not None:
                 x, source = self.latents.keeps(tape.within("latents"), x, self.width)
+            if self.source == "prefix" and source is not None:
+                number = x.number if x.number == source.number else "fp32"
+                x, source = tape.new(x.elements + source.elements, number), None
+                tape.tokens.clear()
             reads = tape.at(self._decoder_shape(shape), source).within("decoder")
             x = self.decoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
+        if self.source == "prefix":
+            # The target alone goes on: a part of every row.
+            x = Held(shape.batch * shape.length * self.width, x.number, base=x, apart=shape.batch > 1)
         if self.head is None:
             return x
         table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"

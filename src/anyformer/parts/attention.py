@@ -89,8 +89,8 @@ class SelfAttention(Heads):
             tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
         memory = tape.memories[self.keys_from or tape.variant]
         if self.keys_from is not None:
-            tape.common |= {memory.key: None, memory.value: None}
-        bias = tape.once.get("score_bias")
+            tape.give("shared", memory.key, memory.value)
+        bias = tape.score_bias()
         if self.score_bias is not None:
             own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
             bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
@@ -102,7 +102,7 @@ class SelfAttention(Heads):
                 for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
             )
         banded = bias is None and not P and not (tape.training and self.dropout)
-        seen = Seen.of(self.mask, tape.shape.length, banded=banded, virtual=P)
+        seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
         return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
 
     @property

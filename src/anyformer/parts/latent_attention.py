@@ -139,7 +139,7 @@ class LatentAttention(SublayerValue):
         tape.linear("key_up", latent, self.kv_rank, H * N)
         v = tape.linear("value_up", latent, self.kv_rank, H * V)
         q, k = tape.like(q), tape.like(q)
-        seen = Seen.of(self.mask, tape.shape.length, banded=True)
+        seen = Seen.of(self.mask, tape.shape, banded=True)
         mixed = attend_keeps(tape, Sizes(H, H, N + P, V), q, k, v, seen)
         if self.gate is not None:
             mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, H, V)

@@ -157,10 +157,14 @@ def _even(**work: int) -> Tally:
     return Tally(flops={name: Flops(count, count) for name, count in work.items()})
 
 
+def chunk_of(size: int, *, channels: bool) -> int:
+    """How many positions a chunk has: a power of two where decay is per channel."""
+    return 1 << (size - 1).bit_length() if channels else size
+
+
 def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
-    """The size of a chunk, a power of two where decay is per channel, and the number of chunks."""
-    size = min(chunk, length)
-    size = 1 << (size - 1).bit_length() if channels else size
+    """The size of a chunk and the number of chunks."""
+    size = chunk_of(min(chunk, length), channels=channels)
     return size, -(-length // size)
 
 

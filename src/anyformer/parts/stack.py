@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -213,13 +214,13 @@ class Stack(Value):
         if self.input_projection is not None and self.input_projection.place == "last":
             x = tape.linear("input_projection", x, embedding_width, width)
         if self.score_bias is not None:
-            tape.once["score_bias"] = self.score_bias.buckets.looked_up(tape.within("score_bias"), self.score_bias.heads)
+            tape.bias = partial(self.score_bias.keeps, tape.path)
         if self.relative is not None:
-            tape.once["relative"] = self.relative.keeps(tape.within("relative"), width)
+            tape.relative = self.relative.keeps(tape.within("relative"), width)
+        where = tape.new(T + (tape.shape.batch if tape.shape.prefix else 0), "int64", learns=False)
+        beside = (where, tape.source, tape.relative, *tape.tokens.values())
         for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
-            at = tape.within(f"layers.{i}", f"layers.{owner}")
-            at.variant = name
-            tape.entered.append((at.path, x))
+            at = tape.layer(f"layers.{i}", f"layers.{owner}", name, x, *beside)
             x = self.variants[name].keeps(at, x, width, self.streams)
         x = x if self.streams is None else tape.new(tape.rows * width, x.number)
         return self.final_norm.keeps(tape.within("final_norm"), x, width) if self.final_norm else x
