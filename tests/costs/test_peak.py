@@ -166,3 +166,15 @@ def test_states_of_other_precisions_are_counted():
     assert peak.total == 16 * 8_030_261_248
     longer = change_all(made, {"decoder.order": "layer*2"})
     assert peak_memory(longer, batch=4, length=4096, plan=plan).at == "loss"
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("checkpointing", ["selective", "full"])
+@pytest.mark.parametrize("name", ["dense", "tied, a large table", "experts", "latent", "encoder-decoder", "parallel, one key"])
+def test_layers_that_are_computed_again(name, checkpointing, precision):
+    made, batch, length = CASES[name]
+    plan = Plan(precision=precision, attention="sdpa", checkpointing=checkpointing)
+    predicted = peak_memory(made, batch=batch, length=length, plan=plan)
+    assert predicted.total == pytest.approx(predicted.stays + measured(made, batch, length, plan), rel=0.05)
+    plain = peak_memory(made, batch=batch, length=length, plan=plan.but(checkpointing="none"))
+    assert predicted.total <= plain.total

@@ -72,8 +72,7 @@ def _training(sheet: CostSheet) -> Section:
         _row("logits and loss", size(memory.logits)),
         _row("together", size(memory.total)),
     ]
-    if sheet.peak is not None:
-        rows.append(_row(f"peak of a step without accumulation, reached at the {sheet.peak.at}", size(sheet.peak.total)))
+    rows.append(_row(f"peak of a step without accumulation, at the {sheet.peak.at}", size(sheet.peak.total)))
     return Section("Memory of training", ("",), tuple(rows))
 
 

@@ -111,10 +111,10 @@ def measure(
     on = calibrated(device=device.type) if hardware is None else hardware()
     resolved = on.resolved(asked)
     found += states(architecture, shape, resolved)
-    notes: list[str] = [] if any(one.quantity == "decode state" for one in found) else ["it keeps no decode state"]
-    found += run(trial, shape, resolved, device, on, progress, notes)
+    notes = () if any(one.quantity == "decode state" for one in found) else ("it keeps no decode state",)
+    found += run(trial, shape, resolved, device, on, progress)
     title = f"{batch} x {length:,} tokens, {resolved.precision}, on {on.title}"
-    return Measured(title, trial.reduced, tuple(found), tuple(notes))
+    return Measured(title, trial.reduced, tuple(found), notes)
 
 
 def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Comparison]:
@@ -157,9 +157,8 @@ def run(
     device: torch.device,
     hardware: Hardware,
     progress: Callable[[str], None],
-    notes: list[str],
 ) -> Iterator[Comparison]:
-    """What only a run shows, of the trial's architecture; `notes` gets what is not declared."""
+    """What only a run shows, of the trial's architecture."""
     made = trial.architecture
     progress(STAGES[2])
     step = TrainingStep(made, shape, plan, device)
@@ -168,7 +167,8 @@ def run(
     yield from _beside("kept for backward", "B", declared_kept(made, shape, plan), kept, tolerance=KEPT, inner=None)
     step.update()
     progress(STAGES[4])
-    peak = peak_memory(made, batch=shape.batch, length=shape.length, source_length=shape.source or None, plan=plan)
+    source = shape.source or None
+    peak = peak_memory(made, batch=shape.batch, length=shape.length, source_length=source, plan=plan)
     yield Comparison("peak of a step", "", "B", peak.total, peak.stays + peak_above(step.update, device), PEAK)
     progress(STAGES[5])
     predicted = step_time(made, shape, plan, hardware, "train").seconds

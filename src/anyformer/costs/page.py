@@ -125,10 +125,9 @@ def _training(sheet: CostSheet) -> Section:
         "activations": memory.activations,
         "logits and loss": memory.logits,
         "total": memory.total,
+        "peak of a step": sheet.peak.total,
     }
     rows = [Row(what, (size(number),)) for what, number in figures.items() if number]
-    if sheet.peak is not None:
-        rows.append(Row("peak of a step", (size(sheet.peak.total),)))
     return Section(name, ("",), (*rows, *_devices(sheet, sheet.held)))
 
 

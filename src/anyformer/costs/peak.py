@@ -85,12 +85,16 @@ def peak_memory(
     counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
     count, again = sum(counts.values()), accumulation > 1
     kept = activations(architecture, shape, plan)
+    # Layers that are computed again keep on the way back what they would have kept on the way there.
+    whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     logits = kept.by_name.get("loss.logits", 0)
     size = plan.activation_bytes
     copies = kept.casts if states.weights > size else 0
+    layers = [f"{name}.layers.{i}" for name, stack in architecture.stacks.items() for i in range(stack.depth)]
+    extra = [made + (cast if copies else 0) for made, cast in zip(kept.layers, kept.layers_casts, strict=True)]
     back = _back(
-        _parts(kept, counts),
-        kept.kept,
+        _parts(whole, counts),
+        _begins(kept, dict(zip(layers, extra, strict=False))),
         copies,
         each=0 if again else states.gradients,
         stream=size * batch * max(length, source) * architecture.width,
@@ -116,14 +120,18 @@ class _Part:
     weights: int
 
 
-def _back(parts: list[_Part], kept: int, copies: int, *, each: int, stream: int, logits: int) -> Iterator[int]:
-    """Bytes on top of what stays, operation by operation: all that is `kept` there at first, and the `copies` of weights.
+def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: int, stream: int, logits: int) -> Iterator[int]:
+    """Bytes on top of what stays, operation by operation, with the `copies` of weights that are there at first.
 
-    `each`: bytes of a gradient per weight; `stream`, `logits`: bytes of the gradient of what a part, or the head, gave.
+    `begins`: kept bytes when the way back reaches a layer, or a part outside of them; `each`: bytes of a gradient per weight;
+    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave.
     """
     count = sum(part.weights for part in parts)
-    left, passed = kept, 0.0
+    left, passed, at = 0, 0.0, ""
     for part in reversed(parts):
+        place = _place(part.name)
+        if place != at:
+            at, left = place, begins.get(place, left)
         incoming = logits if part.name == "head" else stream
         for operation, size in reversed(part.kept):
             # Which weight is whose is not asked: a part's gradients come evenly, and copies of its weights go with them.
@@ -131,6 +139,16 @@ def _back(parts: list[_Part], kept: int, copies: int, *, each: int, stream: int,
             of_weights = each * passed + copies * (1 - passed / count)
             yield int(left + of_weights + incoming + OTHERS_PER_KEPT.get(operation, GRADIENTS_PER_KEPT) * size)
             left -= size
+
+
+def _begins(kept: Activations, extra: Mapping[str, int]) -> dict[str, int]:
+    """What is kept up to the end of each layer and part; `extra`: what a layer keeps once it is computed again."""
+    begins, there = {}, 0
+    for name, size in kept.by_name.items():
+        if not name.startswith("loss."):
+            there += size
+            begins[_place(name)] = there
+    return {place: size + extra.get(place, 0) for place, size in begins.items()}
 
 
 def _parts(kept: Activations, counts: Mapping[str, int]) -> list[_Part]:
@@ -152,6 +170,12 @@ def _part(name: str) -> str:
     if words[1:2] == ["layers"]:
         return ".".join(words[:4])
     return words[0] if words[0] == "head" else ".".join(words[:2])
+
+
+def _place(name: str) -> str:
+    """The layer of what is in one, `decoder.layers.3`, else the part."""
+    words = name.split(".")
+    return ".".join(words[:3]) if words[1:2] == ["layers"] else _part(name)
 
 
 def _tied(architecture: Architecture) -> int:

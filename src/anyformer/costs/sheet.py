@@ -114,10 +114,8 @@ class CostSheet:
         )
 
     @cached_property
-    def peak(self) -> PeakMemory | None:
-        """The most that a training step holds at once; None where layers are computed again, which it does not know."""
-        if self.plan.checkpointing != "none":
-            return None
+    def peak(self) -> PeakMemory:
+        """The most that a training step holds at once."""
         return peak_memory(
             self.architecture, batch=self.batch, length=self.length, source_length=self.source or None, plan=self.plan
         )
@@ -168,7 +166,7 @@ class CostSheet:
         """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
-        return max(self.memory.total, self.peak.total if self.peak else 0)
+        return max(self.memory.total, self.peak.total)
 
     @property
     def devices(self) -> int:
@@ -208,8 +206,7 @@ class CostSheet:
         }
 
     def _memory_data(self) -> dict[str, int]:
-        peak = {"peak": self.peak.total} if self.peak else {}
-        return {**asdict(self.memory), "total": self.memory.total, **peak}
+        return {**asdict(self.memory), "total": self.memory.total, "peak": self.peak.total}
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"

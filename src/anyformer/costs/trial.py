@@ -129,9 +129,8 @@ def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:
 
 def _needed(architecture: Architecture, shape: Shape, plan: Plan) -> int:
     """Bytes of a training step."""
-    return peak_memory(
-        architecture, batch=shape.batch, length=shape.length, source_length=shape.source or None, plan=plan
-    ).total
+    source = shape.source or None
+    return peak_memory(architecture, batch=shape.batch, length=shape.length, source_length=source, plan=plan).total
 
 
 def _available() -> int | None:

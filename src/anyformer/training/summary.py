@@ -95,7 +95,7 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     return Summary(
         tokens_per_second=Beside(expected, rate),
-        memory=Beside(_predicted_memory(run), memory.tensors),
+        memory=Beside(_peak(run), memory.tensors),
         flops=flops,
         flops_per_token=each,
         resident=memory.resident,
@@ -104,14 +104,10 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     )
 
 
-def _predicted_memory(run: Run) -> int:
-    return peak_memory(
-        run.architecture,
-        batch=run.batch // run.accumulation,
-        length=run.length,
-        plan=run.plan,
-        accumulation=run.accumulation,
-    ).total
+def _peak(run: Run) -> int:
+    pieces = run.accumulation
+    peak = peak_memory(run.architecture, batch=run.batch // pieces, length=run.length, plan=run.plan, accumulation=pieces)
+    return peak.total
 
 
 def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:
