@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from anyformer.catalogue import architecture
     from anyformer.compare import difference
-    from anyformer.costs import cost
+    from anyformer.costs import Budget, cost, match
     from anyformer.generation import generate
     from anyformer.huggingface import export
     from anyformer.loading import load
@@ -21,6 +21,7 @@ __version__ = "0.1.0"
 # Resolved at first use: importing anyformer imports no torch.
 _HOMES = {
     "Architecture": "model",
+    "Budget": "costs",
     "Plan": "plan",
     "Run": "training",
     "Transformer": "model",
@@ -34,11 +35,13 @@ _HOMES = {
     "export": "huggingface",
     "generate": "generation",
     "load": "loading",
+    "match": "costs",
     "train": "training",
 }
 
 __all__ = [
     "Architecture",
+    "Budget",
     "Plan",
     "Run",
     "Transformer",
@@ -52,6 +55,7 @@ __all__ = [
     "export",
     "generate",
     "load",
+    "match",
     "train",
 ]
 

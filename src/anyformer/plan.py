@@ -16,7 +16,7 @@ BYTES: dict[str, int] = {"fp32": 4, "bf16": 2}
 
 
 class Plan(Value):
-    """How to compute: precision, attention kernel, chunks of recurrences, compilation."""
+    """How to compute: precision, attention kernel, chunks of recurrences, checkpointing, compilation."""
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
@@ -26,6 +26,9 @@ class Plan(Value):
     `sdpa` calls torch's scaled_dot_product_attention; `auto` chooses by device, length and what the part needs."""
     chunk: Annotated[int, Field(ge=1)] = 64
     """Positions that a linear recurrence computes side by side: the larger, the more work and the fewer steps one by one."""
+    checkpointing: Checkpointing = "none"
+    """Memory for time in training: what layers compute again in the backward pass, with the same loss and gradients.
+    `selective` repeats all but matrix products and attention, little work; `full` repeats every layer, a third more."""
     compile: Literal["auto", "on", "off"] = "auto"
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
 

@@ -91,16 +91,26 @@ class Weight:
 
 @dataclass(frozen=True)
 class Flops:
-    """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows."""
+    """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows.
+
+    `spared`: what the backward pass computes less than twice `dense`, because a factor takes no gradient (pixels, a state of
+    zeros); negative where it computes more.
+    """
 
     dense: int = 0
     exact: int = 0
+    spared: int = 0
+
+    @property
+    def backward(self) -> int:
+        """Of the backward pass, every pair counted: for each factor of a product one product."""
+        return 2 * self.dense - self.spared
 
     def __add__(self, other: Flops) -> Flops:
-        return Flops(self.dense + other.dense, self.exact + other.exact)
+        return Flops(self.dense + other.dense, self.exact + other.exact, self.spared + other.spared)
 
     def __mul__(self, times: int) -> Flops:
-        return Flops(self.dense * times, self.exact * times)
+        return Flops(self.dense * times, self.exact * times, self.spared * times)
 
 
 @dataclass(frozen=True)
@@ -158,6 +168,11 @@ class Tally:
         return replace(self, weights={})
 
     @property
+    def of_constants(self) -> Tally:
+        """The same, every product reading what takes no gradient: one product on the way back, for the weight."""
+        return replace(self, flops={name: replace(flops, spared=flops.dense) for name, flops in self.flops.items()})
+
+    @property
     def parameters(self) -> int:
         return sum(weight.count for weight in self.weights.values())
 
@@ -169,7 +184,7 @@ class Tally:
     @property
     def total_flops(self) -> Flops:
         every = self.flops.values()
-        return Flops(sum(flops.dense for flops in every), sum(flops.exact for flops in every))
+        return Flops(*(sum(getattr(flops, at.name) for flops in every) for at in fields(Flops)))
 
     @property
     def total_state_bytes(self) -> int:

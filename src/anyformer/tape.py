@@ -9,7 +9,10 @@ tape keeps every tensor once, whoever asks: by identity, as storages are. The ru
     x^2, silu, gelu      keep x                                       softmax, rsqrt             keep what they give
 
 A factor is kept only for the gradient of the other one. Parameters are not counted, for they are there anyway; their copies
-in bfloat16 are, once each, apart from the activations. No torch here.
+in bfloat16 are, once each, apart from the activations.
+
+A layer that is computed again in the backward pass (`Plan.checkpointing`) keeps what it is given, and with `selective` what its
+matrix products and its attention give; all else that it keeps goes on a tape of its own. No torch here.
 """
 
 from __future__ import annotations
@@ -23,10 +26,6 @@ from anyformer.tally import Shape
 
 Number = Literal["fp32", "bf16", "int64", "bool"]
 SIZES: dict[Number, int] = {"fp32": 4, "bf16": 2, "int64": 8, "bool": 1}
-
-
-class UnpricedError(NotImplementedError):
-    """A part that does not say what it keeps for backward."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +63,8 @@ class Tape:
     `shape`: of the stack that is computed; `source`: what its cross-attentions read; `path`: the part that is computed;
     `owner`: the same for its parameters, where layers share them. `once`: what all layers of the stack share; `tokens`: what
     was embedded; `common`: what outlives the layer that made it; `entered`: the path and the input of every layer.
+    `bias`, `relative`: what all layers of the stack read, if they do. `again`: the tapes of layers that are computed again; of
+    such a layer `outer` is where goes what it keeps until then, and `given` what it need not make again.
     `scoreless`: every attention by a kernel that writes no scores, masks or biases of them, whatever torch's would do.
     """
 
@@ -73,6 +74,8 @@ class Tape:
     owner: str = ""
     source: Held | None = None
     variant: str = ""
+    relative: Held | None = None
+    bias: Callable[[Tape], Held] | None = None
     training: bool = True
     scoreless: bool = False
     kept: dict[Held, str] = field(default_factory=dict)
@@ -82,6 +85,9 @@ class Tape:
     tokens: dict[str, Held] = field(default_factory=dict)
     common: dict[Held, None] = field(default_factory=dict)
     entered: list[tuple[str, Held]] = field(default_factory=list)
+    again: list[Tape] = field(default_factory=list)
+    outer: dict[Held, str] | None = None
+    given: dict[Held, None] = field(default_factory=dict)
 
     @property
     def products(self) -> Number:
@@ -101,6 +107,42 @@ class Tape:
         """The same tape in another stack, which shares nothing between its layers yet but what they read."""
         self.common.update({source: None} if source else {})
         return replace(self, shape=shape, source=source, once={}, memories={})
+
+    def layer(self, name: str, owner: str, variant: str, *reads: Held | None) -> Tape:
+        """The same tape in a layer that is given x and whatever else it `reads`; a new one if it is computed again."""
+        at, x = replace(self.within(name, owner), variant=variant), reads[0]
+        assert x is not None, "a layer has an input"
+        self.entered.append((at.path, x))
+        if self.plan.checkpointing == "none":
+            return at
+        own = replace(at, kept={}, casts={}, once={}, outer=self.kept, given={})
+        own.give("input", *reads)
+        self.again.append(own)
+        return own
+
+    def give(self, name: str, *held: Held | None) -> None:
+        """What the layer reads of other layers or of the call: computed again, it needs them."""
+        self._stays(name, *held)
+        self.common.update({one: None for one in held if one is not None})
+
+    def gives(self, name: str, y: Held, *more: Held) -> Held:
+        """What a matrix product or attention gives: `selective` keeps it, and `more` of what the operator gives beside it."""
+        if self.plan.checkpointing == "selective":
+            self._stays(name, y, *more)
+        return y
+
+    def _stays(self, name: str, *held: Held | None) -> None:
+        if self.outer is None:
+            return
+        for one in held:
+            if one is not None and not (whole := one.base or one).parameter:
+                self.outer.setdefault(whole, f"{self.path}{name}")
+                self.given[whole] = None
+
+    @property
+    def made_again(self) -> dict[Held, str]:
+        """Of a layer that is computed again: what it keeps for its backward pass, then."""
+        return {held: name for held, name in self.kept.items() if held not in self.given}
 
     def new(self, elements: int, number: Number, *, learns: bool = True) -> Held:
         return Held(elements, number, learns)
@@ -130,6 +172,11 @@ class Tape:
             self.common[self.once[key]] = None
         return self.once[key]
 
+    def score_bias(self) -> Held | None:
+        """The stack's bias of scores, which layers that are not computed again share."""
+        make = self.bias
+        return None if make is None else self.shared("score_bias", lambda: make(self))
+
     def linear(self, name: str, x: Held, inputs: int, outputs: int, *, weight: str | None = None) -> Held:
         """x W^T, x (..., inputs); `weight`: the path of W, where it is another part's."""
         read = self.cast(self.like(x) if x.apart else x, self.products)
@@ -137,7 +184,7 @@ class Tape:
         if x.learns and self.products != "fp32":
             path = weight or f"{self.owner}{name}.weight"
             self.casts.setdefault(path, Held(inputs * outputs, self.products))
-        return Held(x.elements // inputs * outputs, self.products)
+        return self.gives(f"{name}.output", Held(x.elements // inputs * outputs, self.products))
 
     def times(self, name: str, x: Held, y: Held) -> Held:
         """x * y, each broadcast to the other."""

@@ -7,12 +7,15 @@ from itertools import islice
 
 import pytest
 import torch
+from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
 from anyformer.generation import Sampling, continuations
 from anyformer.model import Architecture, InputError, build
 from anyformer.parts import Proportional, Rotary
+from anyformer.parts.state import Slots
+from anyformer.plan import Plan
 from anyformer.tally import Shape
 
 ENTRIES = {entry.name: entry for entry in listing()}
@@ -119,6 +122,30 @@ def test_every_tiny_variant_trains(name):
         optimiser.step()
     after = task.loss(model.eval()).item()
     assert after < before
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
+    """Parameters, FLOPs forward and backward as PyTorch counts them, and bytes of decode state: difference 0."""
+    made, rows, length, plan = ALIVE[name], 2, 24, Plan()
+    shape = Shape(batch=rows, length=length, source=length if made.two_inputs else 0)
+    declared = made.cost(shape, plan)
+    # A capacity that holds in training pads the rows of its experts: evaluation computes what is declared.
+    model = build(made, plan, device="meta").eval()
+    assert declared.parameters == sum(weight.numel() for weight in model.parameters())
+    given = [made.embedding.example(rows, length)]
+    if made.two_inputs:
+        given.append(made.output_embedding.example(rows, length, seed=1))
+    with FlopCounterMode(display=False) as counter:
+        output = model(*(x.to("meta") for x in given))
+        forward = counter.get_total_flops()
+        output.float().sum().backward()
+    flops = declared.total_flops
+    assert (flops.dense, flops.backward) == (forward, counter.get_total_flops() - forward)
+    if generative(made):
+        state = model.state(rows, length, source=shape.source)
+        room = length + (shape.source if made.source == "prefix" else 0)
+        assert state.nbytes == declared.total_state_bytes + Slots.bytes(rows, room)
 
 
 @pytest.mark.parametrize("name", GENERATIVE)

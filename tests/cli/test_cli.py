@@ -58,11 +58,14 @@ def test_training_says_what_it_reached_and_what_to_do_next(trained):
         "sample",
         "def ",
         "loss.png",
+        "tokens per second",
+        "memory at the peak",
+        "FLOPs per update",
         "anyformer generate out",
     ):
         assert words in output
     assert {path.name for path in (place / "out").iterdir()} == {
-        "checkpoints", "environment.json", "loss.png", "metrics.jsonl", "run.toml",
+        "checkpoints", "environment.json", "loss.png", "metrics.jsonl", "run.toml", "summary.json",
     }  # fmt: skip
 
 

@@ -52,6 +52,35 @@ def test_declared_flops_are_the_counted_ones(name, kernel):
     assert architecture.cost(shape).total_flops.dense == counter.get_total_flops()
 
 
+@every
+@pytest.mark.parametrize("kernel", ["plain", "sdpa"])
+def test_declared_flops_of_the_backward_pass_are_the_counted_ones(name, kernel):
+    architecture = ZOO[name]
+    model = build(architecture, Plan(attention=kernel), device="meta")
+    output = model(*(x.to("meta") for x in inputs(architecture)))
+    with FlopCounterMode(display=False) as counter:
+        output.sum().backward()
+    shape = Shape(batch=B, length=T, source=S if architecture.two_inputs else 0)
+    assert architecture.cost(shape).total_flops.backward == counter.get_total_flops()
+
+
+RECURRENT = [name for name in ZOO if name.startswith(("linear", "lightning", "delta", "pair_recurrent"))]
+
+
+@pytest.mark.parametrize("length", [3, 11, 12])
+@pytest.mark.parametrize("name", RECURRENT)
+def test_flops_of_recurrences_by_chunks_both_ways(name, length):
+    """Chunks of 3: one, several, and a last one that is not full."""
+    architecture, plan = ZOO[name], Plan(chunk=3)
+    model = build(architecture, plan, device="meta")
+    with FlopCounterMode(display=False) as counter:
+        output = model(*(x.to("meta") for x in inputs(architecture, length=length)))
+        forward = counter.get_total_flops()
+        output.sum().backward()
+    declared = architecture.cost(Shape(batch=B, length=length, source=S if architecture.two_inputs else 0), plan).total_flops
+    assert (declared.dense, declared.backward) == (forward, counter.get_total_flops() - forward)
+
+
 @decoders
 def test_declared_flops_of_a_decode_step_are_the_counted_ones(name):
     architecture = ZOO[name]

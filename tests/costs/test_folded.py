@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture, listing
 from anyformer.costs import cost
-from anyformer.costs.sheet import _component
+from anyformer.costs.counts import component
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
 from anyformer.parts.state import Slots
@@ -27,9 +27,9 @@ def by_component(tally: Tally) -> tuple[Counter[str], dict[str, Flops]]:
     counts: Counter[str] = Counter()
     flops: dict[str, Flops] = {}
     for name, weight in tally.weights.items():
-        counts[_component(name)] += weight.count
+        counts[component(name)] += weight.count
     for name, each in tally.flops.items():
-        flops[_component(name)] = flops.get(_component(name), Flops()) + each
+        flops[component(name)] = flops.get(component(name), Flops()) + each
     return counts, flops
 
 

@@ -110,6 +110,20 @@ def test_decoding_reads_neither_the_encoder_nor_the_other_table():
     assert read == 2 * decoder + table, bias
 
 
+@pytest.mark.parametrize("name", ["mixtral-8x7b", "deepseek-v3", "qwen3-30b-a3b", "gpt-oss-20b", "llama-4-scout"])
+def test_a_token_s_flops_are_those_of_the_weights_it_uses(name):
+    """2 FLOPs for every number of a matrix that one token uses, and the product of one query with one key and value."""
+    made = architecture(name)
+    tally = made.cost(Shape())
+    used = sum(w.active for w in tally.weights.values() if w.fill in ("matrix", "residual", "head") and len(w.shape) > 1)
+    own = {*tally.weights, *(name.removesuffix(".weight") for name in tally.weights), "head.logits"}
+    between = sum(flops.dense for name, flops in tally.flops.items() if name not in own)
+    assert not made.head.tied
+    assert tally.total_flops.dense == 2 * used + between
+    assert between < 0.01 * tally.total_flops.dense
+    assert tally.active_parameters < 0.5 * tally.parameters
+
+
 @pytest.mark.parametrize(("experts", "chosen", "tokens"), [(8, 2, 1), (8, 2, 5), (64, 6, 16), (5, 5, 3)])
 def test_expected_experts_are_those_of_a_lottery(experts, chosen, tokens):
     draws = random.Random(0)

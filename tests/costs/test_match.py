@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
 from anyformer.costs import cost
-from anyformer.costs.match import Budget, UnmatchedError, _Search, budget_of, match
+from anyformer.costs.budget import Budget, budget_of
+from anyformer.costs.match import UnmatchedError, match
 from anyformer.costs.reshape import Sizes, lattice, lengthened, period_of, resized, sizes
+from anyformer.costs.search import Search
 from anyformer.describe import UserError, diff
 from anyformer.model import build, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
@@ -224,7 +226,7 @@ def test_any_architecture_meets_what_the_finest_step_allows(seed, factor):
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "deepseek-v3"])
 def test_a_thousand_evaluations_take_less_than_five_seconds(name):
     made = architecture(name)
-    search = _Search(made, Budget(parameters=10**9, active=10**9, training_flops=10**9, decode_bytes=10**9, length=8192), 8)
+    search = Search(made, Budget(parameters=10**9, active=10**9, training_flops=10**9, decode_bytes=10**9, length=8192), 8)
     began = time.process_time()  # what others do on the machine does not count
     for i in range(1000):
         search.costs(Sizes(made.width, made.decoder.depth, 1024 + 8 * i))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from zoo import ZOO
 
 from anyformer.costs.activations import activations
@@ -57,26 +56,10 @@ def test_a_checkpointed_layer_more_costs_its_input(precision):
     assert training_memory(deep[1], batch=B, length=T, plan=plan).activations > four.activations
 
 
-def test_checkpointing_keeps_what_torch_s_own_keeps():
-    """Outside the layers and their inputs: measured with every layer under `torch.utils.checkpoint`."""
-    from torch.utils.checkpoint import checkpoint
-
-    from anyformer.costs.saved import keeping
-
-    architecture, shape = ZOO["gpt2"], Shape(batch=B, length=T)
-    model = build(architecture).train()
-    inputs: dict[int, torch.Tensor] = {}
-    for block in model.get_submodule("decoder").layers:
-        forward = block.forward
-
-        def again(x, *more, forward=forward):
-            inputs[x.untyped_storage().data_ptr()] = x
-            return checkpoint(forward, x, *more, use_reentrant=False)
-
-        block.forward = again
-    with keeping(model) as kept:
-        output = model(architecture.embedding.example(B, T))
-    assert output.requires_grad
-    declared = activations(architecture, shape, loss=False)
-    measured = sum(x.untyped_storage().nbytes() for x in {**kept.storages, **inputs}.values())
-    assert measured == declared.inputs + declared.outside + declared.loss
+@pytest.mark.parametrize("how", ["none", "selective", "full"])
+def test_checkpointing_is_the_plan_s_unless_given(how):
+    planned = training_memory(ZOO["gpt2"], batch=B, length=T, plan=Plan(checkpointing=how))
+    assert planned == training_memory(ZOO["gpt2"], batch=B, length=T, checkpointing=how)
+    kept = activations(ZOO["gpt2"], Shape(batch=B, length=T), Plan(checkpointing=how))
+    assert planned.activations == kept.kept + kept.again
+    assert kept.again == max(kept.layers, default=0)

@@ -7,7 +7,19 @@ import sys
 
 import typer
 
-from anyformer.cli import costing, differing, exporting, generate, importing, listing, planning, show, train, verifying
+from anyformer.cli import (
+    costing,
+    differing,
+    exporting,
+    generate,
+    importing,
+    listing,
+    matching,
+    planning,
+    show,
+    train,
+    verifying,
+)
 from anyformer.describe import UserError
 
 app = typer.Typer(
@@ -18,11 +30,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold], "
-    "then [bold]anyformer train NAME --data PATH[/bold].",
+    "[bold]anyformer cost NAME[/bold], then [bold]anyformer train NAME --data PATH[/bold].",
 )
 app.command("list")(listing.run)
 app.command("show")(show.run)
-app.command("cost")(costing.run)
+app.command("cost", epilog=costing.EXAMPLES)(costing.run)
+app.command("match", epilog=matching.EXAMPLES)(matching.run)
 app.command("diff")(differing.run)
 app.command("plan")(planning.run)
 app.command("train")(train.run)

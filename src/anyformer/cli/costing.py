@@ -3,98 +3,198 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.table import Table
+from anyformer.cli import measuring, training_on
+from anyformer.cli.amounts import tokens
 
-    from anyformer.costs.compared import Priced
+if TYPE_CHECKING:
+    from anyformer.costs.sheet import CostSheet
+    from anyformer.costs.text import Line
+    from anyformer.costs.work import Mode
+    from anyformer.planning.planner import Planned
 
 _WHAT = "A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout."
+LENGTH = 4096
+EXAMPLES = """
+Examples:
+
+  anyformer cost llama-3-8b --length 8k --batch 4
+
+  anyformer cost llama-3-8b --mode decode --batch 64
+
+  anyformer cost llama-3-8b mixtral-8x7b deepseek-v3
+
+  anyformer cost t5-11b --length 512 --source-length 4k
+
+  anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
+
+  anyformer cost llama-3-8b --length 8k --checkpointing full
+
+  anyformer cost gpt2 --explain
+"""
 
 
 def run(
+    context: typer.Context,
     names: Annotated[list[str], typer.Argument(help=f"{_WHAT} Several stand side by side.", metavar="A [B C ...]")],
     mode: Annotated[
-        Literal["train", "prefill", "decode"],
-        typer.Option(help="A training step, reading a prompt, or one more token after --length cached ones."),
-    ] = "train",
-    batch: Annotated[int, typer.Option(help="Sequences per step.", min=1)] = 1,
-    length: Annotated[int, typer.Option(help="Tokens per sequence; of decoding, those in the cache.", min=1)] = 4096,
-    source_length: Annotated[
-        int | None, typer.Option(help="Positions of the source of two inputs; as long as the target by default.", min=1)
+        Literal["train", "prefill", "decode"] | None,
+        typer.Option(
+            help="Only a training step, reading a prompt, or one more token after --length cached ones; all by default."
+        ),
     ] = None,
+    batch: Annotated[int, typer.Option(help="Sequences per step.", min=1)] = 1,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens per sequence; of decoding, those in the cache. 8k is 8,192. By default 4k, or as long as all can be.",
+            parser=tokens,
+            metavar="TOKENS",
+        ),
+    ] = None,
+    source_length: Annotated[
+        int | None,
+        typer.Option(
+            help="Positions of the source of two inputs; as long as the target by default.", parser=tokens, metavar="TOKENS"
+        ),
+    ] = None,
+    prefix: Annotated[
+        int, typer.Option(help="Positions that see each other both ways, of a prefix language model.", min=0)
+    ] = 0,
     hardware: Annotated[
         str, typer.Option(help="What it runs on (h100, a100, h200, b200, mi300x, ...); `here` measures this machine first.")
     ] = "h100",
+    gpus: Annotated[
+        int | None, typer.Option(help="Also the fastest layout of a training step on so many of them, if any fits.", min=1)
+    ] = None,
     precision: Annotated[Literal["auto", "fp32", "bf16"], typer.Option(help="Numbers that are multiplied and moved.")] = "auto",
+    checkpointing: Annotated[
+        Literal["none", "selective", "full"],
+        typer.Option(help="Recomputed when training: nothing, all but products and attention, or every layer."),
+    ] = "none",
+    explain: Annotated[bool, typer.Option("--explain", help="Each formula with its numbers filled in.")] = False,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw intensity and speed over batch, length and size.", metavar="FILE.png")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Everything, as JSON in bytes, FLOPs and seconds.")] = False,
+    measured: Annotated[
+        bool, typer.Option("--measure", help="Build what fits, run it on --device, and show predicted beside measured.")
+    ] = False,
+    device: Annotated[
+        Literal["cpu", "cuda"] | None, typer.Option(help="Where --measure runs; the first accelerator by default.")
+    ] = None,
 ) -> None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
-    from anyformer.cli.show import architecture_of, find
-    from anyformer.costs.compared import Call, priced
+    from anyformer.cli.show import find_architecture
     from anyformer.costs.hardware import hardware_of
+    from anyformer.costs.page import longest
+    from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
-    call = Call(mode, batch, length, source_length, Plan(precision=precision), hardware_of(hardware))
-    found = [priced(name, architecture_of(find(name)), call) for name in names]
+    if measured:
+        plan = Plan(precision=precision, checkpointing=checkpointing)
+        for name in names:
+            measuring.run(context, name, batch, length or measuring.LENGTH, source_length, plan, device, json=json)
+        return
+    on, plan = hardware_of(hardware), Plan(precision=precision, checkpointing=checkpointing)
+    found = {name: find_architecture(name) for name in names}
+    sheets = {
+        name: cost(
+            made,
+            batch=batch,
+            length=length or min(LENGTH, *(longest(each) or LENGTH for each in found.values())),
+            source_length=source_length,
+            prefix=prefix,
+            mode=mode or "train",
+            plan=plan,
+            hardware=on,
+        )
+        for name, made in found.items()
+    }
+    modes = MODES if mode is None else (mode,)
+    _refuse_idle(sheets, mode)
     if plot is not None:
         from anyformer.costs.plotting import draw
 
-        draw([(name, architecture_of(find(name))) for name in names], call, plot)
+        draw(sheets, plot)
+    plans = {name: training_on.planned(sheet, gpus) for name, sheet in sheets.items() if gpus is not None}
     if json:
-        print(jsons.dumps([item.data() for item in found], indent=2))
+        print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
         return
-    _print(found, plot)
-
-
-def _print(found: Sequence[Priced], plot: Path | None) -> None:
-    from rich.console import Console
-
-    # A line too long for the terminal wraps there; a number cut short would be wrong.
-    console = Console(width=1000)
-    console.print(found[0].call.title(), highlight=False, soft_wrap=True)
-    console.print()
-    console.print(_side_by_side(found))
-    if len(found) == 1:
-        console.print()
-        console.print(_operations(found[0]))
-    for item in found:
-        for warning in item.warnings():
-            console.print(f"[yellow]{item.name}: {warning}[/yellow]", highlight=False, soft_wrap=True)
+    _print(_explained(sheets, modes) if explain else _pages(sheets, modes, plans))
+    for name, sheet in sheets.items():
+        for said in _said(sheet, modes):
+            typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
     if plot is not None:
-        console.print(str(plot), highlight=False, soft_wrap=True)
+        print(plot)
 
 
-def _side_by_side(found: Sequence[Priced]) -> Table:
-    table = _table("", *(item.name for item in found))
-    columns = [dict(item.rows()) for item in found]
-    # The longest column has every line, in order.
-    for what in max(columns, key=len):
-        table.add_row(what, *(column.get(what, "") for column in columns))
-    return table
+def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
+    from anyformer.describe import UserError
+
+    for name, sheet in sheets.items():
+        if mode is not None and mode not in sheet.modes:
+            raise UserError(
+                f"{name} decodes no tokens ({sheet.architecture.shape_of_model}): --mode is one of {', '.join(sheet.modes)}"
+            )
 
 
-def _operations(item: Priced) -> Table:
-    table = _table("where the time goes", "FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
-    for row in item.operation_rows():
-        table.add_row(*row)
-    return table
+def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
+    """One page, or several side by side."""
+    from anyformer.costs.page import page, title
+    from anyformer.costs.text import Line, lines, side_by_side
+
+    (first, *others) = sheets
+    laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
+    pages = [page(sheet, modes, beside=bool(others)) + laid_out.get(name, ()) for name, sheet in sheets.items()]
+    asked = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
+    yield Line(title(asked) if others else f"{first}: {title(asked)}")
+    yield Line("")
+    yield from lines(side_by_side(list(sheets), pages) if others else pages[0])
 
 
-def _table(first: str, *others: str) -> Table:
-    from rich.table import Table
+def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode]) -> Iterable[Line]:
+    """The formulas of each architecture, one after the other."""
+    from anyformer.costs.derived import derived
+    from anyformer.costs.explain import explained
+    from anyformer.costs.page import title
+    from anyformer.costs.text import Line, lines
 
-    table: Any = Table(first, *others, box=None, header_style="bold", pad_edge=False)
-    for column in table.columns:
-        column.no_wrap = True
-    for column in table.columns[1:]:
-        column.justify = "right"
-    return table  # type: ignore[no-any-return]
+    for name, sheet in sheets.items():
+        yield Line(f"{name}: {title(sheet)}")
+        yield Line("")
+        yield from explained(sheet.architecture, sheet.shape, sheet.plan).written()
+        for section in derived(sheet, modes):
+            yield Line("")
+            yield from lines((section,))
+        yield Line("")
+
+
+def _said(sheet: CostSheet, modes: Sequence[Mode]) -> Iterable[str]:
+    """Warnings, then remarks."""
+    from anyformer.costs.page import warnings
+
+    yield from warnings(sheet, modes)
+    yield from (f"remark: {remark}" for remark in sheet.remarks)
+
+
+def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
+    """A sheet of each mode that makes sense."""
+    from anyformer.costs.page import warnings
+
+    told = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
+    laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
+    return {"name": name, "sheets": told, **laid_out, "warnings": list(warnings(sheet, modes))}
+
+
+def _print(lines: Iterable[Line]) -> None:
+    """Whatever the terminal's width: a line too long wraps there, and a number cut short would be wrong."""
+    typer.echo()
+    for line in lines:
+        typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)
+    typer.echo()

@@ -102,11 +102,18 @@ def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
 def architecture_of(value: Value) -> Architecture:
     """A run's architecture, or the value itself."""
     from anyformer.model import Architecture
+
+    if isinstance(value, Architecture):
+        return value
     from anyformer.training import Run
 
-    arch = value.architecture if isinstance(value, Run) else value
-    assert isinstance(arch, Architecture)
-    return arch
+    assert isinstance(value, Run)
+    return value.architecture
+
+
+def find_architecture(what: str) -> Architecture:
+    """The architecture that a name or a path means; of a name, without what training needs."""
+    return architecture_of(find(what))
 
 
 def summary(value: Value, batch: int, length: int) -> list[str]:
@@ -136,7 +143,12 @@ def summary(value: Value, batch: int, length: int) -> list[str]:
             lines.append(f"  final norm: {brief(stack.final_norm)}")
     if arch.head is not None:
         lines.append(f"head: {brief(arch.head)}")
-    return [*lines, "", f"costs of batch {batch}, length {length}", *str(cost(arch, batch=batch, length=length)).splitlines()]
+    return [
+        *lines,
+        "",
+        f"costs of batch {batch}, length {length}",
+        *str(cost(arch, batch=batch, length=length, mode="prefill")).splitlines(),
+    ]
 
 
 def _step(step: Step) -> str:

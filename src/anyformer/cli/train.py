@@ -37,7 +37,8 @@ def run(
 ) -> None:
     """Train a model; Ctrl-C saves and stops, --resume continues.
 
-    The run's directory holds run.toml (the resolved value), metrics.jsonl, checkpoints, and at the end loss.png.
+    The run's directory holds run.toml (the resolved value), metrics.jsonl, checkpoints, and at the end loss.png and
+    summary.json: speed, memory and FLOPs as predicted and as measured.
     """
     from anyformer.describe import UserError
 
@@ -94,6 +95,8 @@ def finish(trained: Trained) -> None:
         console.out(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
         console.out(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
+    if trained.summary is not None:
+        console.out("", *trained.summary.lines(), sep="\n")
     generates = print_sample(trained, console)
     console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
     console.out("try next:")

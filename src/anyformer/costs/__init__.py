@@ -1,13 +1,16 @@
 """What an architecture costs, before it is built."""
 
 from anyformer.costs.activations import Activations, activations
+from anyformer.costs.budget import Budget, budget_of
 from anyformer.costs.explain import explain
+from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
-from anyformer.costs.match import Budget, Match, UnmatchedError, budget_of, match
+from anyformer.costs.match import Match, UnmatchedError, match
 from anyformer.costs.memory import States, TrainingMemory, training_memory
+from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_time
-from anyformer.costs.sheet import CostSheet, cost, scaled
+from anyformer.costs.sheet import CostSheet, cost
 from anyformer.costs.sizing import compute_optimal, optimal_tokens, remarks
 
 __all__ = [
@@ -19,6 +22,7 @@ __all__ = [
     "Efficiency",
     "Hardware",
     "Match",
+    "PeakMemory",
     "States",
     "StepTime",
     "TrainingMemory",
@@ -32,6 +36,7 @@ __all__ = [
     "hardware_of",
     "match",
     "optimal_tokens",
+    "peak_memory",
     "read_per_step",
     "remarks",
     "scaled",

@@ -16,71 +16,44 @@ class Activations:
     """Bytes kept for backward by one call in eager mode.
 
     `by_name`: each tensor at the first part that keeps it. `loss`: of logits and loss. `casts`: copies of weights in bf16.
-    With every layer checkpointed, `inputs` of layers stay, and while one is computed again also its `largest_layer`;
-    `outside` is what is neither in a layer nor of the loss (Chen et al. 2016, arXiv 1604.06174). `largest_casts`: of a layer.
+    With layers computed again (`Plan.checkpointing`) these are what the forward pass leaves; `layers` and `layers_casts` are
+    what each layer keeps on top while it is computed again (Chen et al. 2016, arXiv 1604.06174).
     """
 
     by_name: Mapping[str, int]
     loss: int
-    outside: int
-    layers: tuple[int, ...]
-    inputs: int
-    largest_layer: int
     casts: int
-    outside_casts: int
-    largest_casts: int
+    layers: tuple[int, ...] = ()
+    layers_casts: tuple[int, ...] = ()
 
     @property
     def kept(self) -> int:
-        """All but the loss, nothing computed again."""
+        """All but the loss, at the end of the forward pass."""
         return sum(self.by_name.values()) - self.loss
 
     @property
-    def checkpointed(self) -> int:
-        """All but the loss at the peak, every layer computed again in the backward pass."""
-        return self.outside + self.inputs + self.largest_layer
+    def again(self) -> int:
+        """The largest layer while it is computed again."""
+        return max(self.layers, default=0)
 
     @property
-    def checkpointed_casts(self) -> int:
-        """Copies of weights at that peak."""
-        return self.outside_casts + self.largest_casts
+    def again_casts(self) -> int:
+        """Copies of weights that come with a layer that is computed again, at most."""
+        return max(self.layers_casts, default=0)
 
 
 def activations(architecture: Architecture, shape: Shape, plan: Plan | None = None, *, loss: bool = True) -> Activations:
-    """What training on rows without padding keeps; `loss`: with the cross-entropy of a token per position.
-
-    `UnpricedError` names a part that does not say what it keeps.
-    """
+    """What training on rows without padding keeps; `loss`: with the cross-entropy of a token per position."""
     tape = Tape(plan or Plan(), shape)
     output = architecture.keeps(tape)
     if loss and architecture.head is not None:
         _loss_keeps(tape.within("loss"), output, architecture.outputs)
-    of_loss = [held for held, name in tape.kept.items() if name.startswith(("loss.", "head.softcap"))]
-    paths = [path for path, _ in tape.entered]
-    inputs = dict.fromkeys(held for _, one in tape.entered if not (held := one.base or one).parameter)
-    layers = dict.fromkeys(paths, 0)
-    for held, name in tape.kept.items():
-        path = _layer(name)
-        if path in layers and held not in inputs and held not in tape.common:
-            layers[path] += held.bytes
-    casts = dict.fromkeys(paths, 0)
-    for name, held in tape.casts.items():
-        if _layer(name) in casts:
-            casts[_layer(name)] += held.bytes
-    every, of_inputs = _bytes(tape.kept), _bytes(inputs)
-    # An input that no operation keeps is there for computing its layer again.
-    outside = _bytes(tape.kept.keys() - inputs.keys()) - sum(layers.values()) - _bytes(of_loss)
-    assert every >= outside
     return Activations(
         by_name=_named(tape.kept),
-        loss=_bytes(of_loss),
-        outside=outside,
-        layers=tuple(layers.values()),
-        inputs=of_inputs,
-        largest_layer=max(layers.values(), default=0),
+        loss=_bytes(held for held, name in tape.kept.items() if name.startswith(("loss.", "head.softcap"))),
         casts=_bytes(tape.casts.values()),
-        outside_casts=_bytes(tape.casts.values()) - sum(casts.values()),
-        largest_casts=max(casts.values(), default=0),
+        layers=tuple(_bytes(layer.made_again) for layer in tape.again),
+        layers_casts=tuple(_bytes(layer.casts.values()) for layer in tape.again),
     )
 
 
@@ -90,11 +63,6 @@ def _loss_keeps(tape: Tape, logits: Held, outputs: int) -> None:
     tape.keep("logits", tape.cast(logits, "fp32"))
     tape.keep("log_z", tape.new(rows, "fp32"))
     tape.keep("targets", tape.new(rows, "int64"), tape.new(rows, "bool"))
-
-
-def _layer(name: str) -> str:
-    """`decoder.layers.3.attention.norm_before.gain` -> `decoder.layers.3.`"""
-    return ".".join(name.split(".")[:3]) + "."
 
 
 def _bytes(held: Iterable[Held]) -> int:

@@ -15,13 +15,16 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 @cache
-def calibrated(seconds: float = 5.0) -> Hardware:
-    """The first accelerator of this machine, else its processor, measured in about `seconds`; once per process.
+def calibrated(seconds: float = 5.0, device: str | None = None) -> Hardware:
+    """A `device` of this machine, by default its first accelerator, else its processor, measured in about `seconds`; once.
 
     Peaks are the best run of products of square matrices, the bandwidth that of a copy (which reads and writes), so both are
     reached by their own measure: the shares are 1, of attention one half. Links are not measured: one device stands alone.
     """
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return _measured(torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")), seconds)
+
+
+def _measured(device: torch.device, seconds: float) -> Hardware:
     side, numbers = (8192, 1 << 28) if device.type == "cuda" else (1024, 1 << 25)
     peaks = {name: 2 * side**3 / _product(device, dtype, side, seconds * 0.3) for name, dtype in DTYPES.items()}
     copied = torch.ones(numbers, device=device)

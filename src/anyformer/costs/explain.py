@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Literal
 
+from anyformer.costs.figures import NOTHING, Figure, count
+from anyformer.costs.text import Line as Text
+from anyformer.costs.text import Row, Section, lines
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight
 
 Of = Literal["parameters", "FLOPs"]
 LEGEND = (
-    "m x n times n x h: 2 m n h FLOPs, a multiplication and an addition per term; the lecture notes count m h (2 n - 1), for n "
-    "products need only n - 1 additions. B batch, T queries, H heads, E and U features of a key's and a value's head, pairs: "
-    "(query, key) pairs of one row, all of them (dense) and those that the mask allows (exact)."
+    "m x n times n x h is 2 m n h FLOPs, a multiplication and an addition per term (dense); the lecture notes count",
+    "m h (2 n - 1), for a sum of n products needs n - 1 additions (notes). B: batch, T: queries, H: heads, E and U:",
+    "features of a key's and a value's head, pairs: (query, key) pairs of one row, all of them (dense) or those that",
+    "the mask allows (exact).",
 )
 
 
@@ -63,26 +67,51 @@ class Explanation:
         return json.dumps(asdict(self), indent=2) + "\n"
 
     def __str__(self) -> str:
-        heads: dict[Of, str] = {
-            "parameters": "Parameters",
-            "FLOPs": f"FLOPs forward, batch {self.shape.batch}, length {self.shape.length}",
-        }
-        parts: list[str] = []
-        for of, head in heads.items():
-            lines = [line for line in self.lines if line.of == of]
-            wide = max(len(line.where) for line in lines)
-            rows = (f"  {line.where:<{wide}}  {_written(line)}" for line in lines)
-            parts += [head, *rows, f"  together {self.total(of):,}", ""]
-        parts += [f"  pairs that the masks allow {self.exact:,}; in the notes' convention {self.notes:,}", "", LEGEND]
-        return "\n".join(parts)
+        return "\n".join(line.text for line in self.written())
+
+    def written(self) -> Iterator[Text]:
+        """All lines, then the legend."""
+        T, past = self.shape.length, self.shape.past
+        head = f"FLOPs forward, batch {self.shape.batch:,}, length {T:,}" + (f" after {past:,}" if past else "")
+        yield from lines((self._parameters(), self._flops(head)))
+        yield Text("")
+        yield from map(Text, LEGEND)
+
+    def _parameters(self) -> Section:
+        found = [line for line in self.lines if line.of == "parameters"]
+        rows = [
+            Row(f"{line.where} = {line.numbers}", (count(line.each), _layers_of(line), count(line.total))) for line in found
+        ]
+        total = Row("together", (NOTHING, NOTHING, count(self.total("parameters"))), strong=True)
+        return Section("Parameters", ("each", "layers", "together"), (*rows, total))
+
+    def _flops(self, head: str) -> Section:
+        found = [line for line in self.lines if line.of == "FLOPs"]
+        rows = []
+        for line in found:
+            figures = count(line.total), count(line.exact * line.layers), count(line.notes * line.layers)
+            rows.append(Row(f"{line.where}: {line.formula} = {line.numbers}", (_layers_of(line), *figures)))
+        sums = tuple(map(count, (self.total("FLOPs"), self.exact, self.notes)))
+        return Section(head, ("layers", "dense", "exact", "notes"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
 
 
 def explain(
-    architecture: Architecture, *, batch: int = 1, length: int = 1024, past: int = 0, plan: Plan | None = None
+    architecture: Architecture,
+    *,
+    batch: int = 1,
+    length: int = 1024,
+    past: int = 0,
+    source_length: int | None = None,
+    prefix: int = 0,
+    plan: Plan | None = None,
 ) -> Explanation:
     """The parameters, and the FLOPs of a forward pass over `length` positions after `past` cached ones, with their formulas."""
-    source = (past or length) if architecture.two_inputs else 0
-    shape = Shape(batch=batch, length=length, past=past, source=source)
+    source = (source_length or past or length) if architecture.two_inputs else 0
+    return explained(architecture, Shape(batch=batch, length=length, past=past, source=source, prefix=prefix), plan)
+
+
+def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None) -> Explanation:
+    """The same of any call."""
     tally = architecture.folded_cost(shape, plan)
     parameters = (_of_weight(name, weight) for name, weight in tally.weights.items())
     work = (_of_work(architecture, shape, tally, name, flops) for name, flops in tally.flops.items() if flops.dense)
@@ -90,16 +119,16 @@ def explain(
 
 
 def _of_weight(name: str, weight: Weight) -> Line:
-    count = prod(weight.shape)
+    entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
-    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), count, count, count)
+    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, entries)
 
 
 def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
     layers = _layers(architecture, name)
     one = Flops(flops.dense // layers, flops.exact // layers)
     where, operation = _shown(name), name.rsplit(".", 1)[-1]
-    queries = _queries(architecture, shape, name.split(".")[0])
+    queries = (architecture.shape_of(name.split(".")[0], shape) or shape).length
     met = _meetings(architecture, shape, name).get(name.split(".sublayer.")[-1])
     sides = _sides(architecture, tally, name)
     if met is not None:
@@ -147,16 +176,6 @@ def _meetings(architecture: Architecture, shape: Shape, name: str) -> Mapping[st
     return branch.sublayer.meetings(architecture.width, shape)
 
 
-def _queries(architecture: Architecture, shape: Shape, stack: str) -> int:
-    """T of a stack: the source's positions, the latent array's, a source and the target's, or those of the call."""
-    if stack == "encoder" and architecture.two_inputs:
-        return shape.source
-    if stack == "decoder" and architecture.latents is not None:
-        return architecture.latents.count
-    before = shape.source if stack == "decoder" and architecture.source == "prefix" and shape.past == 0 else 0
-    return before + shape.length
-
-
 def _layers(architecture: Architecture, name: str) -> int:
     """How many layers do what goes by this name."""
     words = name.split(".")
@@ -173,8 +192,5 @@ def _times(factors: tuple[int, ...]) -> str:
     return " x ".join(f"{factor:,}" for factor in factors)
 
 
-def _written(line: Line) -> str:
-    layers = f", x {line.layers} layers = {line.total:,}" if line.layers > 1 else ""
-    exact = "" if line.exact == line.each else f" (allowed {line.exact:,})"
-    result = "" if line.numbers == f"{line.each:,}" else f" = {line.each:,}"
-    return f"{line.formula} = {line.numbers}{result}{exact}{layers}"
+def _layers_of(line: Line) -> Figure:
+    return count(line.layers) if line.layers > 1 else NOTHING

@@ -74,7 +74,11 @@ def quantised(name: str, weight: Weight) -> bool:
 
 def weight_bytes(architecture: Architecture, format: Format) -> int:
     """Bytes of all weights in a format; tied ones once."""
-    weights = architecture.folded_cost(Shape(source=1)).weights
+    return stored(architecture.folded_cost(Shape(source=1)).weights, format)
+
+
+def stored(weights: Mapping[str, Weight], format: Format) -> int:
+    """Bytes of declared weights in a format."""
     return sum(format.bytes(name, weight) for name, weight in weights.items())
 
 
@@ -129,7 +133,8 @@ def decode_state(
         return architecture.folded_cost(shape, plan).state_bytes if length else {}
 
     now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
-    first, other = state(1, read), state(context, read + 1 if read else 0)
+    all_grow = all(longer[name] > size for name, size in now.items())
+    first, other = (now, now) if all_grow else (state(1, read), state(context, read + 1 if read else 0))
     memories = []
     for name, size in now.items():
         grows: Growth = "to its window"
@@ -156,16 +161,22 @@ class Reading:
 
 
 def read_per_step(
-    architecture: Architecture, format: Format, *, batch: int = 1, length: int, plan: Plan | None = None
+    architecture: Architecture,
+    format: Format,
+    *,
+    batch: int = 1,
+    length: int,
+    source: int | None = None,
+    plan: Plan | None = None,
 ) -> Reading:
-    """What decoding one token for each of `batch` rows after `length` positions reads.
+    """What decoding one token for each of `batch` rows after `length` positions reads; `source`: as in `decode_state`.
 
     Every weight once, but of a table only the rows looked up (all of it where the head is tied to it), and of X experts the
     X (1 - (1 - k / X)^B) that B tokens, each choosing k at random, are expected to choose.
     """
     plan = plan or Plan(precision="bf16")
-    source = length if architecture.two_inputs else 0
-    tally = architecture.folded_cost(Shape(batch=batch, past=length, source=source), plan)
+    read = (source or length) if architecture.two_inputs else 0
+    tally = architecture.folded_cost(Shape(batch=batch, past=length, source=read), plan)
     tied = architecture.head is not None and architecture.head.tied
     table = "decoder_embedding.weight" if architecture.decoder_embedding is not None else "embedding.weight"
     whole = {table} if tied else set()
@@ -173,6 +184,18 @@ def read_per_step(
         _read(format.bytes(name, weight), weight, batch, name in whole) for name, weight in _decoding(architecture, tally)
     )
     return Reading(weights, tally.total_state_bytes)
+
+
+def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int, float], ...]:
+    """(experts of a layer, those that one decoding step of so many rows is expected to read), each kind of mixture once."""
+    kinds = dict.fromkeys(
+        sublayer.routing
+        for stack in architecture.stacks.values()
+        for block in stack.variants.values()
+        for sublayer in block.sublayers
+        if sublayer.routing is not None
+    )
+    return tuple((experts, distinct_experts(experts, chosen, batch)) for experts, chosen in kinds)
 
 
 def _decoding(architecture: Architecture, tally: Tally) -> list[tuple[str, Weight]]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Literal
 
 from anyformer.costs.activations import activations
 from anyformer.model import Architecture
-from anyformer.plan import Plan
+from anyformer.plan import Checkpointing, Plan
 from anyformer.tally import Shape
 
 
@@ -32,7 +31,7 @@ ADAM_BF16 = States(weights=2, gradients=2, master=4)
 
 @dataclass(frozen=True)
 class TrainingMemory:
-    """Bytes at the end of a forward pass, when most is kept.
+    """Bytes at the end of a forward pass, when most is kept; with layers computed again, while the largest of them is.
 
     `copies`: master weights and weights in the type of products; `activations`: kept for backward but for the loss;
     `logits`: kept by logits and loss. What single operations of the backward pass need for a moment comes on top.
@@ -58,25 +57,25 @@ def training_memory(
     source_length: int | None = None,
     plan: Plan | None = None,
     states: States = ADAM_FP32,
-    checkpointing: Literal["none", "full"] = "none",
+    checkpointing: Checkpointing | None = None,
 ) -> TrainingMemory:
     """N parameters take (weights + gradients + optimiser + master) * N bytes; activations are exact for eager mode.
 
     `length` serves source and target, where there are two, unless `source_length` is given. Weights stored in bf16 need no
-    copies for products.
+    copies for products. `checkpointing`: what is computed again, by default what the plan says.
     """
     plan = plan or Plan()
+    plan = plan if checkpointing is None else plan.but(checkpointing=checkpointing)
     source = (source_length or length) if architecture.two_inputs else 0
     shape = Shape(batch=batch, length=length, source=source)
     count = architecture.cost(shape, plan).parameters
     kept = activations(architecture, shape, plan)
-    again = checkpointing == "full"
-    casts = kept.checkpointed_casts if again else kept.casts
+    casts = kept.casts + kept.again_casts
     return TrainingMemory(
         weights=states.weights * count,
         gradients=states.gradients * count,
         optimiser=states.optimiser * count,
         copies=states.master * count + (casts if states.weights > plan.activation_bytes else 0),
-        activations=kept.checkpointed if again else kept.kept,
+        activations=kept.kept + kept.again,
         logits=kept.loss,
     )

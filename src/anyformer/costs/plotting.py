@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from anyformer.costs.compared import Call, priced
+from anyformer.costs.sheet import CostSheet
 from anyformer.costs.work import Mode, operations
-from anyformer.model import Architecture, decoder_only
+from anyformer.model import decoder_only
 from anyformer.parts import Attention, Embedding, residual
 from anyformer.plan import Plan
 from anyformer.tally import Shape
@@ -38,13 +38,15 @@ def attention_intensity(width: int, kv_heads: int, batch: int, length: int, mode
     return sum(w.flops.exact for w in work) / sum(w.bytes for w in work)
 
 
-def draw(named: Sequence[tuple[str, Architecture]], call: Call, path: Path) -> None:
+def draw(sheets: Mapping[str, CostSheet], path: Path) -> None:
     """Six panels: intensity of attention over batch, length and width; the architectures' speed over batch, length and size."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(15, 8.5), layout="constrained")
     panels = figure.subplots(2, 3)
-    width = max(named[0][1].width // HEAD_WIDTH, 1) * HEAD_WIDTH
+    call = next(iter(sheets.values()))
+    assert call.hardware is not None, "priced on hardware"
+    width = max(call.architecture.width // HEAD_WIDTH, 1) * HEAD_WIDTH
     batch, length = call.batch, call.length
     _asymmetry(panels[0][0], "sequences per step", BATCHES, lambda k, b, m: attention_intensity(width, k(width), b, length, m))
     panels[0][0].set_title(f"attention alone: width {width:,}, length {length:,}")
@@ -52,16 +54,15 @@ def draw(named: Sequence[tuple[str, Architecture]], call: Call, path: Path) -> N
     panels[0][1].set_title(f"attention alone: width {width:,}, batch {batch:,}")
     _asymmetry(panels[0][2], "width", WIDTHS, lambda k, d, m: attention_intensity(d, k(d), batch, length, m))
     panels[0][2].set_title(f"attention alone: length {length:,}, batch {batch:,}")
-    ridge = call.hardware.ridge(call.hardware.resolved(call.plan).precision)
     for panel in panels[0]:
-        panel.axhline(ridge, color="0.6", linewidth=1, label=f"ridge of {call.hardware.title}")
+        panel.axhline(call.hardware.ridge(call.precision), color="0.6", lw=1, label=f"ridge of {call.hardware.title}")
     figure.legend(*panels[0][0].get_legend_handles_labels(), loc="outside upper center", ncols=7, fontsize=8)
-    for name, architecture in named:
-        batches = [(b, _speed(architecture, call, b, length)) for b in BATCHES]
-        lengths = [(n, _speed(architecture, call, batch, n)) for n in LENGTHS]
+    for name, sheet in sheets.items():
+        batches = [(b, _speed(replace(sheet, batch=b))) for b in BATCHES]
+        lengths = [(n, _speed(replace(sheet, length=n, source=n if sheet.source else 0))) for n in LENGTHS]
         panels[1][0].loglog(*zip(*batches, strict=True), marker=".", label=name)
         panels[1][1].loglog(*zip(*lengths, strict=True), marker=".", label=name)
-        _size(panels[1][2], name, architecture, call)
+        panels[1][2].loglog([sheet.params.active], [sheet.flops.total.exact / sheet.tokens], "o", label=name)
     for panel, what in zip(panels[1], ("sequences per step", "length", "parameters used by one token"), strict=True):
         panel.set_xlabel(what)
         panel.set_ylabel(f"tokens/s, {call.mode}, one {call.hardware.title}")
@@ -89,10 +90,6 @@ def _asymmetry(
     panel.set_ylabel("FLOPs per byte")
 
 
-def _speed(architecture: Architecture, call: Call, batch: int, length: int) -> float:
-    return priced("", architecture, replace(call, batch=batch, length=length)).time.tokens_per_second
-
-
-def _size(panel: Axes, name: str, architecture: Architecture, call: Call) -> None:
-    item = priced(name, architecture, call)
-    panel.loglog([item.sheet.params.active], [item.sheet.flops.total.exact / item.time.tokens], "o", label=name)
+def _speed(sheet: CostSheet) -> float:
+    assert sheet.time is not None, "priced on hardware"
+    return sheet.time.tokens_per_second

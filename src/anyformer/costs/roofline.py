@@ -1,7 +1,7 @@
 """How long a step takes on one accelerator: each operation by the roofline (Williams et al. 2009, doi 10.1145/1498765.1498785).
 
 seconds = max(FLOPs / (peak * share), bytes / (bandwidth * share), kernels * launch), operations one after another. Products
-read each operand once, as large tiles do; nothing is computed again but the scores of attention.
+read each operand once, as large tiles do.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
-_LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
+LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class StepTime:
-    """One step of one accelerator, as if everything fitted into its memory: no communication, no checkpointing."""
+    """One step of one accelerator, as if everything fitted into its memory: no communication."""
 
     hardware: Hardware
     precision: Precision
@@ -117,7 +117,11 @@ def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Ha
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
     precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    work = operations(architecture, shape, plan, mode)
+    return step_of(operations(architecture, shape, plan, mode), shape, precision, hardware, mode)
+
+
+def step_of(work: Iterable[Work], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
+    """The roofline of operations that are known already."""
     return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
 
 
@@ -125,7 +129,7 @@ def merged(work: Iterable[Work], hardware: Hardware, precision: Precision) -> tu
     """Equal operations of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
     kinds: dict[str, list[Operation]] = {}
     for item in work:
-        kinds.setdefault(_LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
+        kinds.setdefault(LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
     return tuple(together(name, operations) for name, operations in kinds.items())
 
 

@@ -1,96 +1,221 @@
-"""The cost sheet of an architecture: parameters, FLOPs and decode state, from the description alone."""
+"""The cost sheet of an architecture: all that a call costs, each figure computed when it is asked for."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from math import ceil
 from typing import Any
 
+from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
+from anyformer.costs.elementwise import elementwise
 from anyformer.costs.hardware import Hardware, hardware_of
-from anyformer.costs.roofline import StepTime, step_time
-from anyformer.costs.work import Mode
+from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
+from anyformer.costs.memory import TrainingMemory, training_memory
+from anyformer.costs.peak import PeakMemory, peak_memory
+from anyformer.costs.roofline import StepTime, step_of
+from anyformer.costs.sizing import Remark, remarks
+from anyformer.costs.work import Mode, Work, operations
 from anyformer.model import Architecture
-from anyformer.parts.state import Slots
-from anyformer.plan import Plan
+from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
 
-_STEP = re.compile(r"step_\d+_")
-
-
-@dataclass(frozen=True)
-class Parameters:
-    """`total` stored; `active` used by one token; by component of the model."""
-
-    total: int
-    active: int
-    by_component: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class FlopCount:
-    """`dense`: every query-key pair; `exact`: the pairs the masks allow; `by_component`: dense, exact of each."""
-
-    dense: int
-    exact: int
-    by_component: Mapping[str, Flops]
-
-
-@dataclass(frozen=True)
-class FlopSheet:
-    """2 FLOPs per multiply-accumulate, matrix products only. `backward` is twice `forward`, and zero unless training."""
-
-    forward: FlopCount
-    backward: FlopCount
-
-    @property
-    def total(self) -> Flops:
-        return Flops(self.forward.dense + self.backward.dense, self.forward.exact + self.backward.exact)
+MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
 
 
 @dataclass(frozen=True)
 class CostSheet:
-    """What a call costs.
+    """What a call costs: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `state_bytes`: decode state for this batch and length; `state_bytes_per_token`: what the last position of a row added.
+    `source`: positions of the source, 0 where there is one input. `hardware`: what `time` is on, None where none was named.
     """
 
+    architecture: Architecture
     mode: Mode
-    shape: Shape
-    params: Parameters
-    flops: FlopSheet
-    state_bytes: int
-    state_bytes_per_token: int
-    time: StepTime | None = None
-    """On the hardware that was named; None where none was."""
+    batch: int
+    length: int
+    source: int
+    prefix: int
+    plan: Plan
+    hardware: Hardware | None = None
+
+    def of(self, mode: Mode) -> CostSheet:
+        """The same in another mode."""
+        return self if mode == self.mode else replace(self, mode=mode)
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """Those that make sense: what has no decoder, or one that transforms a latent array, decodes no tokens."""
+        made = self.architecture
+        return MODES if made.decoder is not None and made.latents is None else MODES[:2]
+
+    @property
+    def shape(self) -> Shape:
+        """The sizes of the call."""
+        decodes = self.mode == "decode"
+        length, past = (1, self.length) if decodes else (self.length, 0)
+        return Shape(batch=self.batch, length=length, past=past, source=self.source, prefix=self.prefix)
+
+    @property
+    def precision(self) -> Precision:
+        """Of products, activations and decode state; where no hardware resolves it, `auto` counts as fp32."""
+        return "bf16" if self.plan.precision == "bf16" else "fp32"
+
+    @property
+    def tokens(self) -> int:
+        """Positions computed; of two inputs, the target's."""
+        return self.shape.batch * self.shape.length
+
+    @cached_property
+    def _tally(self) -> Tally:
+        return self.architecture.folded_cost(self.shape, self.plan)
+
+    @cached_property
+    def params(self) -> Parameters:
+        """Stored, and used by one token."""
+        return parameters(self._tally)
+
+    @cached_property
+    def flops(self) -> FlopSheet:
+        """Of the model, whatever computes it."""
+        forward = flop_count(self._tally)
+        return FlopSheet(forward, forward * (2 if self.mode == "train" else 0))
+
+    @cached_property
+    def executed(self) -> Executed:
+        """What the plan's kernel and checkpointing execute, without the products that no gradient asks for."""
+        total = sum(each.executed * each.layers for each in self._work)
+        if self.mode != "train":
+            return Executed(total, 0)
+        dense = {"attention"} if self.plan.attention == "plain" else set()
+        forward = sum((each.flops.dense if each.unit in dense else each.flops.exact) * each.layers for each in self._work) // 3
+        return Executed(forward, total - forward - self._tally.total_flops.spared)
+
+    @cached_property
+    def _work(self) -> list[Work]:
+        return operations(self.architecture, self.shape, self.plan, self.mode)
+
+    @cached_property
+    def elementwise(self) -> Mapping[str, Flops]:
+        """Element-wise operations of the forward pass, by kind."""
+        return elementwise(self.architecture, self.shape, self.plan)
+
+    @cached_property
+    def memory(self) -> TrainingMemory:
+        """Of training on one device."""
+        return training_memory(
+            self.architecture,
+            batch=self.batch,
+            length=self.length,
+            source_length=self.source or None,
+            plan=self.plan,
+        )
+
+    @cached_property
+    def peak(self) -> PeakMemory:
+        """The most that a training step holds at once."""
+        return peak_memory(
+            self.architecture, batch=self.batch, length=self.length, source_length=self.source or None, plan=self.plan
+        )
+
+    @cached_property
+    def weights(self) -> Mapping[str, int]:
+        """Bytes of all weights by format."""
+        return {name: stored(self._tally.weights, format) for name, format in FORMATS.items()}
+
+    @cached_property
+    def state(self) -> DecodeState:
+        """What all positions of the call leave behind."""
+        return decode_state(
+            self.architecture, batch=self.batch, context=self.shape.keys, source=self.source or None, plan=self.plan
+        )
+
+    @property
+    def state_bytes(self) -> int:
+        """Decode state of this batch and length."""
+        return self.state.total
+
+    @property
+    def state_bytes_per_token(self) -> int:
+        """What the last position of a row added."""
+        return self.state.per_token
+
+    @cached_property
+    def reading(self) -> Reading:
+        """What decoding one token for each row reads, weights in the plan's precision."""
+        return read_per_step(
+            self.architecture,
+            FORMATS[self.precision],
+            batch=self.batch,
+            length=self.length,
+            source=self.source or None,
+            plan=self.plan,
+        )
+
+    @cached_property
+    def time(self) -> StepTime | None:
+        """The roofline on the hardware that was named."""
+        if self.hardware is None:
+            return None
+        return step_of(self._work, self.shape, self.precision, self.hardware, self.mode)
+
+    @property
+    def held(self) -> int:
+        """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
+        if self.mode != "train":
+            return self.weights[self.precision] + self.state_bytes
+        return max(self.memory.total, self.peak.total)
+
+    @property
+    def devices(self) -> int:
+        """How many of the hardware's devices hold that, spread evenly."""
+        return self.holding(self.held)
+
+    def holding(self, size: int) -> int:
+        """How many of the hardware's devices have room for so many bytes; 1 where none was named."""
+        return 1 if self.hardware is None else max(1, ceil(size / self.hardware.room))
+
+    @property
+    def remarks(self) -> tuple[Remark, ...]:
+        """Where the architecture is far from the rules of thumb."""
+        return remarks(self.architecture)
 
     def data(self) -> dict[str, Any]:
-        """Plain data, for JSON."""
-        return asdict(replace(self, time=None)) | {"time": None if self.time is None else self.time.data()}
+        """Plain data, for JSON: numbers are bytes, FLOPs and seconds."""
+        executed, state, decodes = self.executed, self.state, "decode" in self.modes
+        return {
+            "mode": self.mode,
+            "shape": asdict(self.shape),
+            "precision": self.precision,
+            "checkpointing": self.plan.checkpointing,
+            "params": asdict(self.params),
+            "flops": {
+                **{name: asdict(each) for name, each in (("forward", self.flops.forward), ("backward", self.flops.backward))},
+                "total": asdict(self.flops.total),
+                "executed": {**asdict(executed), "total": executed.total},
+            },
+            "elementwise": {kind: asdict(each) for kind, each in self.elementwise.items()},
+            "memory": self._memory_data(),
+            "weights": dict(self.weights),
+            "state": {**asdict(state), "total": state.total, "per_token": state.per_token, "per_sequence": state.per_sequence},
+            "reading": asdict(self.reading) if decodes else None,
+            "time": None if self.time is None else self.time.data(),
+            "remarks": [str(remark) for remark in self.remarks],
+        }
+
+    def _memory_data(self) -> dict[str, int]:
+        return {**asdict(self.memory), "total": self.memory.total, "peak": self.peak.total}
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"
 
-    def rows(self) -> list[tuple[str, str]]:
-        """(what, how much) for a table, in words."""
-        tokens = self.shape.batch * self.shape.length
-        rows = [("parameters", f"{self.params.total:,}")]
-        if self.params.active != self.params.total:
-            rows.append(("  used by one token", f"{self.params.active:,}"))
-        rows += [(f"  {name}", f"{count:,}") for name, count in self.params.by_component.items()]
-        rows += [
-            (f"FLOPs of {self.mode}, every pair", scaled(self.flops.total.dense)),
-            (f"FLOPs of {self.mode}, pairs the masks allow", scaled(self.flops.total.exact)),
-            ("  per token", scaled(self.flops.total.dense // tokens)),
-            ("decode state", f"{scaled(self.state_bytes)}B"),
-            ("  per token and row", f"{scaled(self.state_bytes_per_token)}B"),
-        ]
-        return rows
-
     def __str__(self) -> str:
-        wide = max(len(name) for name, _ in self.rows())
-        return "\n".join(f"{name:<{wide}}  {value:>16}" for name, value in self.rows())
+        from anyformer.costs.page import page
+        from anyformer.costs.text import text
+
+        return text(page(self, (self.mode,)))
 
 
 def cost(
@@ -107,72 +232,17 @@ def cost(
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
     `length` serves source and target, where there are two, unless `source_length` is given. With `hardware`, a name (`h100`,
-    `here`) or a value, the sheet has a `time`.
+    `here`) or a value, the sheet has a `time`, and `auto` precision is the faster one there.
     """
-    plan = plan or Plan()
+    on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
     source = (source_length or length) if architecture.two_inputs else 0
-    decodes = mode == "decode"
-    shape = Shape(
-        batch=batch, length=1 if decodes else length, past=length if decodes else 0, source=source, prefix=min(prefix, length)
-    )
-    tally = architecture.folded_cost(shape, plan)
-    forward = _count(tally)
-    # Every state has B rows of its own.
-    row, before = tally.total_state_bytes // batch, _state(architecture, shape.keys - 1, source, plan)
     return CostSheet(
+        architecture=architecture,
         mode=mode,
-        shape=shape,
-        time=None if hardware is None else step_time(architecture, shape, plan, hardware_of(hardware), mode),
-        params=Parameters(
-            tally.parameters, tally.active_parameters, _by_component({k: w.count for k, w in tally.weights.items()})
-        ),
-        flops=FlopSheet(forward, _times(forward, 2 if mode == "train" else 0)),
-        state_bytes=batch * row + Slots.bytes(batch, shape.keys),
-        state_bytes_per_token=row + Slots.bytes(1, shape.keys) - before,
+        batch=batch,
+        length=length,
+        source=source,
+        prefix=min(prefix, length),
+        plan=plan if on is None else on.resolved(plan),
+        hardware=on,
     )
-
-
-def _state(architecture: Architecture, capacity: int, source: int, plan: Plan) -> int:
-    """Bytes of one row's state with room for `capacity` positions, its book included."""
-    if capacity == 0:
-        return 0
-    shape = Shape(length=1, past=capacity - 1, source=source)
-    return architecture.folded_cost(shape, plan).total_state_bytes + Slots.bytes(1, capacity)
-
-
-def _count(tally: Tally) -> FlopCount:
-    total = tally.total_flops
-    components: dict[str, Flops] = {}
-    for name, flops in tally.flops.items():
-        key = _component(name)
-        components[key] = components.get(key, Flops()) + flops
-    return FlopCount(total.dense, total.exact, components)
-
-
-def _times(count: FlopCount, times: int) -> FlopCount:
-    return FlopCount(
-        count.dense * times, count.exact * times, {name: flops * times for name, flops in count.by_component.items()}
-    )
-
-
-def _by_component(counts: Mapping[str, int]) -> dict[str, int]:
-    components: dict[str, int] = {}
-    for name, count in counts.items():
-        components[_component(name)] = components.get(_component(name), 0) + count
-    return components
-
-
-def _component(name: str) -> str:
-    """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
-    words = name.split(".")
-    if words[1:2] == ["layers"] and len(words) > 3 and words[0] in ("encoder", "decoder"):
-        return f"{words[0]}.{_STEP.sub('', words[3])}"
-    return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
-
-
-def scaled(number: float) -> str:
-    """A number with a metric prefix: 12.3 G."""
-    for factor, prefix in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= factor:
-            return f"{number / factor:.4g} {prefix}"
-    return f"{number:.4g} "

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import exp, log
 
+from anyformer.costs.figures import scaled
 from anyformer.costs.reshape import networks
-from anyformer.costs.sheet import scaled
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 
@@ -66,9 +66,10 @@ class Law:
         return Sizing(parameters, tokens, flops, self.source, self.loss(parameters, tokens))
 
 
-HOFFMANN = Law(1.69, 406.4, 410.7, 0.34, 0.28, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3, equation 10")
-"""As printed, in few digits: 32 B parameters for Gopher's compute, where the paper's figure 4 has 40 B and its other two
-approaches 63 B and 67 B. Its optimum has far more tokens per parameter than theirs."""
+HOFFMANN = Law(1.6934, 406.4, 410.7, 0.3392, 0.2849, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3")
+"""Equation 10 prints 1.69, 0.34 and 0.28; these are the digits that Besiroglu et al. 2024 (arXiv 2404.10102, table 1) found
+behind them. 40 B parameters for Gopher's compute, as in the paper's figure 4, where its other two approaches have 63 B and
+67 B: its optimum has far more tokens per parameter than theirs."""
 BESIROGLU = Law(
     1.8172, 482.01, 2085.43, 0.3478, 0.3658, "the law fitted again to the same runs, Besiroglu et al. 2024, arXiv 2404.10102"
 )
@@ -118,7 +119,10 @@ def remarks(architecture: Architecture) -> tuple[Remark, ...]:
 
 
 def _ffn(architecture: Architecture) -> Iterator[Remark]:
-    """F = 4 D, gated 8/3 D, so that three matrices weigh what two did; experts are many and narrow, and have no such rule."""
+    """F = 4 D (Vaswani et al. 2017), gated 8/3 D, so that three matrices weigh what two did (Shazeer 2020, arXiv 2002.05202).
+
+    Experts are many and narrow, and have no such rule.
+    """
     for _, network in networks(architecture):
         ratio, usual = network.width / architecture.width, 8 / 3 if network.gated else 4.0
         if not network.routed and not 1 / 1.5 <= ratio / usual <= 1.5:
@@ -132,7 +136,8 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
 
 
 def _aspect(architecture: Architecture) -> Iterator[Remark]:
-    """D / L about 100; from 50 to 200 passes."""
+    """D / L about 100; from 50 to 200 passes. The loss changes little with it: 6 layers of 4,288 come within 3 % of 48 layers
+    of 1,600 (Kaplan et al. 2020, arXiv 2001.08361, figure 5)."""
     for name, stack in architecture.stacks.items():
         ratio = architecture.width / stack.depth
         if not 50 <= ratio <= 200:

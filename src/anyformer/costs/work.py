@@ -15,12 +15,18 @@ from typing import Literal
 
 from anyformer.model import Architecture
 from anyformer.parts import Block
-from anyformer.plan import BYTES, Plan
+from anyformer.plan import BYTES, Checkpointing, Plan
 from anyformer.tally import Flops, Shape, Tally, Weight
 
 Mode = Literal["train", "prefill", "decode"]
 Unit = Literal["matrix", "attention", "memory"]
 """What the work keeps busy: matrix products by a weight, products between activations, or only the memory."""
+AGAIN: Mapping[Checkpointing, tuple[Unit, ...]] = {
+    "none": (),
+    "selective": ("memory",),
+    "full": ("matrix", "attention", "memory"),
+}
+"""Which work of layers each way of checkpointing does twice."""
 OPTIMISER_BYTES = 28
 """Per parameter and step: AdamW in fp32 reads weight, gradient and two moments, and writes all but the gradient."""
 
@@ -90,7 +96,9 @@ def operations(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode)
 
     Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
     a fused attention kernel computes its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022,
-    arXiv 2205.14135), and only the pairs that the mask allows.
+    arXiv 2205.14135), and only the pairs that the mask allows. The `plain` kernel keeps its scores: it executes 3 times
+    the dense FLOPs (the scores it writes are not among the bytes). What checkpointing recomputes is executed and moved
+    once more.
     """
     tally = architecture.cost(shape, plan)
     size = BYTES.get(plan.precision, 4)
@@ -100,10 +108,11 @@ def operations(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode)
     found = [
         replace(work, layers=kinds[_layer(name)].layers) if _layer(name) else work
         for name, unit in units.items()
-        for work in unit.work(name, size, traffic.get(name, 0), mode)
+        for work in unit.work(name, size, traffic.get(name, 0), mode, plan.attention == "plain")
     ]
     found += _around(architecture, kinds, units, size, mode)
     if mode == "train":
+        found = [_recomputed(work) if work.unit in AGAIN[plan.checkpointing] and _layer(work.name) else work for work in found]
         found.append(Work("optimiser", "memory", Flops(), 0, OPTIMISER_BYTES * tally.parameters))
     return found
 
@@ -115,7 +124,7 @@ class _Unit:
     products: Mapping[str, Product]
     between: Flops
 
-    def work(self, name: str, size: int, state: int, mode: Mode) -> Iterator[Work]:
+    def work(self, name: str, size: int, state: int, mode: Mode, plain: bool) -> Iterator[Work]:
         """Its products, then what stands between them."""
         passes = 3 if mode == "train" else 1
         for product_name, product in self.products.items():
@@ -130,10 +139,26 @@ class _Unit:
             f"{name}.{'mixing' if self.between.dense else 'activation'}",
             "attention" if self.between.dense else "memory",
             Flops(self.between.dense * passes, self.between.exact * passes),
-            self.between.exact * 7 // 2 if mode == "train" else self.between.exact,
+            self._executed(mode, plain),
             size * moved * passes + state,
             passes,
         )
+
+    def _executed(self, mode: Mode, plain: bool) -> int:
+        """FLOPs between the products by the chosen kernel."""
+        if plain:
+            return self.between.dense * (3 if mode == "train" else 1)
+        return self.between.exact * 7 // 2 if mode == "train" else self.between.exact
+
+
+def _recomputed(work: Work) -> Work:
+    """With the forward pass, a third of all, once more."""
+    return replace(
+        work,
+        executed=work.executed + work.flops.exact // 3,
+        bytes=work.bytes * 4 // 3,
+        kernels=work.kernels * 4 // 3,
+    )
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from anyformer.parts.latents import Latents
 from anyformer.parts.stack import Around, Stack, stack
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, total
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 
@@ -189,8 +189,6 @@ class Architecture(Value):
         shape = tape.shape
         read = shape.source if self.two_inputs else shape.length
         x = self.embedding.keeps(tape.within("embedding"), self.table_width, shape.batch, read)
-        if self.source == "prefix":
-            raise UnpricedError("a source that stands before the target")
         if self.encoder is not None:
             reads = tape.at(Shape(batch=shape.batch, length=read)).within("encoder")
             # A stack computes in the type of matrix products.
@@ -202,18 +200,35 @@ class Architecture(Value):
                 x = self.output_embedding.keeps(tape.within(second), self.table_width, shape.batch, shape.length)
             if self.latents is not None:
                 x, source = self.latents.keeps(tape.within("latents"), x, self.width)
+            if self.source == "prefix" and source is not None:
+                number = x.number if x.number == source.number else "fp32"
+                x, source = tape.new(x.elements + source.elements, number), None
+                tape.tokens.clear()
             reads = tape.at(self._decoder_shape(shape), source).within("decoder")
             x = self.decoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
+        if self.source == "prefix":
+            # The target alone goes on: a part of every row.
+            x = Held(shape.batch * shape.length * self.width, x.number, base=x, apart=shape.batch > 1)
         if self.head is None:
             return x
         table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
         return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
 
+    def shape_of(self, stack: str, shape: Shape) -> Shape | None:
+        """What a stack computes of a call; None of an encoder whose source was read before."""
+        if stack == "decoder":
+            return self._decoder_shape(shape)
+        if self.decoder is None:
+            return shape
+        if self.two_inputs and shape.past:
+            return None
+        return Shape(batch=shape.batch, length=max(shape.source if self.two_inputs else shape.length, 1))
+
     def _encoder_cost(self, shape: Shape, read: int, plan: Plan, price: _Price) -> Tally:
         """Of the whole call where there is only an encoder, else of the source while it is read."""
         assert self.encoder is not None
         alone = self.decoder is None
-        reads = shape if alone else Shape(batch=shape.batch, length=max(read, 1))
+        reads = self.shape_of("encoder", shape) or Shape(batch=shape.batch)
         cost = price(self.encoder, self.width, self.table_width, reads, plan)
         return Tally(cost.weights, cost.flops if read else {}, limits=cost.limits if alone else ())
 

@@ -5,40 +5,57 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import torch
+
 from anyformer.parts.band import Band, band_of
 from anyformer.parts.mask_value import MaskValue
+from anyformer.tally import Shape
 from anyformer.tape import Held, Tape
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """H query heads, K of keys and values, E features of a key, U of a value; `packed`: values stand in memory head by head."""
+    """H query heads, K of keys and values, E features of a key, U of a value.
+
+    `packed`: values stand in memory head by head. `turned`: features do not stand side by side, which no kernel takes.
+    """
 
     heads: int
     groups: int
     key: int
     value: int
     packed: bool = False
+    turned: bool = False
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What queries see of `keys` keys: `all`, the lower triangle that kernels know (`causal`), or a written mask of `pairs`.
+    """What queries see of `keys` keys: `all`, the lower triangle that kernels know (`causal`), or a written `mask`.
 
-    `mask`: who says which, once for all layers.
+    `mask`: who says which, once for all layers; `rows`: how many masks, one of each row where each has a prefix of its own.
     """
 
     kind: Literal["all", "causal", "mask"]
     keys: int
     mask: MaskValue | None = None
     band: Band | None = None
+    rows: int = 1
 
     @staticmethod
-    def of(mask: MaskValue, length: int, *, banded: bool, virtual: int = 0) -> Seen:
+    def of(mask: MaskValue, shape: Shape, *, banded: bool, virtual: int = 0) -> Seen:
         """As `Context.visible` decides for rows without padding and documents; `virtual` keys in front every query sees."""
+        length = shape.length
+        if shape.prefix:
+            return Seen("mask", length + virtual, mask, rows=_masks(mask, shape.batch))
         if mask.kind == "causal" and not virtual:
             return Seen("causal", length)
         return Seen("mask", length + virtual, mask, band_of(mask, length, aligned=True) if banded else None)
+
+
+def _masks(mask: MaskValue, batch: int) -> int:
+    """B where the mask looks at the prefix of each row, else 1."""
+    first = torch.zeros(1, 1, 1, dtype=torch.int64)
+    return mask.allowed(first, first, first.expand(batch, 1, 1)).shape[0]
 
 
 def attend_keeps(
@@ -66,12 +83,15 @@ def attend_keeps(
         mixed = _fused_keeps(tape, of, q, k, v, (B, T, S), Seen("all", S), None)
     elif tape.plan.attention == "plain" or capped or sink or dropout:
         mixed = _plain_keeps(tape, of, q, k, v, (B, T, S), seen, capped=capped, sink=sink, dropout=dropout)
-    elif of.key != of.value or (bias is not None and bias.learns):
+    elif of.turned or of.key != of.value or (bias is not None and bias.learns):
         mixed = _composed_keeps(tape, of, q, k, v, (B, T, S), seen, bias)
     else:
         mixed = _fused_keeps(tape, of, q, k, v, (B, T, S), seen, bias)
     elements = tape.rows * of.heads * of.value
-    if seen.band is None or elements == mixed.elements:
+    if seen.band is None:
+        return mixed
+    mixed = tape.like(mixed) if mixed.apart else mixed
+    if elements == mixed.elements:
         return mixed
     # The last block is filled up; what fills it is cut off.
     return Held(elements, mixed.number, base=mixed, apart=tape.shape.batch > 1)
@@ -101,13 +121,14 @@ def _plain_keeps(
     if capped:
         tape.keep("softcap", tape.new(pairs, "fp32"))
     if seen.kind != "all":
-        tape.keep("mask", tape.new((1 if seen.band is None else B) * T * S, "bool", learns=False))
+        tape.keep("mask", tape.new((seen.rows if seen.band is None else B) * T * S, "bool", learns=False))
     shares = tape.new(pairs + (B * of.heads * T if sink else 0), "fp32")
     tape.keep("softmax", shares)
     used = shares if v.number == "fp32" else tape.new(pairs, v.number)
     used = tape.dropped("dropout", used, dropout)
     tape.keep("mix.inputs", used, v)
-    return tape.new(B * of.heads * T * of.value, v.number)
+    tape.gives("scores", tape.new(pairs, q.number))
+    return tape.gives("mix", Held(B * of.heads * T * of.value, v.number, apart=of.heads > 1 < of.value))
 
 
 def _fused_keeps(
@@ -116,12 +137,13 @@ def _fused_keeps(
     """q, k, v, what it gives, log Z in fp32 and the mask as numbers (Dao et al. 2022, arXiv 2205.14135, algorithm 1)."""
     B, T, S = sides
     mixed = tape.new(B * of.heads * T * of.value, q.number)
-    tape.keep("kernel", q, k, v, mixed, tape.new(B * of.heads * T, "fp32"))
+    log_z = tape.new(B * of.heads * T, "fp32")
+    tape.keep("kernel", q, k, v, mixed, log_z)
     if bias is not None:
         tape.keep("kernel.mask", tape.new(of.heads * T * S, q.number, learns=False))
     elif seen.kind == "mask":
-        tape.keep("kernel.mask", tape.new((1 if seen.band is None else B) * T * S, q.number, learns=False))
-    return mixed
+        tape.keep("kernel.mask", tape.new((seen.rows if seen.band is None else B) * T * S, q.number, learns=False))
+    return tape.gives("kernel", mixed, log_z)
 
 
 def _composed_keeps(
@@ -130,12 +152,14 @@ def _composed_keeps(
     """Where no kernel of torch fits, its own composition of operations."""
     B, T, S = sides
     pairs = B * of.heads * T * S
-    if bias is not None and seen.kind != "all":
-        allowed = tape.new(T * S, "bool", learns=False)
+    if bias is not None and bias.learns and seen.kind != "all":
+        allowed = tape.new(seen.rows * T * S, "bool", learns=False)
         tape.keep("mask", allowed if seen.kind == "causal" else tape.shared(("mask", seen.mask, S), lambda: allowed))
     written_out = (B > 1 and not of.packed) or of.heads != of.groups or v.number != "fp32"
     q = tape.new(B * of.heads * T * of.key, "fp32")
     k = tape.new(B * of.heads * S * of.key, "fp32")
     v = tape.new(B * of.heads * S * of.value, "fp32") if written_out else v
     tape.keep("composed", q, k, v, tape.new(pairs, "fp32"))
-    return tape.new(B * of.heads * T * of.value, tape.products)
+    tape.gives("scores", tape.new(pairs, "fp32"))
+    mixed = tape.gives("mix", Held(B * of.heads * T * of.value, "fp32", apart=of.heads > 1 < of.value))
+    return tape.cast(mixed, tape.products)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor, nn
 
 from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context, Labelled, Memory
+from anyformer.parts.elementwise import ROTATED, normalised
 from anyformer.parts.heads import Heads
 from anyformer.parts.heads_module import HeadsModule
 from anyformer.parts.mask import Causal, Mask
@@ -89,8 +91,8 @@ class SelfAttention(Heads):
             tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
         memory = tape.memories[self.keys_from or tape.variant]
         if self.keys_from is not None:
-            tape.common |= {memory.key: None, memory.value: None}
-        bias = tape.once.get("score_bias")
+            tape.give("shared", memory.key, memory.value)
+        bias = tape.score_bias()
         if self.score_bias is not None and not tape.scoreless:
             own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
             bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
@@ -102,8 +104,17 @@ class SelfAttention(Heads):
                 for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
             )
         banded = bias is None and not P and not (tape.training and self.dropout)
-        seen = Seen.of(self.mask, tape.shape.length, banded=banded, virtual=P)
+        seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
         return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
+
+    def elementwise(self, width: int) -> Mapping[str, int]:
+        """Of queries, and of keys where they are this layer's own."""
+        E, heads = self.width_of_head(width), (self.heads, self.groups if self.keys_from is None else 0)
+        work = {"rotary": 0 if self.rotary is None else ROTATED * self.rotary.rotated(E) * sum(heads)}
+        if self.qk_norm is not None:
+            whole = self.qk_norm_over == "projection"
+            work["norms"] = sum(normalised(H * E) if whole else normalised(E, H) for H in heads if H)
+        return work
 
     @property
     def _late(self) -> bool:

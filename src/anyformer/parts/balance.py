@@ -98,6 +98,10 @@ class Auxiliary:
         """The same collector for another sequence, whose tokens all count but padding."""
         return Auxiliary(None, self.reports)
 
+    def apart(self) -> Auxiliary:
+        """An empty collector for the same tokens."""
+        return Auxiliary(self.counted)
+
     def after(self, length: int) -> Auxiliary:
         """The same collector for a sequence with a source of `length` positions in front, none of which counts."""
         counted = None if self.counted is None else F.pad(self.counted, (length, 0))

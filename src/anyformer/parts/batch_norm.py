@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
 import torch
@@ -57,7 +59,7 @@ class BatchNormModule(nn.Module):
 
     def __init__(self, norm: BatchNorm, width: int) -> None:
         super().__init__()
-        self.norm = norm
+        self.norm, self.momentum = norm, norm.momentum
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
         self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
         self.running_mean = nn.Parameter(torch.empty(width), requires_grad=False)
@@ -70,9 +72,22 @@ class BatchNormModule(nn.Module):
         gain_D = None if self.weight is None else self.weight + (1 if self.norm.gain == "one_plus_weight" else 0)
         y_ND = nn.functional.batch_norm(
             x_D.flatten(0, -2).to(self.running_mean.dtype), self.running_mean, self.running_variance, gain_D, self.bias,
-            self.training, self.norm.momentum, self.norm.eps,
+            self.training, self.momentum, self.norm.eps,
         )  # fmt: skip
         return y_ND.view(x_D.shape).to(x_D.dtype)
+
+
+@contextlib.contextmanager
+def standing_still(module: nn.Module) -> Iterator[None]:
+    """Inside, running statistics do not move: a layer that is computed again has seen its batch already."""
+    norms = [inner for inner in module.modules() if isinstance(inner, BatchNormModule)]
+    for norm in norms:
+        norm.momentum = 0.0
+    try:
+        yield
+    finally:
+        for norm in norms:
+            norm.momentum = norm.norm.momentum
 
 
 def gain_and_bias(gain: Gain, bias: bool, width: int) -> Tally:

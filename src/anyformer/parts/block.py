@@ -130,6 +130,11 @@ class Block(Value):
         return any(branch.sublayer.reads_source for branch in self.branches.values())
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """Variants whose keys and values it reads."""
+        return tuple({sublayer.keys_of: None for sublayer in self.sublayers if sublayer.keys_of is not None})
+
+    @property
     def norms(self) -> tuple[Norm, ...]:
         """The norms on the residual stream, in the order computed."""
         return tuple(norm for step in self.steps for norm in step.all_norms)

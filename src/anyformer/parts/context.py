@@ -6,13 +6,14 @@ tables that several layers need are computed once per forward and kept here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from anyformer.describe import Value
 from anyformer.parts.balance import Auxiliary
@@ -109,12 +110,26 @@ class Context:
     """The latest memory of each variant, for layers that share it."""
     _shared: dict[Hashable, Any] = field(default_factory=dict)
 
+    def of_layer(self, reads: Iterable[str]) -> Context:
+        """A copy for one computation of one layer, which may be repeated: it shares with others what they give it, `reads`
+        (variants whose memories it reads), and what it makes stays in the copy."""
+        memories = {variant: self.memories[variant] for variant in reads}
+        return replace(self, memories=memories, auxiliary=self.auxiliary and self.auxiliary.apart(), _shared={})
+
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
         """`make()`, computed at the first call with this key."""
         if key not in self._shared:
             self._shared[key] = make()
         value: R = self._shared[key]
         return value
+
+    @property
+    def made(self) -> Iterator[tuple[Hashable, Tensor]]:
+        """What `once` has made, tensor by tensor."""
+        for key, value in self._shared.items():
+            for i, x in enumerate(tree_leaves(value.allowed if isinstance(value, Visible) else value)):
+                if isinstance(x, Tensor):
+                    yield (key, i), x
 
     @property
     def keys(self) -> Keys:

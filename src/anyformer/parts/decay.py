@@ -10,9 +10,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
+from anyformer.parts.activation import keeps_input, keeps_output
 from anyformer.parts.recurrence import exact
 from anyformer.parts.recurrent_heads import split_heads
 from anyformer.tally import Tally, Weight, matrix
+from anyformer.tape import Held, Tape
 
 
 class ScalarDecay(Value):
@@ -29,6 +31,9 @@ class ScalarDecay(Value):
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
         return _cost(width, heads, heads, rows, rank=None, bound=None)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
+        return _keeps(tape, x, width, heads, heads, rank=None, bound=None)
 
 
 class ChannelDecay(Value):
@@ -50,6 +55,9 @@ class ChannelDecay(Value):
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
         return _cost(width, heads, heads * key_width, rows, rank=self.rank, bound=self.bound)
 
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
+        return _keeps(tape, x, width, heads, heads * key_width, rank=self.rank, bound=self.bound)
+
 
 Decay = Annotated[ScalarDecay | ChannelDecay, Field(discriminator="kind")]
 
@@ -59,6 +67,18 @@ def _cost(width: int, heads: int, outputs: int, rows: int, *, rank: int | None, 
     parts += matrix("projection", rank or width, outputs, rows, role="column")
     rate = Weight((heads,), "column", "log_rate" if bound is None else "zeros")
     return parts + Tally({"A_log": rate, "dt_bias": Weight((outputs,), "column", "time_step")})
+
+
+def _keeps(tape: Tape, x: Held, width: int, heads: int, outputs: int, *, rank: int | None, bound: float | None) -> Held:
+    """The rate, and both factors; gives the log-decay, in fp32."""
+    read = x if rank is None else tape.linear("down", x, width, rank)
+    step = tape.new(tape.linear("projection", read, rank or width, outputs).elements, "fp32")
+    rate = tape.new(heads, "fp32")
+    tape.keep("rate", rate)
+    if bound is not None:
+        return keeps_output(tape, tape.times("bounded", rate, step))
+    tape.times("decay", tape.like(rate), keeps_input(tape, step))
+    return tape.like(step)
 
 
 class DecayModule(nn.Module):

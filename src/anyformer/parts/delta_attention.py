@@ -13,13 +13,15 @@ from anyformer.parts.decay import Decay
 from anyformer.parts.gate import Gate
 from anyformer.parts.heads import Count
 from anyformer.parts.norm import Norm
-from anyformer.parts.recurrence import delta_flops, delta_recurrence, exact, exactly
+from anyformer.parts.recurrence import chunk_of, delta_flops, delta_recurrence, exact, exactly
+from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.short_convolution import ShortConvolution
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
+from anyformer.tape import Held, Tape
 
 CONVOLVED = ("query", "key", "value")
 
@@ -114,9 +116,28 @@ class DeltaAttention(SublayerValue):
             inner["norm"] = self.norm.cost(E)
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, K, E, rows)
-        channels = self.decay is not None and self.decay.kind == "channel_decay"
-        products = delta_flops(B, K, self.heads, M, E, shape.length, plan.chunk, channels=channels)
+        products = delta_flops(B, K, self.heads, M, E, shape.length, plan.chunk, channels=self._by_channel)
         return parts + products + total(inner) + Tally(state_bytes={"": state})
+
+    @property
+    def _by_channel(self) -> bool:
+        return self.decay is not None and self.decay.kind == "channel_decay"
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """What projections, convolutions, decay, norm and gate keep, and the recurrence as autograd says."""
+        K, E, given = self.states, self.columns, {}
+        for name, features in self.widths.items():
+            y = tape.linear(name, x, width, features)
+            given[name] = (
+                y if self.convolution is None else self.convolution.keeps(tape.within(f"{name}_convolution"), y, features)
+            )
+        if self.decay is not None:
+            given["log_decay"] = self.decay.keeps(tape.within("decay"), x, width, K, self.key_width)
+        given["beta"] = tape.linear("beta", x, width, K)
+        mixed = recurrence_keeps(self, tape, given, width, chunk_of(tape.plan.chunk, channels=self._by_channel))
+        mixed = self.norm.keeps(tape.within("norm"), mixed, E) if self.norm else mixed
+        mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, K, E) if self.gate else mixed
+        return tape.linear("output", mixed, K * E, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
@@ -153,16 +174,34 @@ class DeltaAttentionModule(nn.Module):
         return f"heads={d.heads}, value_heads={d.states}, widths={d.key_width}, {d.columns}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        d = self.delta
         query, key, value = (self._projected(name, x_BTD, context, state) for name in CONVOLVED)
-        beta_BTK = d.beta_scale * exact(self.beta(x_BTD)).sigmoid()
-        log_decay_BTKM = None if self.decay is None else self.decay(x_BTD)
+        log_decay = None if self.decay is None else self.decay(x_BTD).flatten(2)
+        mixed_BTKE = self.norm(self.recur(query, key, value, self.beta(x_BTD), log_decay, context=context, state=state))
+        if self.gate is not None:
+            mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
+        return self.output(mixed_BTKE.flatten(2))  # type: ignore[no-any-return]
+
+    def recur(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        beta: Tensor,
+        log_decay: Tensor | None = None,
+        *,
+        context: Context,
+        state: RecurrentState | None = None,
+    ) -> Tensor:
+        """The mixed heads, (B, T, K, E), of what is projected and convolved, each (B, T, features of all heads)."""
+        d = self.delta
+        beta_BTK = d.beta_scale * exact(beta).sigmoid()
+        log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)
         if context.valid is not None:
             # Padding writes nothing and lets everything through.
             beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
             if log_decay_BTKM is not None:
                 log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
-        with exactly(x_BTD):
+        with exactly(query):
             q, k = (self._unit(split_heads(exact(y), d.heads)) for y in (query, key))
             mixed, sums = delta_recurrence(
                 heads_first(q * self.scale, d.heads),
@@ -176,10 +215,7 @@ class DeltaAttentionModule(nn.Module):
             )
             if state is not None:
                 state.sums.copy_(sums)
-        mixed_BTKE = self.norm(time_first(mixed).to(query.dtype))
-        if self.gate is not None:
-            mixed_BTKE = self.gate(x_BTD, mixed_BTKE)
-        return self.output(mixed_BTKE.flatten(2))  # type: ignore[no-any-return]
+        return time_first(mixed).to(query.dtype)
 
     def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
         """Projected, and convolved where the description says so."""

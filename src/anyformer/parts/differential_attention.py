@@ -16,7 +16,7 @@ from anyformer.parts.context import Context, Visible
 from anyformer.parts.norm import Norm, RMSNorm
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 
 class DifferentialAttention(SelfAttention):
@@ -61,15 +61,15 @@ class DifferentialAttention(SelfAttention):
 
     def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
         """What both kernels keep, each of half of the heads, and the second output, which lambda multiplies."""
-        if bias is not None or self.sink is not None:
-            raise UnpricedError("differential attention with a score bias or a sink")
         U, values = self.width_of_value(width), tape.like(v)
         halves = Sizes(self.heads // 2, self.groups // 2, self.width_of_head(width), 2 * U, packed=True)
-        capped = self.softcap is not None
+        capped, sink = self.softcap is not None, self.sink is not None
         mixed = q
         for _ in range(2):
             half_q, half_k = (Held(x.elements // 2, x.number, base=x) for x in (q, k))
-            mixed = attend_keeps(tape, halves, half_q, half_k, values, seen, capped=capped, dropout=self.dropout)
+            mixed = attend_keeps(
+                tape, halves, half_q, half_k, values, seen, bias, capped=capped, sink=sink, dropout=self.dropout
+            )
         tape.keep("lambda", *(tape.new(1, "fp32") for _ in range(2)))
         tape.times("difference", mixed, tape.new(1, mixed.number))
         return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError, Value
 from anyformer.tally import Limit, Tally, Weight
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 
 class InputError(UserError):
@@ -57,7 +57,7 @@ class InputValue(Value):
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         """What it keeps for backward; gives what enters the stack."""
-        raise UnpricedError(self.kind)
+        raise NotImplementedError
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """A random input of B rows that becomes T positions: for measuring and for trying."""

@@ -73,6 +73,7 @@ def experts_keep(part: Experts, tape: Tape, x: Held, width: int) -> Held:
         shared = part.shared.feedforward.keeps(tape.within("shared"), x, width)
         if part.shared.gate is not None:
             gate = tape.linear("shared_gate", x, width, 1)
+            gate = tape.like(gate)
             tape.keep("shared_gate.sigmoid", gate)
             tape.times("shared_gate", shared, gate)
     return tape.new(tape.rows * width, x.number)
@@ -85,6 +86,7 @@ def _rows_keep(part: Experts, tape: Tape, rows: Held, width: int, placed: Placed
     y = _project_keeps(part, "down", tape, combine_keeps(part, part.activation, tape, gate, up), width, placed)
     if part.identity_experts:
         tape.keep("identity", tape.new(placed.rows, "bool", learns=False))
+        y = tape.like(y)
     return y
 
 
@@ -96,7 +98,8 @@ def _project_keeps(part: Experts, name: Projection, tape: Tape, rows: Held, widt
         tape.casts[f"{tape.owner}{name}"] = tape.new(part.experts * outputs * inputs, rows.number)
     if name in part.bias:
         tape.keep(f"{name}.bias", tape.like(placed.expert) if part.identity_experts else placed.expert)
-    return tape.new(placed.rows * outputs, rows.number)
+    y = tape.gives(f"{name}.output", tape.new(placed.rows * outputs, rows.number))
+    return tape.like(y) if name in part.bias else y
 
 
 def _keep(tape: Tape, name: str, *held: Held | None) -> None:

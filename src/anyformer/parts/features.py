@@ -35,7 +35,7 @@ class Features(InputValue):
         return FeaturesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias)
+        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias).of_constants
         return parts + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
@@ -89,7 +89,7 @@ class AudioFrames(InputValue):
         }
         rows = 2 * batch * length * 3 * width
         first, second = 2 * rows * self.features, rows * width
-        return Tally(weights, {"first": Flops(first, first), "second": Flops(second, second)})
+        return Tally(weights, {"first": Flops(first, first, spared=first), "second": Flops(second, second)})
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         given = tape.new(batch * 2 * length * self.features, "fp32", learns=False)
@@ -167,7 +167,7 @@ class GatedFrames(InputValue):
             weights[f"layers.{i}.bias"] = Weight((outputs,), "replicate", "zeros")
             rows = batch * length * (self.frames >> i + 1)
             work = 2 * rows * outputs * inputs * kernel
-            flops[f"layers.{i}"] = Flops(work, work)
+            flops[f"layers.{i}"] = Flops(work, work, spared=0 if i else work)
         return Tally(weights, flops)
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:

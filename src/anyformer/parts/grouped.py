@@ -65,6 +65,10 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
     return weight_XOI
 
 
+PRODUCT = torch.ops.anyformer.grouped_product.default
+"""The operator, as what watches operators sees it."""
+
+
 @_product.register_fake
 def _(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) -> Tensor:
     return rows_QI.new_empty(rows_QI.shape[0], weight_XOI.shape[1])

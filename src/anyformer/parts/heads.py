@@ -202,6 +202,8 @@ class Heads(SublayerValue):
         mixed = self.attended_keeps(tape, width, q, tape.cast(k, q.number), tape.cast(v, q.number), seen, bias)
         if self.gate is not None:
             mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, *self.mixed(width))
+        # Heads side by side: a copy where they stand one after the other.
+        mixed = tape.like(mixed) if mixed.apart else mixed
         if self.sub_norm is not None:
             mixed = self.sub_norm.keeps(tape.within("sub_norm"), mixed, self.heads * U)
         return tape.linear("output", mixed, self.heads * U, width)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.parts.attend import attend
 from anyformer.parts.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.context import Context, Labelled, Visible
+from anyformer.parts.elementwise import ROTATED, normalised
 from anyformer.parts.gate import Gate
 from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
@@ -87,6 +88,12 @@ class LatentAttention(SublayerValue):
         key, value = (self.kv_rank, self.kv_rank) if self.absorbed(shape) else (self.nope_width, self.value_width)
         return {"scores": (self.heads, key + self.rope_width), "mix": (self.heads, value)}
 
+    def elementwise(self, width: int) -> Mapping[str, int]:
+        """P features of every query and of the one key; norms of both latents."""
+        rotary = 0 if self.rotary is None else ROTATED * self.rotary.rotated(self.rope_width) * (self.heads + 1)
+        latents = [self.kv_rank, *([self.q_rank] if self.q_rank else [])]
+        return {"rotary": rotary, "norms": 0 if self.norm is None else sum(map(normalised, latents))}
+
     def spelled_out(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
@@ -139,7 +146,7 @@ class LatentAttention(SublayerValue):
         tape.linear("key_up", latent, self.kv_rank, H * N)
         v = tape.linear("value_up", latent, self.kv_rank, H * V)
         q, k = tape.like(q), tape.like(q)
-        seen = Seen.of(self.mask, tape.shape.length, banded=True)
+        seen = Seen.of(self.mask, tape.shape, banded=True)
         mixed = attend_keeps(tape, Sizes(H, H, N + P, V), q, k, v, seen)
         if self.gate is not None:
             mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, H, V)

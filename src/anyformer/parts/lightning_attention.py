@@ -14,10 +14,12 @@ from anyformer.parts.context import Context
 from anyformer.parts.gate import Gate
 from anyformer.parts.norm import Norm
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
+from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
+from anyformer.tape import Held, Tape
 
 
 class LightningAttention(RecurrentHeads):
@@ -61,6 +63,16 @@ class LightningAttention(RecurrentHeads):
             + Tally(state_bytes={"": shape.batch * H * E * E * SUM_BYTES})
         )
 
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """What projections, norm and gate keep, and the recurrence as autograd says."""
+        E = self.width_of_head(width)
+        # Neither decay nor what comes after the recurrence changes what it keeps.
+        alike = LightningAttention(heads=self.heads, head_width=E, activation=self.activation)
+        mixed = recurrence_keeps(alike, tape, self.projections_keep(tape, x, width), width, tape.plan.chunk)
+        mixed = self.norm.keeps(tape.within("norm"), mixed, self.heads * E) if self.norm else mixed
+        mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, self.heads, E) if self.gate else mixed
+        return tape.linear("output", mixed, self.heads * E, width)
+
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
@@ -84,9 +96,17 @@ class LightningAttentionModule(RecurrentHeadsModule):
         return f"heads={self.heads}, head_width={self.head_width}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        projected = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
-        with exactly(x_BTD):
-            q, k, v = (heads_first(split_heads(exact(self.activation(y)), self.heads), self.heads) for y in projected)
+        mixed = self.norm(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))
+        mixed_BTHE = split_heads(mixed, self.heads)
+        if self.gate is not None:
+            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
+        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
+
+    def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        """The mixed heads side by side, (B, T, H * E), of what is projected, each (B, T, H * E)."""
+        with exactly(query):
+            acted = (self.activation(y) for y in (query, key, value))
+            q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in acted)
             log_decay = -torch.tensor(self.slopes, dtype=q.dtype, device=q.device)[:, None, None, None]
             log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
             if context.valid is not None:
@@ -97,7 +117,4 @@ class LightningAttentionModule(RecurrentHeadsModule):
             if state is not None:
                 state.sums.copy_(sums)
             mixed_BTHE = time_first(mixed)
-        mixed_BTHE = split_heads(self.norm(mixed_BTHE.flatten(2).to(projected[0].dtype)), self.heads)
-        if self.gate is not None:
-            mixed_BTHE = self.gate(x_BTD, mixed_BTHE)
-        return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
+        return mixed_BTHE.flatten(2).to(query.dtype)

@@ -12,11 +12,13 @@ from anyformer.parts.context import Context, Labelled
 from anyformer.parts.feature_map import FeatureMap
 from anyformer.parts.heads import Count
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
+from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.rotary import Rotary
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally
+from anyformer.tape import Held, Tape
 
 
 class LinearAttention(RecurrentHeads):
@@ -87,11 +89,17 @@ class LinearAttention(RecurrentHeads):
             self.projections(width, B * T)
             + products
             + Tally(
-                flops={"feature_map": Flops(mapped, mapped)},
+                flops={"feature_map": Flops(mapped, mapped, spared=mapped)},
                 state_bytes={"": B * K * M * columns * SUM_BYTES} if self.causal else {},
                 limits=self.limits,
             )
         )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """What projections keep, and the recurrence as autograd says."""
+        projected = self.projections_keep(tape, x, width)
+        mixed = recurrence_keeps(self, tape, projected, width, tape.plan.chunk)
+        return tape.linear("output", mixed, mixed.elements // tape.rows, width)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -135,10 +143,13 @@ class LinearAttentionModule(RecurrentHeadsModule):
         return f"heads={a.heads}, kv_heads={a.groups}, head_width={self.head_width}, feature_map={a.feature_map.kind}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        return self.output(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))  # type: ignore[no-any-return]
+
+    def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
+        """The mixed heads side by side, (B, T, H * E), of what is projected, (B, T, heads * E)."""
         a = self.attention
-        projected = self.query(x_BTD), self.key(x_BTD), self.value(x_BTD)
-        with exactly(x_BTD):
-            q, k, v = (split_heads(exact(y), y.shape[-1] // self.head_width) for y in projected)
+        with exactly(query):
+            q, k, v = (split_heads(exact(y), y.shape[-1] // self.head_width) for y in (query, key, value))
             q, k = heads_first(self._mapped(q, context), a.groups), heads_first(self._mapped(k, context), a.groups)
             v = heads_first(v, a.groups)
             if context.valid is not None:
@@ -150,7 +161,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
             if a.eps is not None:
                 mixed = mixed[..., :-1] / (mixed[..., -1:] + a.eps)
             mixed_BTHE = time_first(mixed)
-        return self.output(mixed_BTHE.flatten(2).to(projected[0].dtype))  # type: ignore[no-any-return]
+        return mixed_BTHE.flatten(2).to(query.dtype)
 
     def _mapped(self, x_BTHE: Tensor, context: Context) -> Tensor:
         """(B, T, H, M)."""

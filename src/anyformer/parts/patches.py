@@ -44,7 +44,7 @@ class Patches(InputValue):
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
         patches = batch * max(length - self.class_tokens, 0)
-        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias)
+        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias).of_constants
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})

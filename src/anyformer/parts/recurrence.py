@@ -115,33 +115,40 @@ def delta_step(
 
 
 def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int) -> Tally:
-    """FLOPs of `linear_recurrence` over `heads` queries and `groups` states, with one decay per head or none."""
+    """FLOPs of `linear_recurrence`, no state before it, of `heads` queries and `groups` states, one decay per head or none."""
     if length == 1:
         return _even(read=2 * batch * heads * key * value)
     size, chunks = _cut(length, chunk, channels=False)
     rows = batch * chunks * size
-    return _even(
-        scores=2 * rows * heads * size * key,
-        mix=2 * rows * heads * size * value,
-        write=2 * rows * groups * key * value,
-        read=2 * rows * heads * key * value,
+    write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
+    # What a single chunk writes is read by none, and what it reads is zero.
+    alone = chunks == 1
+    return _even(scores=2 * rows * heads * size * key, mix=2 * rows * heads * size * value) + Tally(
+        flops={
+            "write": Flops(write, write, spared=2 * write if alone else 0),
+            "read": Flops(read, read, spared=read if alone else 0),
+        }
     )
 
 
 def delta_flops(
     batch: int, heads: int, key_heads: int, key: int, value: int, length: int, chunk: int, *, channels: bool
 ) -> Tally:
-    """FLOPs of `delta_recurrence` over `heads` states; `channels`: with a decay per channel. A solve is no matrix product."""
+    """FLOPs of `delta_recurrence`, without a state from before, over `heads` states; `channels`: with a decay per channel."""
     if length == 1:
         return _even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
     size, chunks = _cut(length, chunk, channels=channels)
     rows = batch * chunks * size
     products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
-    return _even(
-        scores=2 * rows * products,
-        mix=2 * rows * heads * size * value,
-        write=4 * rows * heads * key * value,
-        read=2 * rows * heads * key * value,
+    mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
+    return _even(scores=2 * rows * products, mix=mix) + Tally(
+        flops={
+            # The first chunk meets a state of zeros, and nobody reads what the last one writes.
+            "write": Flops(2 * through, 2 * through, spared=3 * through // chunks),
+            "read": Flops(through, through, spared=through if chunks == 1 else 0),
+            # A solve is no matrix product, but the gradient of its triangle is one.
+            "solve": Flops(spared=-2 * rows * heads * size * (key + value)),
+        }
     )
 
 
@@ -150,10 +157,14 @@ def _even(**work: int) -> Tally:
     return Tally(flops={name: Flops(count, count) for name, count in work.items()})
 
 
+def chunk_of(size: int, *, channels: bool) -> int:
+    """How many positions a chunk has: a power of two where decay is per channel."""
+    return 1 << (size - 1).bit_length() if channels else size
+
+
 def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
-    """The size of a chunk, a power of two where decay is per channel, and the number of chunks."""
-    size = min(chunk, length)
-    size = 1 << (size - 1).bit_length() if channels else size
+    """The size of a chunk and the number of chunks."""
+    size = chunk_of(min(chunk, length), channels=channels)
     return size, -(-length // size)
 
 

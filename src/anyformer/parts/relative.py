@@ -52,9 +52,23 @@ class TransformerXL(ScoreBiasValue):
         vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
         return (
             Tally(vectors)
-            + matrix("relative", width, H * E, distances, role="column")
+            + matrix("relative", width, H * E, distances, role="column").of_constants
             + Tally(flops={"content": Flops(content, content), "position": Flops(place, place)})
         )
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """The sinusoids, both factors of each product, what distances are picked from, and which."""
+        B, T, S, H, E = _sides(tape, heads, width)
+        distances = 2 * S - 1
+        waves = tape.new(distances * width, q.number, learns=False)
+        placed = tape.linear("relative", waves, width, H * E)
+        scores = tape.gives("position", tape.new(B * H * T * distances, q.number))
+        tape.keep("position", tape.like(q), placed, scores, tape.new(T * S, "int64", learns=False))
+        rows, apart = B if B > 1 else 1, B > 1 and heads.groups > 1
+        u = tape.parameter(H * E, k.number) if rows == 1 else tape.new(rows * H * E, k.number)
+        tape.keep("content", u, tape.like(k) if apart else k)
+        tape.gives("content", tape.new(B * H * S, k.number))
+        return tape.new(B * H * T * S, "fp32")
 
 
 class TransformerXLModule(nn.Module):
@@ -138,6 +152,31 @@ class Disentangled(ScoreBiasValue):
             parts += Tally(flops={term: Flops(products, products)})
         return parts
 
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """The table, both factors of each product, what distances are picked from, and which: in every layer by itself."""
+        B, T, S, H, E = _sides(tape, heads, width)
+        K, n, table = heads.groups, 2 * self.span, tape.relative
+        assert table is not None, "the stack has checked that its table is there"
+        table = tape.cast(table, q.number)
+        if "content_to_position" in self.terms:
+            apart = (B > 1 and K > 1) or (H > K and T > 1)
+            self._term_keeps(tape, "key", tape.like(q) if apart else q, table, (width, K * E, B if K > 1 else 1), B * H * T * n)
+        if "position_to_content" in self.terms:
+            self._term_keeps(
+                tape, "query", tape.new(B * H * S * E, k.number), table, (width, H * E, B if H > 1 else 1), B * H * S * n
+            )
+        return tape.new(B * H * T * S, "fp32")
+
+    def _term_keeps(self, tape: Tape, of: str, x: Held, table: Held, sides: tuple[int, int, int], products: int) -> None:
+        """x with the projected table, written out for each of so many rows; `of`: whose projection it is where it is shared."""
+        width, outputs, rows = sides
+        weight = f"{tape.owner.removesuffix('score_bias.')}{of}.weight" if self.shared else None
+        projected = tape.linear(f"position_{of}", table, width, outputs, weight=weight)
+        written = projected if rows == 1 else tape.new(rows * projected.elements, projected.number)
+        scores = tape.gives(f"{of}.scores", tape.new(products, x.number))
+        index = tape.new(tape.shape.length * tape.shape.keys, "int64", learns=False)
+        tape.keep(f"{of}.scores", x, written, scores, index)
+
     def index(self, relative: Tensor) -> Tensor:
         """The row of t - s: the distance, or beyond half the span its logarithm, shifted to be positive."""
         if self.max_distance is not None:
@@ -181,6 +220,11 @@ class DisentangledModule(nn.Module):
             parts.append(scores.gather(-1, index).mT)
         terms: Tensor = sum(parts[1:], parts[0])
         return terms.float() * self.scale
+
+
+def _sides(tape: Tape, heads: Heads, width: int) -> tuple[int, int, int, int, int]:
+    """B, T, S, H, E."""
+    return tape.shape.batch, tape.shape.length, tape.shape.keys, heads.heads, heads.width_of_head(width)
 
 
 class RelativeTable(Value):

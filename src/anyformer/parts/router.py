@@ -123,7 +123,7 @@ class Router(Value):
             x = tape.times("jitter", x, tape.new(x.elements, x.number, learns=False))
         x = self.norm.keeps(tape.within("norm"), x, width) if self.norm else x
         tape.keep("logits.input", tape.cast(x if self.multiplier == 1 else tape.like(x), "fp32"))
-        logits = tape.new(Z * experts, "fp32")
+        logits = tape.gives("logits", tape.new(Z * experts, "fp32"))
         if self.softcap is not None:
             tape.keep("softcap", tape.like(logits))
         return self._weights_keep(tape, logits, chosen, Z * each, taken)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
@@ -13,7 +14,7 @@ from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
 from anyformer.parts.state import Keys
 from anyformer.tally import Shape, Tally, Weight
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
     from anyformer.parts.heads import Heads
@@ -43,7 +44,7 @@ class ScoreBiasValue(Value):
 
     def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
         """What it keeps for backward; gives the bias."""
-        raise UnpricedError(self.kind)
+        raise NotImplementedError
 
 
 class ALiBi(ScoreBiasValue):
@@ -182,3 +183,7 @@ class SharedBias(Value):
 
     def cost(self) -> Tally:
         return self.buckets.table(self.heads)
+
+    def keeps(self, path: str, tape: Tape) -> Held:
+        """What looking it up keeps, where a layer does it; `path`: of the stack, whose table it is."""
+        return self.buckets.looked_up(replace(tape, path=f"{path}score_bias."), self.heads)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -19,6 +20,7 @@ from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.order import parse_order, write_order
 from anyformer.parts.position import Position
+from anyformer.parts.recompute import recomputed
 from anyformer.parts.relative import RelativeTable
 from anyformer.parts.score_bias import SharedBias
 from anyformer.parts.stack_state import StackState
@@ -212,13 +214,13 @@ class Stack(Value):
         if self.input_projection is not None and self.input_projection.place == "last":
             x = tape.linear("input_projection", x, embedding_width, width)
         if self.score_bias is not None:
-            tape.once["score_bias"] = self.score_bias.buckets.looked_up(tape.within("score_bias"), self.score_bias.heads)
+            tape.bias = partial(self.score_bias.keeps, tape.path)
         if self.relative is not None:
-            tape.once["relative"] = self.relative.keeps(tape.within("relative"), width)
+            tape.relative = self.relative.keeps(tape.within("relative"), width)
+        where = tape.new(T + (tape.shape.batch if tape.shape.prefix else 0), "int64", learns=False)
+        beside = (where, tape.source, tape.relative, *tape.tokens.values())
         for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
-            at = tape.within(f"layers.{i}", f"layers.{owner}")
-            at.variant = name
-            tape.entered.append((at.path, x))
+            at = tape.layer(f"layers.{i}", f"layers.{owner}", name, x, *beside)
             x = self.variants[name].keeps(at, x, width, self.streams)
         x = x if self.streams is None else tape.new(tape.rows * width, x.number)
         return self.final_norm.keeps(tape.within("final_norm"), x, width) if self.final_norm else x
@@ -250,7 +252,8 @@ class StackModule(nn.Module):
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
-        self.variants = stack.layers
+        self.variants, self.checkpointing = stack.layers, plan.checkpointing
+        self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
@@ -271,7 +274,10 @@ class StackModule(nn.Module):
             context.variant = self.variants[i]
             # A layer computed again must not drop the same elements again.
             context.noise = noise if noise is None or self.owners[i] == i else noise.other(i)
-            x_BTD = block(x_BTD, context, states[i] if states else None)
+            if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
+                x_BTD = block(x_BTD, context, states[i] if states else None)
+            else:
+                x_BTD = recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])
         return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
 
 

@@ -52,7 +52,7 @@ class HyperConnections(Value):
             wide = x if x.number == "fp32" else tape.new(rows * N * width, "fp32")
             tape.keep("normalised", wide, tape.new(rows * N, "fp32"))
             shift = tape.linear("dynamic", tape.new(rows * N * width, x.number), width, N + 2)
-            tape.keep("shift", shift, tape.parameter(3, x.number))
+            tape.keep("shift", tape.like(shift), tape.parameter(3, x.number))
             read, mix, write = (tape.new(rows * n, x.number) for n in (N, N * N, N))
         tape.keep("mixed", x, read, mix)
         return tape.new(rows * width, x.number), write

@@ -14,7 +14,7 @@ from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
-from anyformer.tape import Held, Tape, UnpricedError
+from anyformer.tape import Held, Tape
 
 N = TypeVar("N", bound=str)
 
@@ -114,6 +114,10 @@ class SublayerValue(Value):
         """Of its products over (query, key) pairs, `scores` and `mix`: how many heads, and how many features of a pair."""
         return {}
 
+    def elementwise(self, width: int) -> Mapping[str, int]:
+        """Element-wise operations of one position by kind, beside those of softmax and activation."""
+        return {}
+
     @property
     def cuts(self) -> tuple[int, ...]:
         """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
@@ -140,8 +144,13 @@ class SublayerValue(Value):
         raise NotImplementedError
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What it keeps for backward, in the order of its forward pass; gives its output."""
-        raise UnpricedError(self.kind)
+        """What it keeps for backward, in the order of its forward pass; gives its output.
+
+        By default found by tracing its module, which is exact and takes tenths of a second for each size.
+        """
+        from anyformer.parts.traced_sublayer import sublayer_keeps
+
+        return sublayer_keeps(self, tape, x, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

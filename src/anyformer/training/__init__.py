@@ -6,6 +6,7 @@ from anyformer.training.optimiser import AdamW
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
 from anyformer.training.schedule import Constant, Cosine, Linear, WarmupStableDecay
 from anyformer.training.step import NonFiniteError
+from anyformer.training.summary import Summary
 
 __all__ = [
     "AdamW",
@@ -17,6 +18,7 @@ __all__ = [
     "NonFiniteError",
     "Run",
     "RunDirectoryError",
+    "Summary",
     "Trained",
     "WarmupStableDecay",
     "default_run",

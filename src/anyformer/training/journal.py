@@ -1,4 +1,5 @@
-"""The run's directory: what was asked (`run.toml`), where it ran (`environment.json`), and what happened (`metrics.jsonl`)."""
+"""The run's directory: what was asked (`run.toml`), where it ran (`environment.json`), what happened (`metrics.jsonl`),
+and at the end what was predicted beside what was measured (`summary.json`)."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from anyformer.training.run import Run
 RUN = "run.toml"
 METRICS = "metrics.jsonl"
 ENVIRONMENT = "environment.json"
+SUMMARY = "summary.json"
 PACKAGES = ("anyformer", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import time
 from collections.abc import Iterator
@@ -21,8 +22,10 @@ from anyformer.training import journal
 from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
+from anyformer.training.memory import MemoryMeter
 from anyformer.training.precision import Machine, default_device, deterministic, measure, resolve
 from anyformer.training.run import Run, load_run
+from anyformer.training.summary import Summary, summarise
 from anyformer.training.work import Work, corpus_of
 
 LONG_STEPS = 200
@@ -40,6 +43,8 @@ class Trained:
     finished: bool
     validation: Evaluated | None = None
     baseline: float | None = None
+    summary: Summary | None = None
+    """What was predicted beside what was measured, once it is finished."""
 
 
 def train(run: Run | str | Path, out: str | Path | None = None, *, console: Console | None = None) -> Trained:
@@ -56,11 +61,12 @@ def train(run: Run | str | Path, out: str | Path | None = None, *, console: Cons
     corpus = corpus_of(run)
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
+    memory = MemoryMeter(machine.device)
     work = Work.start(run, corpus, machine)
     if run.steps is None:
         work = work.fitted(started)
     journal.create(directory, work.run, machine)
-    return _go(directory, work, machine, console, first=0)
+    return _go(directory, work, machine, memory, console, first=0)
 
 
 def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
@@ -70,6 +76,7 @@ def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
     run = journal.read_run(directory)
     machine = measure(default_device())
     corpus = corpus_of(run)
+    memory = MemoryMeter(machine.device)
     work = Work.start(run, corpus, machine)
     found, damaged = checkpoint.latest(directory)
     for problem in damaged:
@@ -79,10 +86,10 @@ def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
         first = work.restore(found)
     console.out(f"continuing {directory} after step {first} of {run.steps}", highlight=False)
     journal.rewind(directory, first)
-    return _go(directory, work, machine, console, first=first)
+    return _go(directory, work, machine, memory, console, first=first)
 
 
-def _go(directory: Path, work: Work, machine: Machine, console: Console, *, first: int) -> Trained:
+def _go(directory: Path, work: Work, machine: Machine, memory: MemoryMeter, console: Console, *, first: int) -> Trained:
     """Updates `first` + 1 ... `steps`, with evaluations, checkpoints and a clean stop on Ctrl-C."""
     run = work.run
     assert run.steps is not None
@@ -95,7 +102,8 @@ def _go(directory: Path, work: Work, machine: Machine, console: Console, *, firs
     with deterministic(), _interruptible() as interrupted, display:
         for step in range(first + 1, run.steps + 1):
             start = time.monotonic()
-            outcome, tokens = work.update(step - 1)
+            with memory.watching(step - first, work.model, work.optimiser):
+                outcome, tokens = work.update(step - 1)
             seconds = time.monotonic() - start
             display.step(step, outcome.loss, tokens, seconds)
             # Of each layer the largest share, and with a capacity what was dropped; all shares stand in evaluations.
@@ -126,10 +134,10 @@ def _go(directory: Path, work: Work, machine: Machine, console: Console, *, firs
     if step < run.steps:
         console.out(f"stopped after step {step}; continue with: anyformer train --resume {directory}", highlight=False)
         return Trained(directory, work.model, work.corpus.tokenizer, step, finished=False)
-    return _finish(directory, work)
+    return _finish(directory, work, machine, memory)
 
 
-def _finish(directory: Path, work: Work) -> Trained:
+def _finish(directory: Path, work: Work, machine: Machine, memory: MemoryMeter) -> Trained:
     """The last numbers and the picture."""
     run = work.run
     rows = _rows(directory)
@@ -141,8 +149,10 @@ def _finish(directory: Path, work: Work) -> Trained:
     parameters = sum(parameter.numel() for parameter in work.model.parameters())
     title = f"{parameters / 1e6:.1f} M parameters, {run.batch} x {run.length} tokens per step"
     draw_losses(rows, directory / "loss.png", title=title, baseline=baseline)
+    summary = summarise(run, machine, rows, memory)
+    journal.write_whole(directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
     assert run.steps is not None
-    return Trained(directory, work.model.eval(), work.corpus.tokenizer, run.steps, True, validation, baseline)
+    return Trained(directory, work.model.eval(), work.corpus.tokenizer, run.steps, True, validation, baseline, summary)
 
 
 def _note(directory: Path, run: Run, step: int, looked: Evaluated, *, whole: bool) -> None:

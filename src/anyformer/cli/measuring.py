@@ -1,0 +1,140 @@
+"""`anyformer cost NAME --measure`: predictions beside what the built model does."""
+
+from __future__ import annotations
+
+import json as jsons
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from anyformer.costs.measure import Comparison, Measured
+    from anyformer.plan import Plan
+
+Device = Literal["cpu", "cuda"]
+BATCH, LENGTH = 2, 128
+"""Where no --batch and no --length are given: small enough to run anywhere."""
+
+
+def run(
+    context: typer.Context,
+    name: str,
+    batch: int,
+    length: int,
+    source_length: int | None,
+    plan: Plan,
+    device: Device | None,
+    *,
+    json: bool,
+) -> None:
+    """Measure one architecture and print it; exit code 1 where a prediction that must be exact is not."""
+    import torch
+    from rich.console import Console
+
+    from anyformer.cli.show import architecture_of, find
+    from anyformer.costs.measure import measure
+    from anyformer.describe import UserError
+    from anyformer.training.calibration import calibrated_now
+
+    if device == "cuda" and not torch.cuda.is_available():
+        raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
+    batch = batch if _given(context, "batch") else BATCH
+    length = length if _given(context, "length") else LENGTH
+    architecture = architecture_of(find(name))
+    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
+    if length > longest and _given(context, "length"):
+        raise UserError(f"{name}: its position table ends at {longest}, and --length is {length}: give {longest} or less")
+    with _progress(Console(stderr=True)) as progress:
+        found = measure(
+            architecture,
+            batch=batch,
+            length=min(length, longest),
+            source_length=source_length,
+            plan=plan,
+            device=chosen,
+            hardware=lambda: calibrated_now(chosen),
+            progress=progress,
+        )
+    if json:
+        print(jsons.dumps({"name": name, **found.data()}, indent=2))
+    else:
+        show(name, found, Console(width=1000))
+    if not found.exact:
+        raise typer.Exit(1)
+
+
+def show(name: str, found: Measured, console: Console) -> None:
+    """The table, and what it does not say."""
+    console.print(f"{name}: {found.title}", highlight=False, soft_wrap=True)
+    ran = f"{found.reduced}, which is what fits" if found.reduced else "the whole model"
+    console.print(
+        f"parameters, FLOPs and decode state: counted on the whole model; memory and time: of {ran}, eager\n",
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(table(found))
+    for note in found.notes:
+        console.print(f"[yellow]{note}[/yellow]", highlight=False, soft_wrap=True)
+
+
+def table(found: Measured) -> Table:
+    from rich.table import Table
+
+    rows = Table("", "predicted", "measured", "difference", "", box=None, header_style="bold", pad_edge=False)
+    for column in rows.columns[:4]:
+        column.no_wrap = True
+    for column in rows.columns[1:4]:
+        column.justify = "right"
+    for one in found.comparisons:
+        what = f"  {one.component}" if one.component else one.quantity
+        rows.add_row(what, _amount(one, one.predicted), _amount(one, one.measured), _difference(one), _verdict(one))
+    return rows
+
+
+def _amount(one: Comparison, value: float) -> str:
+    """To the unit, but for times."""
+    from anyformer.costs.figures import clock
+
+    return clock(value) if one.unit == "s" else f"{value:,.0f} {one.unit}".strip()
+
+
+def _difference(one: Comparison) -> str:
+    if one.unit == "s":
+        return f"x {one.predicted / one.measured:.2f}"
+    return "0" if one.predicted == one.measured else f"{one.difference:+.2%}"
+
+
+def _verdict(one: Comparison) -> str:
+    """Only the sums are judged in words; a component that must be exact speaks up when it is not."""
+    if one.tolerance is None:
+        return "" if one.component else "not judged"
+    asked = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
+    if one.holds:
+        return "" if one.component else asked
+    return f"[red]should be {asked}[/red]"
+
+
+def _given(context: typer.Context, option: str) -> bool:
+    """Whether the user gave it: the defaults of a measurement are not those of a cost sheet."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+@contextmanager
+def _progress(console: Console) -> Iterator[Callable[[str], None]]:
+    """A bar over the stages, where there is a terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    from anyformer.costs.measure import STAGES
+
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("", total=len(STAGES))
+        yield lambda stage: bar.update(task, description=stage, completed=STAGES.index(stage))

@@ -1,0 +1,70 @@
+"""What `anyformer cost --gpus` adds: the fastest layout of a training step that fits."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from anyformer.costs.sheet import CostSheet
+    from anyformer.costs.text import Section
+    from anyformer.planning.planner import Planned
+
+
+def planned(sheet: CostSheet, gpus: int) -> Planned:
+    """The layouts of the sheet's batch, on as many of its hardware."""
+    from anyformer.planning.planner import plan_training
+
+    assert sheet.hardware is not None, "priced on hardware"
+    tokens = sheet.batch * sheet.length
+    return plan_training(
+        sheet.architecture,
+        ranks=gpus,
+        batch_tokens=tokens,
+        length=sheet.length,
+        hardware=sheet.hardware,
+        plan=sheet.plan.but(checkpointing="none"),
+        show=1,
+    )
+
+
+def section(sheet: CostSheet, found: Planned) -> Section:
+    """Whether it fits, how, and how fast."""
+    from anyformer.costs.figures import Figure, count, seconds, share, size
+    from anyformer.costs.text import Row, Section
+
+    assert sheet.hardware is not None, "priced on hardware"
+    title = f"Training on {found.ranks:,} x {sheet.hardware.title}"
+    if not found.fastest:
+        rows = [Row("fits", (Figure("no"),))]
+        for nearest in found.too_large[:1]:
+            rows.append(Row("nearest layout", (Figure(str(nearest.layout)),)))
+            rows.append(Row("memory of the fullest", (size(nearest.memory.total),)))
+        return Section(title, ("",), tuple(rows))
+    best = found.fastest[0]
+    rows = [
+        Row("fits", (Figure("yes"),)),
+        Row("fastest layout", (Figure(str(best.layout)),)),
+        Row("micro-batch x steps", (Figure(f"{best.layout.micro_batch} x {best.layout.micro_batches}"),)),
+        Row("checkpointing", (Figure(best.layout.checkpointing),)),
+        Row("memory of the fullest", (size(best.memory.total),)),
+        Row("time", (seconds(best.time.total),)),
+        Row("tokens per second", (count(best.tokens_per_second),)),
+        Row("MFU, exact", (share(best.mfu),)),
+    ]
+    return Section(title, ("",), tuple(rows))
+
+
+def data(found: Planned) -> dict[str, Any]:
+    """Plain data, for JSON."""
+    layouts = [
+        {
+            "layout": asdict(each.layout),
+            "memory": {**asdict(each.memory), "total": each.memory.total},
+            "seconds": each.time.total,
+            "tokens_per_second": each.tokens_per_second,
+            "mfu": each.mfu,
+        }
+        for each in found.fastest
+    ]
+    return {"gpus": found.ranks, "fits": bool(layouts), "layout": layouts[0] if layouts else None}

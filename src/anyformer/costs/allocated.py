@@ -1,0 +1,48 @@
+"""What a call really allocates: the most above where it began, by the device's own books."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass
+class Allocated:
+    """`most`: bytes of tensors alive at once beyond those alive before; known when the watch is over."""
+
+    most: int = 0
+
+
+@contextmanager
+def watching_allocations(device: torch.device) -> Iterator[Allocated]:
+    """On a CUDA device by its allocator; elsewhere from the profiler's memory events, which every tensor makes."""
+    found = Allocated()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        yield found
+        torch.cuda.synchronize(device)
+        found.most = torch.cuda.max_memory_allocated(device) - before
+        return
+    # The profiler announces itself on stderr otherwise.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")
+    with torch.autograd.profiler.profile(profile_memory=True) as profile:
+        yield found
+    assert profile.kineto_results is not None
+    events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
+    live = 0
+    for event in sorted(events, key=lambda event: event.start_ns()):
+        live += event.nbytes()
+        found.most = max(found.most, live)
+
+
+def peak_above(call: Callable[[], object], device: torch.device) -> int:
+    """The most bytes of tensors alive during `call` beyond those alive before it."""
+    with watching_allocations(device) as found:
+        call()
+    return found.most

@@ -1,0 +1,224 @@
+"""A cost sheet in words: what `anyformer cost` prints of one architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from anyformer.costs.figures import NOTHING, Figure, count, decimal, flops, scaled, seconds, share, size
+from anyformer.costs.inference import DecodeState, expected_experts
+from anyformer.costs.roofline import Operation, StepTime
+from anyformer.costs.sheet import CostSheet
+from anyformer.costs.text import Row, Section
+from anyformer.costs.work import Mode
+from anyformer.model import Architecture
+from anyformer.tally import Flops
+
+SMALL = 0.005
+"""Share of the time below which operations share a line."""
+STEP: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
+
+
+def page(sheet: CostSheet, modes: Sequence[Mode], *, beside: bool = False) -> tuple[Section, ...]:
+    """What there is to say about some modes; about a single one also where its time goes. `beside`: for `side_by_side`."""
+    sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
+    found = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
+    if "train" in sheets:
+        found.append(_training(sheets["train"]))
+    if sheets.keys() - {"train"}:
+        found += _inference(sheet.of("prefill"))
+    if sheet.hardware is not None:
+        found.append(_times(sheets))
+        if len(sheets) == 1:
+            found += [_operations(each) for each in sheets.values()]
+    return tuple(found)
+
+
+def title(sheet: CostSheet) -> str:
+    """One line: the call, the hardware, and the shares of its peaks that are counted on."""
+    lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
+    prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
+    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.precision}"
+    on = sheet.hardware
+    if on is None:
+        return call
+    reached, peak = on.efficiency, on.peak(sheet.precision)
+    return (
+        f"{call}, on {on.title}: {scaled(peak)}FLOP/s ({reached.matrix:.0%} in products, "
+        f"{reached.attention:.0%} in attention), {scaled(on.bandwidth)}B/s ({reached.memory:.0%})"
+    )
+
+
+def longest(architecture: Architecture) -> int | None:
+    """The longest input that all position tables cover; None without limit. A latent array's own table limits nothing."""
+    reading = [stack for name, stack in architecture.stacks.items() if architecture.latents is None or name == "encoder"]
+    return min((stack.max_length for stack in reading if stack.max_length is not None), default=None)
+
+
+def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
+    """What the figures leave out of sight."""
+    found = []
+    for name, stack in sheet.architecture.stacks.items():
+        reads = sheet.source if name == "encoder" and sheet.source else sheet.length
+        latent = name == "decoder" and sheet.architecture.latents is not None
+        if stack.max_length is not None and stack.max_length < reads and not latent:
+            found.append(f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {reads:,}")
+    if sheet.hardware is not None and any(sheet.of(mode).devices > 1 for mode in modes if mode in sheet.modes):
+        found.append(
+            f"does not fit into the memory of {sheet.hardware.title}: times are as if it did, without communication; "
+            "`anyformer plan` lays a training out on many"
+        )
+    return tuple(found)
+
+
+def _parameters(sheet: CostSheet) -> Section:
+    """Stored, and used by one token where some experts are not."""
+    params = sheet.params
+    table = {"total": (params.total, params.active)}
+    table |= {_shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
+    columns = ("",) if params.active == params.total else ("", "active")
+    rows = (Row(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items())
+    return Section("Parameters", columns, tuple(rows))
+
+
+def _parameters_beside(sheet: CostSheet) -> Section:
+    """Both sums, and the components that are more than a thousandth."""
+    params = sheet.params
+    rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
+    rows += [Row(_shown(n), (count(each),)) for n, each in params.by_component.items() if each * 1000 > params.total]
+    return Section("Parameters", ("",), tuple(rows))
+
+
+def _flops(sheets: Mapping[Mode, CostSheet]) -> Section:
+    """Each convention in a column; of a training step also forward and backward alone."""
+    # A training step's forward pass is a prefill.
+    told = [mode for mode in sheets if mode != "prefill" or "train" not in sheets]
+    rows = [row for mode in told for row in _flops_of(mode, sheets[mode])]
+    work = sum(sheets[told[0]].elementwise.values(), Flops())
+    rows.append(Row("element-wise operations, forward", (flops(work.dense), flops(work.exact)), detail=True))
+    return Section("FLOPs of matrix products", ("dense", "exact", "executed"), tuple(rows))
+
+
+def _flops_of(mode: Mode, sheet: CostSheet) -> Iterator[Row]:
+    model, run, tokens = sheet.flops, sheet.executed, sheet.tokens
+    if mode == "train":
+        yield Row("forward", _conventions(model.forward.dense, model.forward.exact, run.forward), detail=True)
+        yield Row("backward", _conventions(model.backward.dense, model.backward.exact, run.backward), detail=True)
+    yield Row(STEP[mode], _conventions(model.total.dense, model.total.exact, run.total))
+    each = _conventions(model.total.dense // tokens, model.total.exact // tokens, run.total // tokens)
+    yield Row(f"{STEP[mode]}, per token", each)
+
+
+def _conventions(*of: int) -> tuple[Figure, ...]:
+    return tuple(map(flops, of))
+
+
+def _training(sheet: CostSheet) -> Section:
+    """Adam, with weights and moments in fp32."""
+    name = f"Memory of training, checkpointing {sheet.plan.checkpointing}"
+    memory = sheet.memory
+    figures = {
+        "weights": memory.weights,
+        "gradients": memory.gradients,
+        "optimiser state": memory.optimiser,
+        "copies of weights": memory.copies,
+        "activations": memory.activations,
+        "logits and loss": memory.logits,
+        "total": memory.total,
+        "peak of a step": sheet.peak.total,
+    }
+    rows = [Row(what, (size(number),)) for what, number in figures.items() if number]
+    return Section(name, ("",), (*rows, *_devices(sheet, sheet.held)))
+
+
+def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:
+    """How many devices have so much memory, all of it spread evenly."""
+    if sheet.hardware is not None:
+        yield Row("devices needed", tuple(count(sheet.holding(each)) for each in held))
+
+
+def _inference(sheet: CostSheet) -> Iterator[Section]:
+    """Weights by format; decode state by kind of layer; what a decoding step reads."""
+    state = sheet.state
+    held = [weights + state.total for weights in sheet.weights.values()]
+    rows = [Row("weights", tuple(map(size, sheet.weights.values())))]
+    rows += [Row("with the decode state", tuple(map(size, held)), detail=True)] if state.memories else []
+    rows += [replace(row, detail=True) for row in _devices(sheet, *held)]
+    yield Section("Memory of inference", tuple(sheet.weights), tuple(rows))
+    if "decode" in sheet.modes:
+        yield _state(state, sheet.precision)
+        yield _reading(sheet)
+
+
+def _state(state: DecodeState, precision: str) -> Section:
+    """Together, and by kind of layer."""
+    rows = [Row("all layers", (size(state.per_token), size(state.per_sequence), size(state.total)))]
+    for each in state.memories:
+        figures = size(each.per_token), size(each.bytes // state.batch), size(each.bytes)
+        rows.append(Row(f"{_shown(each.name)}: grows {each.grows}", figures, detail=True))
+    return Section(f"Decode state, {precision}", ("last token", "a sequence", "the batch"), tuple(rows))
+
+
+def _reading(sheet: CostSheet) -> Section:
+    """Bytes, and of each kind of mixture the experts that they hold."""
+    reading = sheet.reading
+    rows = [Row("bytes", (size(reading.weights), size(reading.state), size(reading.total)))]
+    for experts, expected in expected_experts(sheet.architecture, sheet.batch):
+        rows.append(Row(f"experts, of {experts:,} in a layer", (decimal(expected),), detail=True))
+    return Section("Read by a decoding step", ("weights", "state", "together"), tuple(rows))
+
+
+def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
+    """A column for each mode."""
+    times = [_time(sheet) for sheet in sheets.values()]
+    rows = (
+        Row("time", tuple(seconds(time.seconds) for time in times)),
+        Row("tokens per second", tuple(count(time.tokens_per_second) for time in times)),
+        Row("MFU, dense", tuple(share(time.mfu) for time in times)),
+        Row("MFU, exact", tuple(share(time.mfu_exact) for time in times), detail=True),
+        Row("bandwidth used", tuple(share(time.bandwidth_used) for time in times)),
+        Row("FLOPs per byte", tuple(decimal(time.intensity) for time in times), detail=True),
+        Row("waits for", tuple(_waits(time) for time in times)),
+    )
+    return Section(f"Time on {times[0].hardware.title}", tuple(STEP[mode] for mode in sheets), rows)
+
+
+def _waits(time: StepTime) -> Figure:
+    """What most of a step waits for: `compute 74%`."""
+    waits = {bound: time.waits_for(bound) for bound in ("compute", "memory", "launch")}
+    longest = max(waits, key=lambda bound: waits[bound])
+    return Figure(f"{longest} {waits[longest]:.0%}")
+
+
+def _operations(sheet: CostSheet) -> Section:
+    """Slowest first; what is short stands together."""
+    time = _time(sheet)
+    found = time.by_component
+    shown = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
+    rows = [Row(_shown(operation.name), _operation(operation, time.seconds)) for operation in shown]
+    if len(shown) < len(found):
+        rest = sum(operation.seconds for operation in found[len(shown) :])
+        rows.append(Row("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
+    columns = ("FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
+    return Section(f"Where the time goes: {STEP[sheet.mode]}", columns, tuple(rows), detail=True)
+
+
+def _operation(operation: Operation, total: float) -> tuple[Figure, ...]:
+    return (
+        flops(operation.executed),
+        size(operation.bytes),
+        decimal(operation.intensity),
+        seconds(operation.seconds),
+        share(operation.seconds / total),
+        Figure(operation.bound),
+    )
+
+
+def _time(sheet: CostSheet) -> StepTime:
+    assert sheet.time is not None, "priced on hardware"
+    return sheet.time
+
+
+def _shown(name: str) -> str:
+    """Without the plumbing: `decoder.layers.local.attention.sublayer` -> `decoder local attention`."""
+    return " ".join(word for word in name.split(".") if word not in ("layers", "sublayer"))

@@ -1,0 +1,185 @@
+"""The most memory that a training step holds at once: a walk back through what the forward pass kept.
+
+What a step holds grows to the end of the forward pass and changes on the way back: kept tensors go as they are read,
+gradients of weights come in their place, and gradients of activations live in between. So the most is at the loss, within
+a part near the end, or when every gradient is there; a walk over the kept tensors, last one first, finds where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from anyformer.costs.activations import Activations, activations
+from anyformer.costs.memory import ADAM_FP32, States
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.tally import Shape
+
+Moment = Literal["loss", "backward", "update"]
+LOSS_COPIES = 4
+"""Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
+of log Z the difference z - log Z, its exponential, and the product with what comes in."""
+GRADIENTS_PER_KEPT = 1.5
+"""Bytes of gradients that live while one operation goes back, for each byte that it kept: a product x y keeps two tensors,
+receives one gradient and gives two; a fused attention kernel keeps four, receives one and gives three."""
+OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"normalised": 4.0, "softmax": 2.0})
+"""The same where one tensor is kept: the gradient 2 x dy of a square is made in three steps, beside the one of the product
+that follows; a softmax receives one gradient and gives one."""
+TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
+"""A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
+can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
+
+
+@dataclass(frozen=True)
+class PeakMemory:
+    """Bytes at the three moments that can be the largest of a step, `stays` included in each.
+
+    `stays`: weights, optimiser state and master copies, and under accumulation the gradients. `loss`: at the loss, all kept.
+    `backward`: within layers, norms and head. `update`: every gradient, nothing kept.
+    """
+
+    stays: int
+    loss: int
+    backward: int
+    update: int
+
+    @property
+    def total(self) -> int:
+        """The largest."""
+        return max(self.loss, self.backward, self.update)
+
+    @property
+    def at(self) -> Moment:
+        """When it is reached."""
+        moments: dict[Moment, int] = {"loss": self.loss, "backward": self.backward, "update": self.update}
+        return max(moments, key=lambda name: moments[name])
+
+    @property
+    def above_stays(self) -> int:
+        """What a step allocates on top of what stays from step to step."""
+        return self.total - self.stays
+
+
+def peak_memory(
+    architecture: Architecture,
+    *,
+    batch: int,
+    length: int,
+    source_length: int | None = None,
+    plan: Plan | None = None,
+    states: States = ADAM_FP32,
+    accumulation: int = 1,
+) -> PeakMemory:
+    """The largest of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
+
+    On the way back, at operation i: stays + kept[..i] + gradients of the weights passed + those of activations, which are
+    `GRADIENTS_PER_KEPT` kept[i] and one of what the part gave. `batch` is that of one of `accumulation` micro-batches: with
+    several, gradients stay from one to the next, and each new one stands beside the old one for a moment.
+    """
+    plan = plan or Plan()
+    source = (source_length or length) if architecture.two_inputs else 0
+    shape = Shape(batch=batch, length=length, source=source)
+    counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
+    count, again = sum(counts.values()), accumulation > 1
+    kept = activations(architecture, shape, plan)
+    # Layers that are computed again keep on the way back what they would have kept on the way there.
+    whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
+    logits = kept.by_name.get("loss.logits", 0)
+    size = plan.activation_bytes
+    copies = kept.casts if states.weights > size else 0
+    layers = [f"{name}.layers.{i}" for name, stack in architecture.stacks.items() for i in range(stack.depth)]
+    extra = [made + (cast if copies else 0) for made, cast in zip(kept.layers, kept.layers_casts, strict=True)]
+    back = _back(
+        _parts(whole, counts),
+        _begins(kept, dict(zip(layers, extra, strict=False))),
+        copies,
+        each=0 if again else states.gradients,
+        stream=size * batch * max(length, source) * architecture.width,
+        logits=size * logits // 4,
+    )
+    stays = (states.weights + states.optimiser + states.master + (states.gradients if again else 0)) * count
+    newest = states.gradients * max(counts.values()) if again else 0
+    tied = states.gradients * _tied(architecture) * TIED_COPIES.get(plan.precision, TIED_COPIES["fp32"])
+    return PeakMemory(
+        stays=stays,
+        loss=stays + kept.kept + kept.loss + copies + LOSS_COPIES * logits,
+        backward=stays + newest + max(back),
+        update=stays + max(newest, tied) + (0 if again else states.gradients * count),
+    )
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A branch, a norm, an entrance or the head: (name, bytes) kept by its operations, and how many weights it has."""
+
+    name: str
+    kept: tuple[tuple[str, int], ...]
+    weights: int
+
+
+def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: int, stream: int, logits: int) -> Iterator[int]:
+    """Bytes on top of what stays, operation by operation, with the `copies` of weights that are there at first.
+
+    `begins`: kept bytes when the way back reaches a layer, or a part outside of them; `each`: bytes of a gradient per weight;
+    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave.
+    """
+    count = sum(part.weights for part in parts)
+    left, passed, at = 0, 0.0, ""
+    for part in reversed(parts):
+        place = _place(part.name)
+        if place != at:
+            at, left = place, begins.get(place, left)
+        incoming = logits if part.name == "head" else stream
+        for operation, size in reversed(part.kept):
+            # Which weight is whose is not asked: a part's gradients come evenly, and copies of its weights go with them.
+            passed += part.weights / len(part.kept)
+            of_weights = each * passed + copies * (1 - passed / count)
+            yield int(left + of_weights + incoming + OTHERS_PER_KEPT.get(operation, GRADIENTS_PER_KEPT) * size)
+            left -= size
+
+
+def _begins(kept: Activations, extra: Mapping[str, int]) -> dict[str, int]:
+    """What is kept up to the end of each layer and part; `extra`: what a layer keeps once it is computed again."""
+    begins, there = {}, 0
+    for name, size in kept.by_name.items():
+        if not name.startswith("loss."):
+            there += size
+            begins[_place(name)] = there
+    return {place: size + extra.get(place, 0) for place, size in begins.items()}
+
+
+def _parts(kept: Activations, counts: Mapping[str, int]) -> list[_Part]:
+    """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first."""
+    sizes: dict[str, list[tuple[str, int]]] = {}
+    for name, size in kept.by_name.items():
+        if not name.startswith("loss."):
+            sizes.setdefault(_part(name), []).append((name.rpartition(".")[2], size))
+    weights: dict[str, int] = {}
+    for name, count in counts.items():
+        weights[_part(name)] = weights.get(_part(name), 0) + count
+    idle = [name for name in weights if name not in sizes]
+    return [_Part(name, tuple(sizes.get(name, ())), weights.get(name, 0)) for name in [*idle, *sizes]]
+
+
+def _part(name: str) -> str:
+    """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.layers.3.attention`, `head.logits.input` -> `head`."""
+    words = name.split(".")
+    if words[1:2] == ["layers"]:
+        return ".".join(words[:4])
+    return words[0] if words[0] == "head" else ".".join(words[:2])
+
+
+def _place(name: str) -> str:
+    """The layer of what is in one, `decoder.layers.3`, else the part."""
+    words = name.split(".")
+    return ".".join(words[:3]) if words[1:2] == ["layers"] else _part(name)
+
+
+def _tied(architecture: Architecture) -> int:
+    """Parameters of a table that gets two gradients."""
+    if architecture.head is None or not architecture.head.tied:
+        return 0
+    return architecture.outputs * architecture.table_width

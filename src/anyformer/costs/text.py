@@ -1,0 +1,107 @@
+"""Sections of aligned figures as text, for one architecture or for several side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from anyformer.costs.figures import NOTHING, Figure
+
+APART = 2.0
+"""How many times the smallest the largest must be for a row to stand out."""
+NARROWEST = 9
+"""Of a column, so that sections line up."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of one thing, one for each column of its section, or fewer.
+
+    `detail`: left out where several architectures stand side by side; `strong`: it stands out.
+    """
+
+    name: str
+    figures: tuple[Figure, ...]
+    detail: bool = False
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under a title; a column with an empty name needs none. `detail`: as of a row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    detail: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line; `strong`: a title, or a row that stands out."""
+
+    text: str
+    strong: bool = False
+
+
+def text(sections: Sequence[Section]) -> str:
+    """All lines."""
+    return "\n".join(line.text for line in lines(sections))
+
+
+def lines(sections: Sequence[Section]) -> Iterator[Line]:
+    """Titles with the names of their columns, rows indented below; names are as wide in all sections."""
+    names = [f"  {row.name}" for section in sections for row in section.rows] + [section.title for section in sections]
+    wide = max(map(len, names), default=0)
+    for i, section in enumerate(sections):
+        if i:
+            yield Line("")
+        yield from _section(section, wide)
+
+
+def _section(section: Section, wide: int) -> Iterator[Line]:
+    rows = [[str(figure) for figure in row.figures] for row in section.rows]
+    columns = [
+        max([len(head), NARROWEST, *(len(row[i]) for row in rows if i < len(row))]) for i, head in enumerate(section.columns)
+    ]
+    yield Line(_aligned(section.title, section.columns, wide, columns), strong=True)
+    for row, cells in zip(section.rows, rows, strict=True):
+        yield Line(_aligned(f"  {row.name}", cells, wide, columns), row.strong)
+
+
+def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int]) -> str:
+    return (f"{name:<{wide}}" + "".join(f"  {cell:>{columns[i]}}" for i, cell in enumerate(cells))).rstrip()
+
+
+def side_by_side(names: Sequence[str], pages: Sequence[Sequence[Section]]) -> tuple[Section, ...]:
+    """The same rows with a column for each page, and how many times the smallest figure the largest is."""
+    titles = dict.fromkeys(section.title for sections in pages for section in sections if not section.detail)
+    tables = [{section.title: _flat(section) for section in sections} for sections in pages]
+    return tuple(_beside(title, names, [table.get(title, {}) for table in tables]) for title in titles)
+
+
+def _flat(section: Section) -> dict[str, Figure]:
+    """A row for each figure: `forward, dense`."""
+    return {
+        f"{row.name}, {column}" if column else row.name: figure
+        for row in section.rows
+        if not row.detail
+        for column, figure in zip(section.columns, row.figures, strict=False)
+        if str(figure)
+    }
+
+
+def _beside(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure]]) -> Section:
+    rows = []
+    for name in dict.fromkeys(name for column in columns for name in column):
+        figures = [column.get(name, NOTHING) for column in columns]
+        ratio = _ratio(figures)
+        shown = Figure("" if ratio < 1.005 else f"{ratio:,.2f} x")
+        rows.append(Row(name, (*figures, shown), strong=ratio >= APART))
+    return Section(title, (*names, "apart"), tuple(rows))
+
+
+def _ratio(figures: Sequence[Figure]) -> float:
+    """The largest over the smallest, 1 where one is missing or nothing."""
+    numbers = [figure.number for figure in figures if figure.number]
+    return max(numbers) / min(numbers) if len(numbers) == len(figures) else 1.0

@@ -1,0 +1,39 @@
+"""What a recurrence over chunks keeps for backward: traced, once for each size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.context import Context
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.traced import Trace, chunked, empty, trace
+from anyformer.plan import Plan
+from anyformer.tape import Held, Number, Tape
+
+
+def recurrence_keeps(part: SublayerValue, tape: Tape, given: Mapping[str, Held], width: int, step: int) -> Held:
+    """What the module's `recur` keeps of what it is `given`, each (B, T, features), and makes of it; gives its output.
+
+    `step`: positions of a chunk.
+    """
+    sizes = tuple((name, x.elements // tape.rows, x.number) for name, x in given.items())
+    found = chunked(
+        lambda length: _traced(part, width, tape.plan.chunk, tape.shape.batch, length, sizes), tape.shape.length, step
+    )
+    return found.put_on(tape, given)
+
+
+@lru_cache(maxsize=256)
+def _traced(
+    part: SublayerValue, width: int, chunk: int, batch: int, length: int, sizes: tuple[tuple[str, int, Number], ...]
+) -> Trace:
+    with torch.device("meta"):
+        module = part.build(width, Plan(chunk=chunk), "traced")
+        context = Context(torch.arange(length)[None], Plan(), padded=False)
+    given = {name: empty((batch, length, features), number, "meta") for name, features, number in sizes}
+    recur: Callable[..., Tensor] = module.recur  # type: ignore[assignment]
+    return trace(lambda: recur(**given, context=context), given, {}, lambda: context.made)

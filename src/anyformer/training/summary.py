@@ -1,0 +1,116 @@
+"""What was predicted of a run beside what it did: speed, memory, FLOPs, and the share of the peak."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any
+
+from anyformer.costs import peak_memory, scaled, step_time
+from anyformer.costs.measure import counted
+from anyformer.tally import Shape
+from anyformer.training.calibration import known, remembered
+from anyformer.training.memory import MemoryMeter
+from anyformer.training.precision import Machine
+from anyformer.training.run import Run
+
+LONG_SECONDS = 60.0
+"""Of updates, from which five more for a calibration of the machine are worth it, where none is remembered."""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A prediction and a measurement, None where there is none."""
+
+    predicted: float | None
+    measured: float | None
+
+    @property
+    def difference(self) -> float | None:
+        """Of the prediction, relative to what was measured."""
+        return None if self.predicted is None or not self.measured else self.predicted / self.measured - 1
+
+
+@dataclass(frozen=True)
+class Summary:
+    """`memory`: bytes of tensors at the peak of an update; `flops`: of an update, every query-key pair counted, both ways.
+
+    `mfu`: model FLOPs utilisation, of the peak measured when the run began; `resident`: how much larger the process was at
+    most than before the model was built, None where the system does not say; `notes`: how to read them.
+    """
+
+    tokens_per_second: Beside
+    memory: Beside
+    flops: Beside
+    flops_per_token: float
+    mfu: Beside
+    resident: int | None = None
+    notes: tuple[str, ...] = ()
+
+    def data(self) -> dict[str, Any]:
+        """Plain data, for JSON."""
+        beside = {name: getattr(self, name) for name in ("tokens_per_second", "memory", "flops", "mfu")}
+        return asdict(self) | {name: asdict(one) | {"difference": one.difference} for name, one in beside.items()}
+
+    def lines(self) -> list[str]:
+        """A table in plain text."""
+        rows = [("", "predicted", "measured", "difference")]
+        rows += [
+            _row("tokens per second", self.tokens_per_second, lambda x: f"{x:,.0f}"),
+            _row("memory at the peak", self.memory, lambda x: f"{scaled(x)}B"),
+            _row("FLOPs per update", self.flops, lambda x: f"{scaled(x)}FLOP"),
+            _row("  of the machine's peak", self.mfu, lambda x: f"{x:.1%}"),
+        ]
+        wide = [max(len(row[i]) for row in rows) for i in range(4)]
+        table = [f"{row[0]:<{wide[0]}}" + "".join(f"  {row[i]:>{wide[i]}}" for i in (1, 2, 3)) for row in rows]
+        grown = f"the process grew by {scaled(self.resident or 0)}B, its allocator's gaps included"
+        return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
+
+
+def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
+    """From the run's metrics: the median update counts, the first one of a session warms up and is not the median's affair.
+
+    Speed is predicted by the roofline of this machine as it was calibrated (`anyformer cost --measure` does so, and so does
+    the end of a run of more than a minute), memory by the walk of `costs.peak`, both for eager mode.
+    """
+    seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
+    piece = Shape(batch=run.batch // run.accumulation, length=run.length)
+    tokens, spent = run.batch * run.length, median(seconds) if seconds else None
+    rate = None if spent is None else tokens / spent
+    of_all = {one.quantity: one for one in counted(run.architecture, piece, run.plan) if not one.component}
+    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
+    flops = Beside(*(run.accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    assert flops.predicted is not None
+    found = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
+    expected = None
+    if found is not None:
+        step = step_time(run.architecture, Shape(batch=run.batch, length=run.length), run.plan, found, "train")
+        expected = step.tokens_per_second
+    each, peak = flops.predicted / tokens, machine.peaks[run.plan.precision]
+    notes = []
+    if run.plan.compile == "on":
+        notes.append("predicted for eager mode; this run was compiled, which is faster and keeps less")
+    if expected is None:
+        notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
+    return Summary(
+        tokens_per_second=Beside(expected, rate),
+        memory=Beside(_peak(run), memory.tensors),
+        flops=flops,
+        flops_per_token=each,
+        resident=memory.resident,
+        mfu=Beside(*(None if speed is None else each * speed / peak for speed in (expected, rate))),
+        notes=tuple(notes),
+    )
+
+
+def _peak(run: Run) -> int:
+    pieces = run.accumulation
+    peak = peak_memory(run.architecture, batch=run.batch // pieces, length=run.length, plan=run.plan, accumulation=pieces)
+    return peak.total
+
+
+def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:
+    shown = ["-" if value is None else written(value) for value in (beside.predicted, beside.measured)]
+    difference = beside.difference
+    return what, shown[0], shown[1], "-" if difference is None else "0" if difference == 0 else f"{difference:+.1%}"

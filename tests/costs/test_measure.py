@@ -1,0 +1,151 @@
+"""Measuring finds every prediction right on models of every kind, and finds it out when one is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from zoo import ZOO
+
+from anyformer.catalogue import architecture
+from anyformer.costs import hardware_of
+from anyformer.costs.measure import Comparison, component, measure
+from anyformer.costs.saved import kept_by_label, kept_bytes
+from anyformer.costs.trial import NotEnoughMemoryError, TrainingStep, cross_entropy, free_memory, trial_of
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally
+
+H100, GB = hardware_of("h100"), 10**9
+CPU = torch.device("cpu")
+QUANTITIES = (
+    "parameters", "forward FLOPs", "backward FLOPs", "decode state", "kept for backward", "peak of a step", "time of a step",
+)  # fmt: skip
+KINDS = (
+    "llama", "grouped", "latent", "window", "shared_keys", "shared_layers", "streams", "experts", "encoder", "original",
+    "pair_pre_norm", "perceiver", "vision", "speech_to_text", "alibi", "buckets", "gated_convolution", "head_options",
+    "delta_gated", "linear_elu", "lightning", "transformer_xl", "pair_prefix",
+)  # fmt: skip
+
+
+def measured(name: str, precision: str = "fp32"):
+    return measure(ZOO[name], batch=2, length=11, plan=Plan(precision=precision, attention="sdpa"), hardware=lambda: H100)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("name", KINDS)
+def test_every_prediction_holds(name, precision):
+    found = measured(name, precision)
+    wrong = [one for one in found.comparisons if not one.holds and one.quantity != "peak of a step"]
+    assert found.exact
+    assert not wrong
+    assert found.reduced == ""
+    assert {one.quantity for one in found.comparisons} == set(QUANTITIES) - (set() if not found.notes else {"decode state"})
+
+
+@pytest.mark.parametrize("name", ["llama", "experts", "original"])
+def test_components_add_up(name):
+    found = measured(name).comparisons
+    for quantity in ("parameters", "forward FLOPs", "decode state", "kept for backward"):
+        whole, *parts = (one for one in found if one.quantity == quantity)
+        assert whole.component == ""
+        assert len(parts) > 1
+        assert sum(part.predicted for part in parts) == whole.predicted
+        assert sum(part.measured for part in parts) == whole.measured
+
+
+def test_a_wrong_declaration_is_found(monkeypatch):
+    honest = Architecture.cost
+
+    def doubled(self, *arguments, **more) -> Tally:
+        tally = honest(self, *arguments, **more)
+        return replace(tally, flops={name: flops * 2 for name, flops in tally.flops.items()})
+
+    monkeypatch.setattr(Architecture, "cost", doubled)
+    found = measured("llama")
+    assert not found.exact
+    assert {one.quantity for one in found.comparisons if not one.holds} == {"forward FLOPs", "backward FLOPs"}
+    assert next(one for one in found.comparisons if one.quantity == "forward FLOPs").difference == 1.0
+
+
+def test_tolerances():
+    assert Comparison("a", "", "", 100, 101, 0.01).holds
+    assert not Comparison("a", "", "", 100, 102, 0.01).holds
+    assert not Comparison("a", "", "", 100, 101, 0).holds
+    assert Comparison("a", "", "", 100, 500, None).holds
+    assert Comparison("a", "", "", 0, 0, 0).holds
+    assert not Comparison("a", "", "", 1, 0, 0).holds
+
+
+def test_numbers_for_json():
+    import json
+
+    found = measured("llama")
+    data = json.loads(json.dumps(found.data()))
+    assert data["exact"] is True
+    assert len(data["comparisons"]) == len(found.comparisons)
+    assert data["comparisons"][0]["difference"] == 0
+
+
+def test_names_of_components():
+    assert component("decoder.layers.3.attention.sublayer.query.weight") == "decoder.attention"
+    assert component("decoder.layers.3.step_0_norm_after.weight") == "decoder.norm_after"
+    assert component("encoder.final_norm.weight") == "encoder.final_norm"
+    assert component("embedding.layers.0.weight") == "embedding"
+
+
+@pytest.mark.parametrize("name", ["llama", "original", "streams"])
+def test_labels_share_out_what_is_kept(name):
+    step = TrainingStep(ZOO[name], Shape(batch=2, length=5, source=5), Plan(precision="fp32"), CPU)
+    labels = kept_by_label(step.model, lambda name: name.split(".")[0] or "outside", step.loss)
+    assert sum(labels.values()) == kept_bytes(step.model, step.loss)
+    assert {"decoder", "outside"} <= set(labels)
+
+
+def test_an_update_changes_weights_and_leaves_no_gradients():
+    step = TrainingStep(ZOO["llama"], Shape(batch=2, length=5), Plan(precision="fp32"), CPU)
+    before = {name: parameter.detach().clone() for name, parameter in step.model.named_parameters()}
+    step.update()
+    for name, parameter in step.model.named_parameters():
+        assert parameter.grad is None
+        assert not torch.equal(parameter, before[name]), name
+
+
+def test_the_loss_is_that_of_the_causal_objective():
+    from anyformer.objectives.causal import token_losses
+
+    logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
+    targets = torch.tensor([[0, 3, -100, 6, 1], [2, 2, 5, -100, -100]])
+    torch.testing.assert_close(cross_entropy(logits, targets), token_losses(logits, targets)[0])
+
+
+def test_what_fits_is_run():
+    made, shape, plan = architecture("gemma-2-2b"), Shape(batch=1, length=64), Plan(precision="fp32")
+    whole = trial_of(made, shape, plan, 100 * GB)
+    assert whole.architecture == made
+    assert whole.reduced == ""
+    assert whole.bytes > 16 * 2_614_341_888
+    blocks = trial_of(made, shape, plan, 24 * GB)
+    assert blocks.reduced == "one block of each kind"
+    assert blocks.architecture.decoder.layers == ("local", "everywhere")
+    small = trial_of(made, shape, plan, 8 * GB)
+    assert small.architecture.embedding.symbols == 32_768
+    assert "32,768" in small.reduced
+    with pytest.raises(NotEnoughMemoryError, match=r"needs \d+\.\d GB.*0\.5 GB that are free.*--batch or --length"):
+        trial_of(made, shape, plan, GB // 2)
+
+
+@pytest.mark.parametrize("name", ["shared_keys", "local_global", "original", "shared_layers"])
+def test_one_block_of_each_kind_is_a_model_of_its_own(name):
+    """Of layers that read the keys of another, too: the other comes first, as in the whole."""
+    shape, plan = Shape(batch=2, length=5, source=5 if ZOO[name].two_inputs else 0), Plan(precision="fp32")
+    whole = trial_of(ZOO[name], shape, plan, 1 << 60)
+    piece = trial_of(ZOO[name], shape, plan, int((whole.bytes - 1) / 0.8))
+    assert piece.reduced == "one block of each kind"
+    assert all(len(set(stack.layers)) == stack.depth for stack in piece.architecture.stacks.values())
+    TrainingStep(piece.architecture, shape, plan, CPU).update()
+
+
+def test_some_memory_is_free():
+    assert 10**8 < free_memory(CPU) < 1 << 60

@@ -1,0 +1,139 @@
+"""Layers computed again: what the forward pass leaves, and what each layer keeps the second time, to the byte."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from zoo import ZOO
+
+from anyformer.costs.activations import activations
+from anyformer.costs.saved import Kept, keeping
+from anyformer.model import Architecture, Transformer, build
+from anyformer.parts.context import Context
+from anyformer.parts.recompute import PRODUCTS
+from anyformer.plan import Plan
+from anyformer.tally import Shape
+from anyformer.training.precision import autocast
+
+CPU = torch.device("cpu")
+B, T, S = 2, 11, 7
+KERNELS = [
+    ("fp32", "sdpa"),
+    *(pytest.param(*more, marks=pytest.mark.slow) for more in (("fp32", "plain"), ("bf16", "sdpa"), ("bf16", "plain"))),
+]
+NOISE = 8 * (B + 1)
+"""The key and the global rows of a call's noise, which a layer needs again."""
+
+
+class Alive(TorchDispatchMode):
+    """Every storage that operations within saw, but those of the model; `bytes` of those that something still holds."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        constants = [x for module in model.modules() for x in vars(module).values() if isinstance(x, Tensor)]
+        self._known = {address(x) for x in (*model.parameters(), *constants)}
+        self._found: dict[int, tuple[StorageWeakRef, int]] = {}
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        given = operator(*args, **(kwargs or {}))
+        for x in tree_leaves((args, kwargs, given)):
+            if isinstance(x, Tensor) and address(x) not in self._known:
+                storage = x.untyped_storage()
+                self._found[storage._cdata] = StorageWeakRef(storage), storage.nbytes()
+        return given
+
+    @property
+    def bytes(self) -> int:
+        return sum(size for reference, size in self._found.values() if not reference.expired())
+
+
+class Products(TorchDispatchMode):
+    """The storages that products give."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: dict[int, Tensor] = {}
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):
+        given = operator(*args, **(kwargs or {}))
+        if operator in PRODUCTS:
+            self.given.update({address(x): x.detach() for x in tree_leaves(given) if isinstance(x, Tensor)})
+        return given
+
+
+def address(x: Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def shape_of(architecture: Architecture) -> Shape:
+    return Shape(batch=B, length=T, source=S if architecture.two_inputs else 0)
+
+
+def run(model: Transformer, given: list[Tensor]) -> Tensor:
+    with autocast(model.plan, CPU):
+        return model(*given)
+
+
+def given_to(architecture: Architecture) -> list[Tensor]:
+    if not architecture.two_inputs:
+        return [architecture.embedding.example(B, T)]
+    return [architecture.embedding.example(B, S), architecture.output_embedding.example(B, T, seed=1)]
+
+
+@pytest.mark.parametrize(("precision", "kernel"), KERNELS)
+@pytest.mark.parametrize("how", ["selective", "full"])
+@pytest.mark.parametrize("name", ZOO)
+def test_what_the_forward_pass_leaves(name, how, precision, kernel):
+    """All memory that a call takes and somebody still holds, whether autograd, torch's checkpoint or a context."""
+    architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
+    model = build(architecture, plan).train()
+    with Alive(model) as alive:
+        graph = run(model, given_to(architecture)).grad_fn
+    declared = activations(architecture, shape_of(architecture), plan, loss=False)
+    assert graph is not None
+    noise = NOISE if model._draws else 0
+    expected = declared.kept + declared.loss + declared.casts + noise
+    if alive.bytes != expected:
+        gc.collect()
+    assert expected == alive.bytes
+
+
+@pytest.mark.parametrize(("precision", "kernel"), KERNELS)
+@pytest.mark.parametrize("how", ["selective", "full"])
+@pytest.mark.parametrize("name", ZOO)
+def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kernel, monkeypatch):
+    """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
+    architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
+    model = build(architecture, plan).train()
+    layers: list[tuple[Kept, set[int]]] = []
+
+    def watched(forward):
+        def layer(x: Tensor, context: Context, states: None = None) -> Tensor:
+            memories = [y for memory in context.memories.values() for y in (memory.key, memory.value)]
+            reads = (x, context.positions, context.tokens, context.source, context.relative, *memories)
+            with keeping(model) as kept, Products() as products:
+                y = forward(x, context, states)
+            there = {address(x) for x in reads if x is not None} | (set(products.given) if how == "selective" else set())
+            layers.append((kept, there))
+            alive.append(products)
+            return y
+
+        return layer
+
+    alive: list[Products] = []
+    for stack in architecture.stacks:
+        for block in dict.fromkeys(model.get_submodule(stack).layers):
+            monkeypatch.setattr(block, "forward", watched(block.forward))
+    output = run(model, given_to(architecture))
+    measured = [
+        sum(x.untyped_storage().nbytes() for at, x in kept.storages.items() if at not in there) for kept, there in layers
+    ]
+    declared = activations(architecture, shape_of(architecture), plan, loss=False)
+    assert output.requires_grad
+    assert [a + b for a, b in zip(declared.layers, declared.layers_casts, strict=True)] == measured

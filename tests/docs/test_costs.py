@@ -1,0 +1,33 @@
+"""docs/costs.md: its outputs are those of today, its snippet runs, and what it points to exists."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAKER = runpy.run_path(str(ROOT / "docs" / "make_costs.py"))
+TEXT = MAKER["PAGE"].read_text(encoding="utf-8")
+OUTPUTS = {found[1]: found[0] for found in MAKER["BLOCK"].finditer(TEXT)}
+
+
+@pytest.mark.parametrize("command", OUTPUTS)
+def test_outputs_are_those_of_today(command):
+    assert MAKER["output"](command) in OUTPUTS[command], "run: python docs/make_costs.py"
+
+
+def test_the_snippet_runs():
+    (code,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr
+
+
+def test_what_it_points_to_exists():
+    assert len(OUTPUTS) >= 4
+    for place in re.findall(r"`(tests/[\w/.]+)`", TEXT):
+        assert (ROOT / place).exists(), place

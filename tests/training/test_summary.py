@@ -1,0 +1,122 @@
+"""What a run's summary says: predictions that hold, and measurements that are those of the run."""
+
+from __future__ import annotations
+
+import json
+import sys
+from statistics import median
+
+import pytest
+import torch
+from rich.console import Console
+
+from anyformer.costs import cost, hardware_of, step_time
+from anyformer.describe import change_all
+from anyformer.tally import Shape
+from anyformer.training import resume, train
+from anyformer.training import summary as summary_module
+from anyformer.training.calibration import known, remember, remembered
+from anyformer.training.journal import read_metrics
+from anyformer.training.memory import MemoryMeter
+from anyformer.training.summary import Beside
+
+QUIET = Console(quiet=True)
+CPU = torch.device("cpu")
+
+
+def wide(tiny, **changes):
+    """Wide enough that what is counted in single numbers does not show."""
+    return change_all(tiny, {"architecture.width": 64, "decoder.layer.feedforward.width": 128, "length": 64, **changes})
+
+
+@pytest.mark.parametrize("accumulation", [1, 2])
+def test_predictions_stand_beside_measurements(tiny, tmp_path, accumulation):
+    trained = train(wide(tiny, accumulation=accumulation), tmp_path / "run", console=QUIET)
+    found = trained.summary
+    forward = cost(wide(tiny).architecture, batch=4, length=64, mode="prefill").flops.forward.dense
+    assert found.flops.predicted == found.flops.measured == 3 * forward
+    assert found.flops_per_token == found.flops.predicted / (4 * 64)
+    assert found.memory.predicted == pytest.approx(found.memory.measured, rel=0.05)
+    seconds = [row["seconds"] for row in read_metrics(tmp_path / "run") if row["kind"] == "train"]
+    assert found.tokens_per_second.measured == pytest.approx(4 * 64 / median(seconds))
+    assert found.tokens_per_second.predicted is None
+    assert "calibrated" in found.notes[0]
+    assert json.loads((tmp_path / "run" / "summary.json").read_text()) == json.loads(json.dumps(found.data()))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems do not say how large a process was at most")
+def test_the_process_holds_at_least_its_tensors(tiny, tmp_path):
+    run = wide(tiny, **{"batch": 64, "length": 128, "steps": 4, "evaluation.every": 4})
+    found = train(run, tmp_path / "run", console=QUIET).summary
+    # What lay free in the process before is taken first, unseen.
+    assert found.resident > 0.5 * found.memory.measured
+
+
+def test_a_remembered_calibration_predicts_the_speed(tiny, tmp_path):
+    here = hardware_of("h100").but(name="here")
+    remember(here, CPU)
+    assert remembered(CPU) == here
+    found = train(wide(tiny), tmp_path / "run", console=QUIET).summary
+    run = wide(tiny)
+    expected = step_time(run.architecture, Shape(batch=4, length=64), run.plan, here, "train").tokens_per_second
+    assert found.tokens_per_second.predicted == pytest.approx(expected)
+    assert found.mfu.predicted / found.mfu.measured == pytest.approx(expected / found.tokens_per_second.measured)
+    assert not found.notes
+
+
+def test_a_long_run_calibrates_and_remembers(tiny, tmp_path, monkeypatch):
+    asked = []
+
+    def measured(device):
+        asked.append(device)
+        return hardware_of("h100")
+
+    monkeypatch.setattr("anyformer.training.calibration.calibrated", measured)
+    monkeypatch.setattr(summary_module, "LONG_SECONDS", 0.0)
+    assert train(wide(tiny), tmp_path / "run", console=QUIET).summary.tokens_per_second.predicted is not None
+    assert known(CPU) == hardware_of("h100")
+    assert asked == ["cpu"]
+
+
+def test_another_machine_s_calibration_is_not_taken(tiny, monkeypatch):
+    remember(hardware_of("h100"), CPU)
+    assert remembered(CPU) is not None
+    monkeypatch.setattr("torch.get_num_threads", lambda: 999)
+    assert remembered(CPU) is None
+
+
+def test_a_damaged_calibration_is_none(tiny, tmp_path):
+    remember(hardware_of("h100"), CPU)
+    (path,) = (tmp_path / "cache").glob("calibration-*.json")
+    path.write_text('{"measured_on": 3')
+    assert remembered(CPU) is None
+
+
+def test_a_run_of_one_update_and_a_resumed_one_have_a_summary(tiny, tmp_path):
+    assert train(change_all(tiny, {"steps": 1}), tmp_path / "one", console=QUIET).summary.memory.measured is None
+    train(tiny, tmp_path / "run", console=QUIET)
+    assert resume(tmp_path / "run", console=QUIET).summary.tokens_per_second.measured > 0
+
+
+def test_words(tiny, tmp_path):
+    lines = train(wide(tiny), tmp_path / "run", console=QUIET).summary.lines()
+    assert lines[0].split() == ["predicted", "measured", "difference"]
+    assert [line.split("  ")[0].strip() for line in lines[1:4]] == [
+        "tokens per second",
+        "memory at the peak",
+        "FLOPs per update",
+    ]
+    assert lines[3].endswith(" 0")
+    assert Beside(110, 100).difference == pytest.approx(0.1)
+    assert Beside(None, 100).difference is None
+
+
+def test_only_the_second_update_s_tensors_are_counted():
+    model = torch.nn.Linear(1000, 1000)
+    optimiser, meter = torch.optim.AdamW(model.parameters()), MemoryMeter(CPU)
+    for update in range(1, 4):
+        with meter.watching(update, model, optimiser):
+            kept = torch.ones(update * 1_000_000)
+    assert kept.nbytes == 12_000_000
+    # The tensor of the first update goes after that of the second is there.
+    assert meter.tensors == 4 * 1_001_000 + 8_000_000
