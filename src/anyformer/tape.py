@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 from anyformer.plan import Plan
@@ -137,10 +138,10 @@ class Tape:
                 self.outer.setdefault(whole, f"{self.path}{name}")
                 self.given[whole] = None
 
-    @property
-    def made_again(self) -> dict[Held, str]:
+    @cached_property
+    def bytes_again(self) -> int:
         """Of a layer that is computed again: what it keeps for its backward pass, then."""
-        return {held: name for held, name in self.kept.items() if held not in self.given}
+        return sum(held.bytes for held in self.kept if held not in self.given)
 
     def new(self, elements: int, number: Number, *, learns: bool = True) -> Held:
         return Held(elements, number, learns)

@@ -147,6 +147,33 @@ def test_a_layer_beside_the_measured_ones(case):
     assert kept(2) - kept(1) == expected
 
 
+DEEP = [
+    "llama", "gpt2", "post_norm", "sandwich", "streams", "shared_keys", "shared_variant", "local_global", "buckets_shared",
+    "alibi", "transformer_xl", "encoder_relative", "layer_embedding", "experts", "experts_hashed", "latent", "linear_elu",
+    "delta_channels", "original", "pair_window", "pair_prefix", "perceiver", "narrow_last",
+]  # fmt: skip
+
+
+def deep(architecture: Architecture) -> Architecture:
+    """The same with every layer three times."""
+    return change_all(architecture, {f"{name}.order": f"({stack.order})*3" for name, stack in architecture.stacks.items()})
+
+
+@pytest.mark.parametrize("how", ["none", "selective", "full"])
+@pytest.mark.parametrize("name", DEEP)
+def test_repeated_layers_are_those_taken_one_by_one(name, how, monkeypatch):
+    """From the third of a kind on a layer is copied from the second; names and all."""
+    architecture = deep(ZOO[name])
+    for precision in ("fp32", "bf16"):
+        plan = Plan(precision=precision, attention="sdpa", checkpointing=how)
+        if how == "none":
+            assert_exact(architecture, plan, shape_of(architecture))
+        declared = activations(architecture, shape_of(architecture), plan)
+        with monkeypatch.context() as patch:
+            patch.setattr("anyformer.parts.layers_keep._stand_alone", lambda stack: False)
+            assert activations(architecture, shape_of(architecture), plan) == declared
+
+
 TRACED = {
     "feedforward": ["llama", "gpt2", "feed_sub_norm"],
     "attention": ["llama", "gpt2", "window", "gate_head", "pair_pre_norm"],

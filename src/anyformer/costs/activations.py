@@ -52,7 +52,7 @@ def activations(architecture: Architecture, shape: Shape, plan: Plan | None = No
         by_name=_named(tape.kept),
         loss=_bytes(held for held, name in tape.kept.items() if name.startswith(("loss.", "head.softcap"))),
         casts=_bytes(tape.casts.values()),
-        layers=tuple(_bytes(layer.made_again) for layer in tape.again),
+        layers=tuple(layer.bytes_again for layer in tape.again),
         layers_casts=tuple(_bytes(layer.casts.values()) for layer in tape.again),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Literal
 
 import torch
@@ -67,8 +68,9 @@ class LightningAttention(RecurrentHeads):
         """What projections, norm and gate keep, and the recurrence as autograd says."""
         E = self.width_of_head(width)
         # Neither decay nor what comes after the recurrence changes what it keeps.
-        alike = LightningAttention(heads=self.heads, head_width=E, activation=self.activation)
-        mixed = recurrence_keeps(alike, tape, self.projections_keep(tape, x, width), width, tape.plan.chunk)
+        mixed = recurrence_keeps(
+            _alike(self.heads, E, self.activation), tape, self.projections_keep(tape, x, width), width, tape.plan.chunk
+        )
         mixed = self.norm.keeps(tape.within("norm"), mixed, self.heads * E) if self.norm else mixed
         mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, self.heads, E) if self.gate else mixed
         return tape.linear("output", mixed, self.heads * E, width)
@@ -79,6 +81,11 @@ class LightningAttention(RecurrentHeads):
         """B * H * E * E elements, whatever the capacity."""
         E = self.width_of_head(width)
         return RecurrentState.empty(batch, self.heads, 1, E, E, device=device)
+
+
+@cache
+def _alike(heads: int, head_width: int, activation: str | None) -> LightningAttention:
+    return LightningAttention(heads=heads, head_width=head_width, activation=activation)
 
 
 class LightningAttentionModule(RecurrentHeadsModule):

@@ -14,6 +14,9 @@ from anyformer.parts.traced import Trace, chunked, empty, trace
 from anyformer.plan import Plan
 from anyformer.tape import Held, Number, Tape
 
+Sizes = tuple[tuple[str, int, Number], ...]
+"""Name, features and type of each of what a recurrence is given."""
+
 
 def recurrence_keeps(part: SublayerValue, tape: Tape, given: Mapping[str, Held], width: int, step: int) -> Held:
     """What the module's `recur` keeps of what it is `given`, each (B, T, features), and makes of it; gives its output.
@@ -21,16 +24,15 @@ def recurrence_keeps(part: SublayerValue, tape: Tape, given: Mapping[str, Held],
     `step`: positions of a chunk.
     """
     sizes = tuple((name, x.elements // tape.rows, x.number) for name, x in given.items())
-    found = chunked(
-        lambda length: _traced(part, width, tape.plan.chunk, tape.shape.batch, length, sizes), tape.shape.length, step
-    )
-    return found.put_on(tape, given)
+    return _found(part, width, tape.plan.chunk, step, tape.shape.batch, tape.shape.length, sizes).put_on(tape, given)
 
 
 @lru_cache(maxsize=256)
-def _traced(
-    part: SublayerValue, width: int, chunk: int, batch: int, length: int, sizes: tuple[tuple[str, int, Number], ...]
-) -> Trace:
+def _found(part: SublayerValue, width: int, chunk: int, step: int, batch: int, length: int, sizes: Sizes) -> Trace:
+    return chunked(lambda length: _traced(part, width, chunk, batch, length, sizes), length, step)
+
+
+def _traced(part: SublayerValue, width: int, chunk: int, batch: int, length: int, sizes: Sizes) -> Trace:
     with torch.device("meta"):
         module = part.build(width, Plan(chunk=chunk), "traced")
         context = Context(torch.arange(length)[None], Plan(), padded=False)

@@ -16,6 +16,7 @@ from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_
 from anyformer.parts.block import Block
 from anyformer.parts.context import Context
 from anyformer.parts.input_projection import InputProjection
+from anyformer.parts.layers_keep import layers_keep
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
 from anyformer.parts.order import parse_order, write_order
@@ -219,9 +220,7 @@ class Stack(Value):
             tape.relative = self.relative.keeps(tape.within("relative"), width)
         where = tape.new(T + (tape.shape.batch if tape.shape.prefix else 0), "int64", learns=False)
         beside = (where, tape.source, tape.relative, *tape.tokens.values())
-        for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
-            at = tape.layer(f"layers.{i}", f"layers.{owner}", name, x, *beside)
-            x = self.variants[name].keeps(at, x, width, self.streams)
+        x = layers_keep(self, tape, x, beside, width)
         x = x if self.streams is None else tape.new(tape.rows * width, x.number)
         return self.final_norm.keeps(tape.within("final_norm"), x, width) if self.final_norm else x
 
