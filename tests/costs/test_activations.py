@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from zoo import DECODERS, ZOO
 
+from anyformer.catalogue import architecture as catalogue
 from anyformer.catalogue.llama import llama
 from anyformer.costs.activations import activations
 from anyformer.costs.saved import kept_bytes
@@ -76,6 +77,16 @@ def test_masks_computed_as_bands(mask, batch, length, precision, kernel):
 @pytest.mark.parametrize("name", ["llama", "grouped", "latent", "buckets", "alibi", "softcap_scale_qk_norm"])
 def test_one_row(name, kernel):
     assert_exact(ZOO[name], plan_of("bf16", kernel), shape_of(ZOO[name], batch=1))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_latent_attention_whose_keys_are_as_wide_as_its_values(batch, precision):
+    """Then the fused kernel computes it, and what it gives stands head by head."""
+    architecture = catalogue("deepseek-v3", tiny=True)
+    latent = architecture.decoder.variants["dense"].branches["latent_attention"].sublayer
+    assert latent.nope_width + latent.rope_width == latent.value_width
+    assert_exact(architecture, plan_of(precision), shape_of(architecture, batch))
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16"])
