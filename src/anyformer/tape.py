@@ -140,10 +140,14 @@ class Tape:
                 self.outer.setdefault(whole, f"{self.path}{name}")
                 self.given[whole] = None
 
+    @property
+    def kept_again(self) -> dict[Held, str]:
+        """Of a layer that is computed again: what it keeps for its backward pass only then."""
+        return {held: name for held, name in self.kept.items() if held not in self.given}
+
     @cached_property
     def bytes_again(self) -> int:
-        """Of a layer that is computed again: what it keeps for its backward pass, then."""
-        return sum(held.bytes for held in self.kept if held not in self.given)
+        return sum(held.bytes for held in self.kept_again)
 
     def new(self, elements: int, number: Number, *, learns: bool = True) -> Held:
         return Held(elements, number, learns)

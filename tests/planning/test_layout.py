@@ -70,19 +70,17 @@ def test_parallel_branches_are_summed_once():
 
 @pytest.mark.parametrize("name", ["pythia-160m", "llama-3-8b", "mixtral-8x7b", "qwen3-0.6b"])
 def test_what_layers_keep_is_what_the_tape_says(name):
-    """Together, `none` and `full` are to the byte what autograd keeps (tests/costs holds that against PyTorch)."""
+    """Together they are to the byte what autograd keeps (tests/costs holds that against PyTorch)."""
     arch, shape = architecture(name), Shape(batch=1, length=512)
     row = units(arch, 512, BF16)
-    exact = activations(arch, shape, BF16.but(attention="sdpa"))
-    layers = [unit for unit in row.units if unit.recomputed]
-    around = [unit for unit in row.units if not unit.recomputed]
-    logits = (2 + 4) * arch.outputs * 512
-    every = sum(unit.kept["none"].bytes for unit in layers)
-    assert every + sum(unit.kept["none"].bytes for unit in around) - logits == exact.kept
-    assert sum(unit.kept["full"].bytes for unit in layers) == 512 * 2 * arch.width * len(layers)
-    for unit in layers:
-        sizes = [unit.kept[how].bytes for how in ("none", "selective", "full")]
-        assert sizes == sorted(sizes, reverse=True)
+    logits, sums = (2 + 4) * arch.outputs * 512, []
+    for how in ("none", "selective", "full"):
+        exact = activations(arch, shape, BF16.but(attention="sdpa", checkpointing=how))
+        sums.append(sum(unit.kept[how].bytes for unit in row.units))
+        assert sums[-1] - logits == exact.kept
+        (stage,) = stages(row, 1, 1)
+        assert stage.again[how].bytes == exact.again
+    assert sums == sorted(sums, reverse=True)
 
 
 def test_tensor_parallelism_divides_what_lies_between_column_and_row():
@@ -93,7 +91,7 @@ def test_tensor_parallelism_divides_what_lies_between_column_and_row():
     D, F, KV, H = 4096, 14336, 1024, 32
     assert unit.kept["none"].cut == 1024 * (2 * (D + KV + KV + D + 4 * F) + 4 * H)
     assert unit.kept["none"].whole == 1024 * 2 * (4 * D + 2 * D + 2 * D + 4) + 2 * 2 * D
-    assert unit.kept["selective"] == Kept(cut=1024 * 2 * (D + 2 * KV + D + 2 * F), whole=1024 * 2 * 2 * D)
+    assert unit.kept["selective"] == Kept(cut=1024 * (2 * (D + 2 * KV + D + 2 * F) + 4 * H), whole=1024 * 2 * 3 * D)
     for sp, whole in ((False, unit.kept["none"].whole), (True, unit.kept["none"].whole // 8)):
         assert unit.kept["none"].on(3, 8, sp=sp) == 3 * (unit.kept["none"].cut // 8 + whole)
 
@@ -210,5 +208,5 @@ def test_layers_that_are_alike_are_priced_alike():
     for name in ("albert-base-v2", "llama-3-8b"):
         layers = units(architecture(name), 512, BF16).units[1:-1]
         assert len({(each.flops, each.mixing) for each in layers}) == 1
-        assert len({(each.kept["none"].cut, each.kept["selective"]) for each in layers}) == 1
+        assert len({(each.kept["none"].cut, each.kept["selective"].cut) for each in layers}) == 1
         assert 0 < layers[0].mixing < layers[0].flops / 2

@@ -85,9 +85,8 @@ def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes)
     gathered = 0 if alone else unit * (2 * numbers.weight * cut_weights + numbers.gradient * cut_gradients)
     flying, of = in_flight(layout, stage.first)
     kept = stage.kept[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
-    passing = stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp)
-    if layout.checkpointing == "full":
-        passing = max(passing, stage.largest_layer.on(layout.micro_batch, layout.tp, sp=layout.sp))
+    again = stage.again[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
+    passing = max(stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp), again)
     return RankMemory(
         weights=numbers.weight * (shard if cut_weights else whole),
         gradients=numbers.gradient * (shard if cut_gradients else whole),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import get_args
 
 from anyformer.model import Architecture
-from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.divided import Kept, KeptBy, kept
+from anyformer.plan import Plan
+from anyformer.planning.divided import CHECKPOINTING, NOTHING, Kept, KeptBy, kept
 from anyformer.tally import Shape, Tally, Weight
 
 _ENTRANCE = ("embedding", "decoder_embedding", "entrance")
@@ -53,6 +52,8 @@ class Unit:
     routed: int = 0
     recomputed: bool = True
     """Whether checkpointing applies: to layers, not to what stands around them."""
+    again: KeptBy = field(default_factory=lambda: NOTHING)
+    """Bytes of a sequence on top while it is computed again."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ class Stage:
     @cached_property
     def kept(self) -> KeptBy:
         """Of a micro-batch in flight, without what stands around the layers."""
-        return {how: sum((unit.kept[how] for unit in self.units if unit.recomputed), Kept()) for how in get_args(Checkpointing)}
+        return {how: sum((unit.kept[how] for unit in self.units if unit.recomputed), Kept()) for how in CHECKPOINTING}
 
     @cached_property
     def passing(self) -> Kept:
@@ -123,10 +124,9 @@ class Stage:
         return max(around, key=lambda each: each.bytes, default=Kept())
 
     @cached_property
-    def largest_layer(self) -> Kept:
-        """What the backward pass of a recomputed layer needs while it is computed again."""
-        layers = [unit.kept["none"] for unit in self.units if unit.recomputed]
-        return max(layers, key=lambda each: each.bytes, default=Kept())
+    def again(self) -> KeptBy:
+        """What the largest layer keeps on top while it is computed again in the backward pass."""
+        return {how: max((unit.again[how] for unit in self.units), key=lambda each: each.bytes) for how in CHECKPOINTING}
 
 
 def units(architecture: Architecture, length: int, plan: Plan) -> Units:
@@ -138,10 +138,9 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
         weights.setdefault(_place(path), {})[path] = weight
     named = _named(architecture, weights)
     flops, mixing = _work(tally, named)
-    keeps = kept(architecture, shape, plan, tally.flops, named, _place)
-    nothing: KeptBy = dict.fromkeys(get_args(Checkpointing), Kept())
+    keeps, again = kept(architecture, shape, plan, named, _place)
     entered = sum(flops.get(place, 0) for place in _ENTRANCE)
-    before = {how: sum((keeps.get(place, nothing)[how] for place in _ENTRANCE), Kept()) for how in get_args(Checkpointing)}
+    before = {how: sum((keeps.get(place, NOTHING)[how] for place in _ENTRANCE), Kept()) for how in CHECKPOINTING}
     row = [Unit(_ENTRANCE, entered, sum(mixing.get(place, 0) for place in _ENTRANCE), before, 1, 0, False)]
     for name, stack in architecture.stacks.items():
         spread: dict[str, tuple[int, int]] = {}
@@ -152,9 +151,9 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
                 # Branches of one step are added up, so their sums over ranks are one.
                 spread[variant] = 2 * min(_reductions(its), len(stack.variants[variant].steps)), _routed(its)
             work = flops.get(place, 0), mixing.get(place, 0)
-            row.append(Unit((held,), *work, keeps.get(place, nothing), *spread[variant]))
+            row.append(Unit((held,), *work, keeps.get(place, NOTHING), *spread[variant], again=again.get(place, NOTHING)))
     row.append(
-        _exit(architecture, flops.get("exit", 0), mixing.get("exit", 0), keeps.get("exit", nothing)["none"], length, plan)
+        _exit(architecture, flops.get("exit", 0), mixing.get("exit", 0), keeps.get("exit", NOTHING)["none"], length, plan)
     )
     held_by = {name: _held(each) for name, each in weights.items()}
     return Units(tuple(row), held_by, architecture.width, length, plan.activation_bytes)
@@ -199,7 +198,7 @@ def _exit(architecture: Architecture, flops: int, mixing: int, around: Kept, len
     table = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
     tied = architecture.head is not None and architecture.head.tied
     logits = (plan.activation_bytes + 4) * architecture.outputs * length if architecture.head is not None else 0
-    keeps = dict.fromkeys(get_args(Checkpointing), around + Kept(logits))
+    keeps = dict.fromkeys(CHECKPOINTING, around + Kept(logits))
     return Unit(("exit", table) if tied else ("exit",), flops, mixing, keeps, 1, 0, False)
 
 
