@@ -10,7 +10,8 @@ from zoo import ZOO
 
 from anyformer.catalogue import architecture
 from anyformer.costs import hardware_of
-from anyformer.costs.measure import Comparison, component, measure
+from anyformer.costs.counts import component
+from anyformer.costs.measure import Comparison, measure
 from anyformer.costs.saved import kept_by_label, kept_bytes
 from anyformer.costs.trial import NotEnoughMemoryError, TrainingStep, cross_entropy, free_memory, trial_of
 from anyformer.model import Architecture

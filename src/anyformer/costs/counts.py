@@ -10,7 +10,8 @@ from typing import TypeVar
 from anyformer.tally import Flops, Tally
 
 N = TypeVar("N", int, Flops)
-_STEP = re.compile(r"step_\d+_")
+STACKS = ("encoder", "decoder")
+_STEP = re.compile(r"^step_\d+_")
 
 
 @dataclass(frozen=True)
@@ -85,8 +86,8 @@ def by_component(named: Iterable[tuple[str, N]], zero: Callable[[], N]) -> dict[
 
 
 def component(name: str) -> str:
-    """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.attention`: stack and branch, whatever the layer."""
+    """`decoder.layers.3.attention.sublayer.query` -> `decoder.attention`, whatever the layer; `head.weight` -> `head`."""
     words = name.split(".")
-    if words[1:2] == ["layers"] and len(words) > 3 and words[0] in ("encoder", "decoder"):
-        return f"{words[0]}.{_STEP.sub('', words[3])}"
-    return words[0] if len(words) < 3 else f"{words[0]}.{words[1]}"
+    if words[0] not in STACKS:
+        return words[0]
+    return f"{words[0]}.{_STEP.sub('', words[3])}" if words[1] == "layers" else ".".join(words[:2])

@@ -13,7 +13,6 @@ where it fits, else of one block of each kind (`trial`). All in eager mode.
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -25,6 +24,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anyformer.costs.activations import activations
 from anyformer.costs.allocated import peak_above
 from anyformer.costs.calibration import calibrated
+from anyformer.costs.counts import STACKS, by_component, component
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
@@ -41,8 +41,6 @@ STEPS = 3
 """Timed after those that warm up; the shortest counts."""
 KEPT, PEAK = 0.01, 0.05
 """How far kept bytes and peaks may be off."""
-STACKS = ("encoder", "decoder")
-_STEP = re.compile(r"^step_\d+_")
 
 
 @dataclass(frozen=True)
@@ -203,19 +201,7 @@ def _beside(
 
 
 def _sums(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """By component."""
-    sums: dict[str, int] = {}
-    for name, size in sizes:
-        sums[component(name)] = sums.get(component(name), 0) + size
-    return sums
-
-
-def component(name: str) -> str:
-    """`decoder.layers.3.attention.sublayer.query` -> `decoder.attention`, `head.weight` -> `head`."""
-    words = name.split(".")
-    if words[0] not in STACKS:
-        return words[0]
-    return f"{words[0]}.{_STEP.sub('', words[3])}" if words[1] == "layers" else ".".join(words[:2])
+    return by_component(sizes, int)
 
 
 def _label(module: str) -> str:
