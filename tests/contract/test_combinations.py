@@ -7,6 +7,8 @@ import torch
 from combinations import VOCAB, draw
 from torch.utils.flop_counter import FlopCounterMode
 
+from anyformer.costs.activations import activations
+from anyformer.costs.saved import kept_bytes
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
 from anyformer.parts import (
@@ -48,13 +50,17 @@ def check(architecture: Architecture) -> None:
     model = build(architecture)
     with torch.no_grad():
         model(*given)  # BatchNorm's first running statistics are no statistics: products of several layers may overflow
-    model.eval()
     shape = Shape(batch=B, length=T, source=S if two else 0)
+    kept = activations(architecture, shape, loss=False)
+    assert kept.kept + kept.loss == kept_bytes(model, lambda: model(*given))
+    model.eval()
     tally = architecture.cost(shape)
     assert {n: tuple(p.shape) for n, p in model.named_parameters()} == {n: w.shape for n, w in tally.weights.items()}
     with FlopCounterMode(display=False) as counter:
-        build(architecture, device="meta")(*(x.to("meta") for x in given))
-    assert tally.total_flops.dense == counter.get_total_flops()
+        output = build(architecture, device="meta")(*(x.to("meta") for x in given))
+        assert tally.total_flops.dense == counter.get_total_flops()
+        output.float().sum().backward()
+    assert tally.total_flops.dense + tally.total_flops.backward == counter.get_total_flops()
     assert tally.total_flops.exact <= tally.total_flops.dense
     whole = model(*given)
     whole.square().mean().backward()

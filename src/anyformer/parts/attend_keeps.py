@@ -32,7 +32,8 @@ class Sizes:
 class Seen:
     """What queries see of `keys` keys: `all`, the lower triangle that kernels know (`causal`), or a written `mask`.
 
-    `mask`: who says which, once for all layers; `rows`: how many masks, one of each row where each has a prefix of its own.
+    `mask`: who says which, once for all layers, None where each layer writes its own; `rows`: how many masks, one of each row
+    where each has a prefix of its own.
     """
 
     kind: Literal["all", "causal", "mask"]
@@ -44,12 +45,12 @@ class Seen:
     @staticmethod
     def of(mask: MaskValue, shape: Shape, *, banded: bool, virtual: int = 0) -> Seen:
         """As `Context.visible` decides for rows without padding and documents; `virtual` keys in front every query sees."""
-        length = shape.length
+        length, shared = shape.length, None if virtual else mask
         if shape.prefix:
-            return Seen("mask", length + virtual, mask, rows=_masks(mask, shape.batch))
+            return Seen("mask", length + virtual, shared, rows=_masks(mask, shape.batch))
         if mask.kind == "causal" and not virtual:
             return Seen("causal", length)
-        return Seen("mask", length + virtual, mask, band_of(mask, length, aligned=True) if banded else None)
+        return Seen("mask", length + virtual, shared, band_of(mask, length, aligned=True) if banded else None)
 
 
 def _masks(mask: MaskValue, batch: int) -> int:
@@ -154,7 +155,7 @@ def _composed_keeps(
     pairs = B * of.heads * T * S
     if bias is not None and bias.learns and seen.kind != "all":
         allowed = tape.new(seen.rows * T * S, "bool", learns=False)
-        tape.keep("mask", allowed if seen.kind == "causal" else tape.shared(("mask", seen.mask, S), lambda: allowed))
+        tape.keep("mask", allowed if seen.mask is None else tape.shared(("mask", seen.mask, S), lambda: allowed))
     written_out = (B > 1 and not of.packed) or of.heads != of.groups or v.number != "fp32"
     q = tape.new(B * of.heads * T * of.key, "fp32")
     k = tape.new(B * of.heads * S * of.key, "fp32")

@@ -64,8 +64,8 @@ class TransformerXL(ScoreBiasValue):
         placed = tape.linear("relative", waves, width, H * E)
         scores = tape.gives("position", tape.new(B * H * T * distances, q.number))
         tape.keep("position", tape.like(q), placed, scores, tape.new(T * S, "int64", learns=False))
-        rows, apart = B if B > 1 else 1, B > 1 and heads.groups > 1
-        u = tape.parameter(H * E, k.number) if rows == 1 else tape.new(rows * H * E, k.number)
+        apart = B > 1 and heads.groups > 1
+        u = tape.new(B * H * E, k.number) if apart else tape.parameter(H * E, k.number)
         tape.keep("content", u, tape.like(k) if apart else k)
         tape.gives("content", tape.new(B * H * S, k.number))
         return tape.new(B * H * T * S, "fp32")
