@@ -134,7 +134,8 @@ def decode_state(
 
     now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
     all_grow = all(longer[name] > size for name, size in now.items())
-    first, other = (now, now) if all_grow else (state(1, read), state(context, read + 1 if read else 0))
+    first = now if all_grow else state(1, read)
+    other = state(context, read + 1) if read and not all_grow else now
     memories = []
     for name, size in now.items():
         grows: Growth = "to its window"
