@@ -1,8 +1,9 @@
 """`Architecture`, the whole description, `Transformer`, the module it builds, and `MultiScale`, a part of a U-Net."""
 
-from anyformer.model.architecture import Architecture, decoder_only, encoder_decoder, encoder_only
+from anyformer.model.architecture import Architecture
 from anyformer.model.initialise import materialise
 from anyformer.model.multi_scale import MultiScale
+from anyformer.model.shapes import decoder_only, encoder_decoder, encoder_only
 from anyformer.model.transformer import Transformer, build
 from anyformer.parts.embedding import InputError
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Annotated, Literal, Unpack
+from collections.abc import Callable
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Named, Value
-from anyformer.parts.block import Block
+from anyformer.describe import Value
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.inputs import Input
 from anyformer.parts.latents import Latents
-from anyformer.parts.stack import Around, Stack, stack
+from anyformer.parts.stack import Stack
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, total
 from anyformer.tape import Held, Tape
@@ -246,74 +245,3 @@ class Architecture(Value):
             prefix=shape.source,
             capacity=None if shape.capacity is None else shape.capacity + shape.source,
         )
-
-
-def decoder_only(
-    embedding: Embedding,
-    width: int,
-    layers: Iterable[Block],
-    *,
-    names: Named[Block] | None = None,
-    embedding_width: int | None = None,
-    head: Head | None = None,
-    initialisation: Initialisation | None = None,
-    **around: Unpack[Around],
-) -> Architecture:
-    """A language model: `layers` from first to last, masked as their attention says (causal unless told otherwise)."""
-    return Architecture(
-        width=width,
-        embedding=embedding,
-        embedding_width=embedding_width,
-        decoder=stack(layers, names=names, **around),
-        head=head or Head(),
-        initialisation=initialisation or Initialisation(),
-    )
-
-
-def encoder_only(
-    embedding: Input,
-    width: int,
-    layers: Iterable[Block],
-    *,
-    names: Named[Block] | None = None,
-    embedding_width: int | None = None,
-    head: Head | None = None,
-    initialisation: Initialisation | None = None,
-    **around: Unpack[Around],
-) -> Architecture:
-    """An encoder: give its attention a mask that sees both ways. Without a head it returns features."""
-    return Architecture(
-        width=width,
-        embedding=embedding,
-        embedding_width=embedding_width,
-        encoder=stack(layers, names=names, **around),
-        head=head,
-        initialisation=initialisation or Initialisation(),
-    )
-
-
-def encoder_decoder(
-    embedding: Input,
-    width: int,
-    encoder: Stack,
-    decoder: Stack,
-    *,
-    decoder_embedding: Embedding | None = None,
-    source: Literal["attended", "prefix"] = "attended",
-    head: Head | None = None,
-    initialisation: Initialisation | None = None,
-) -> Architecture:
-    """Sequence to sequence: build both stacks with `stack(...)`; the decoder's blocks hold a CrossAttention,
-
-    or the encoder's output is a prefix of the target (`source = "prefix"`).
-    """
-    return Architecture(
-        width=width,
-        embedding=embedding,
-        decoder_embedding=decoder_embedding,
-        encoder=encoder,
-        decoder=decoder,
-        source=source,
-        head=head or Head(),
-        initialisation=initialisation or Initialisation(),
-    )

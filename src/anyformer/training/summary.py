@@ -69,7 +69,7 @@ class Summary:
 
 
 def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
-    """From the run's metrics: the median update counts, the first one of a session warms up and is not the median's affair.
+    """From the run's metrics: the median update counts, the first one of a process warms up and is not the median's affair.
 
     Speed is predicted by the roofline of this machine as it was calibrated (`anyformer cost --measure` does so, and so does
     the end of a run of more than a minute), memory by the walk of `costs.peak`, both for eager mode.

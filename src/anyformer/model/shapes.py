@@ -1,0 +1,86 @@
+"""The three usual shapes of an architecture, each from its layers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, Unpack
+
+from anyformer.describe import Named
+from anyformer.model.architecture import Architecture
+from anyformer.parts.block import Block
+from anyformer.parts.embedding import Embedding
+from anyformer.parts.head import Head
+from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.inputs import Input
+from anyformer.parts.stack import Around, Stack, stack
+
+
+def decoder_only(
+    embedding: Embedding,
+    width: int,
+    layers: Iterable[Block],
+    *,
+    names: Named[Block] | None = None,
+    embedding_width: int | None = None,
+    head: Head | None = None,
+    initialisation: Initialisation | None = None,
+    **around: Unpack[Around],
+) -> Architecture:
+    """A language model: `layers` from first to last, masked as their attention says (causal unless told otherwise)."""
+    return Architecture(
+        width=width,
+        embedding=embedding,
+        embedding_width=embedding_width,
+        decoder=stack(layers, names=names, **around),
+        head=head or Head(),
+        initialisation=initialisation or Initialisation(),
+    )
+
+
+def encoder_only(
+    embedding: Input,
+    width: int,
+    layers: Iterable[Block],
+    *,
+    names: Named[Block] | None = None,
+    embedding_width: int | None = None,
+    head: Head | None = None,
+    initialisation: Initialisation | None = None,
+    **around: Unpack[Around],
+) -> Architecture:
+    """An encoder: give its attention a mask that sees both ways. Without a head it returns features."""
+    return Architecture(
+        width=width,
+        embedding=embedding,
+        embedding_width=embedding_width,
+        encoder=stack(layers, names=names, **around),
+        head=head,
+        initialisation=initialisation or Initialisation(),
+    )
+
+
+def encoder_decoder(
+    embedding: Input,
+    width: int,
+    encoder: Stack,
+    decoder: Stack,
+    *,
+    decoder_embedding: Embedding | None = None,
+    source: Literal["attended", "prefix"] = "attended",
+    head: Head | None = None,
+    initialisation: Initialisation | None = None,
+) -> Architecture:
+    """Sequence to sequence: build both stacks with `stack(...)`; the decoder's blocks hold a CrossAttention,
+
+    or the encoder's output is a prefix of the target (`source = "prefix"`).
+    """
+    return Architecture(
+        width=width,
+        embedding=embedding,
+        decoder_embedding=decoder_embedding,
+        encoder=encoder,
+        decoder=decoder,
+        source=source,
+        head=head or Head(),
+        initialisation=initialisation or Initialisation(),
+    )
