@@ -11,6 +11,7 @@ import typer
 
 from anyformer.cli import measuring, training_on
 from anyformer.cli.amounts import tokens
+from anyformer.cli.arguments import WHAT
 
 if TYPE_CHECKING:
     from anyformer.costs.sheet import CostSheet
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from anyformer.costs.work import Mode
     from anyformer.planning.planner import Planned
 
-_WHAT = "A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout."
 LENGTH = 4096
 EXAMPLES = """
 Examples:
@@ -41,7 +41,7 @@ Examples:
 
 def run(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(help=f"{_WHAT} Several stand side by side.", metavar="A [B C ...]")],
+    names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several stand side by side.", metavar="A [B C ...]")],
     mode: Annotated[
         Literal["train", "prefill", "decode"] | None,
         typer.Option(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.arguments import WHAT
+
 if TYPE_CHECKING:
     from rich.table import Table
 
     from anyformer.compare import Change
 
-_WHAT = "A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout."
-
 
 def run(
-    left: Annotated[str, typer.Argument(help=_WHAT, metavar="A")],
+    left: Annotated[str, typer.Argument(help=WHAT, metavar="A")],
     right: Annotated[str, typer.Argument(help="What to hold against it.", metavar="B")],
     length: Annotated[int, typer.Option(help="Tokens per text that FLOPs and decode state are for.", min=1)] = 4096,
     batch: Annotated[int, typer.Option(help="Texts that FLOPs and decode state are for.", min=1)] = 1,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anyformer.cli.amounts import tokens
+from anyformer.cli.arguments import WHAT
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -26,7 +27,7 @@ def run(
     what: Annotated[
         str,
         typer.Argument(
-            help="A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout.",
+            help=WHAT,
             metavar="NAME|PATH",
         ),
     ],

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.arguments import WHAT
+
 if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.model import Architecture
@@ -17,7 +19,7 @@ def run(
     what: Annotated[
         str,
         typer.Argument(
-            help="A catalogue name, a .toml or .json file, or a directory: a run's or one of Hugging Face's layout.",
+            help=WHAT,
             metavar="NAME|PATH",
         ),
     ],

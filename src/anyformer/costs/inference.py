@@ -125,7 +125,7 @@ def decode_state(
     Full caches grow with every token, rings to their window, recurrent states never, memories of the source with the source:
     all told from what the parts declare at other lengths.
     """
-    read = (source or context) if architecture.two_inputs else 0
+    read = architecture.source_of(context, source)
     plan = plan or Plan(precision="bf16")
 
     def state(length: int, source: int) -> Mapping[str, int]:

@@ -100,7 +100,7 @@ def measure(
     `NotEnoughMemoryError` before any work where not even one block of each kind fits.
     """
     device = torch.device(device)
-    shape = Shape(batch=batch, length=length, source=(source_length or length) if architecture.two_inputs else 0)
+    shape = Shape(batch=batch, length=length, source=architecture.source_of(length, source_length))
     asked = plan or Plan()
     trial = trial_of(architecture, shape, asked, free_memory(device))
     progress(STAGES[0])

@@ -66,9 +66,9 @@ def training_memory(
     """
     plan = plan or Plan()
     plan = plan if checkpointing is None else plan.but(checkpointing=checkpointing)
-    source = (source_length or length) if architecture.two_inputs else 0
+    source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source)
-    count = architecture.cost(shape, plan).parameters
+    count = architecture.folded_cost(shape, plan).parameters
     kept = activations(architecture, shape, plan)
     casts = kept.casts + kept.again_casts
     return TrainingMemory(

@@ -80,7 +80,7 @@ def peak_memory(
     several, gradients stay from one to the next, and each new one stands beside the old one for a moment.
     """
     plan = plan or Plan()
-    source = (source_length or length) if architecture.two_inputs else 0
+    source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source)
     counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
     count, again = sum(counts.values()), accumulation > 1

@@ -235,7 +235,7 @@ def cost(
     `here`) or a value, the sheet has a `time`, and `auto` precision is the faster one there.
     """
     on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
-    source = (source_length or length) if architecture.two_inputs else 0
+    source = architecture.source_of(length, source_length)
     return CostSheet(
         architecture=architecture,
         mode=mode,

@@ -126,6 +126,10 @@ class Architecture(Value):
             return "decoder-only"
         return "encoder-only" if self.decoder is None else "encoder-decoder"
 
+    def source_of(self, length: int, given: int | None = None) -> int:
+        """Positions of the source: as many as given, else as of the target; 0 where nothing is read besides."""
+        return (given or length) if self.two_inputs else 0
+
     @property
     def output_stack(self) -> Stack:
         """The stack that the head reads."""

@@ -119,7 +119,7 @@ class Stage:
 
     @cached_property
     def passing(self) -> Kept:
-        """Of one micro-batch at a time: logits, or the largest layer while it is recomputed, whichever is more."""
+        """What stands around the layers, of one micro-batch at a time: logits, or what is entered, whichever is more."""
         around = [unit.kept["none"] for unit in self.units if not unit.recomputed]
         return max(around, key=lambda each: each.bytes, default=Kept())
 
@@ -131,7 +131,7 @@ class Stage:
 
 def units(architecture: Architecture, length: int, plan: Plan) -> Units:
     """Entrance, layers of the encoder and the decoder in order, exit."""
-    shape = Shape(batch=1, length=length, source=length if architecture.two_inputs else 0)
+    shape = Shape(batch=1, length=length, source=architecture.source_of(length))
     tally = architecture.cost(shape, plan)
     weights: dict[str, dict[str, Weight]] = {}
     for path, weight in tally.weights.items():
