@@ -23,18 +23,38 @@ from anyformer.cli import (
     train,
     verifying,
 )
+from anyformer.cli.help_page import Command, Group
 from anyformer.describe import UserError
 
 app = typer.Typer(
     name="anyformer",
-    help="Any transformer, from one description: know what it costs, train it, compare it, run it.",
+    cls=Group,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold], "
-    "[bold]anyformer cost NAME[/bold], then [bold]anyformer train NAME --data PATH[/bold].",
+    epilog="""
+    anyformer list
+    anyformer show llama-3-8b
+    anyformer cost llama-3-8b
+    anyformer train llama-12m --data python-stdlib
+    """,
 )
+LOOK, PRICE, RUN, EXCHANGE = "Look", "Price", "Train and run", "Exchange with Hugging Face"
+COMMANDS = {
+    "list": (listing, LOOK),
+    "show": (show, LOOK),
+    "diff": (differing, LOOK),
+    "cost": (costing, PRICE),
+    "plan": (planning, PRICE),
+    "match": (matching, PRICE),
+    "train": (train, RUN),
+    "generate": (generate, RUN),
+    "import": (importing, EXCHANGE),
+    "export": (exporting, EXCHANGE),
+    "verify": (verifying, EXCHANGE),
+}
+"""Each verb, the module that has its `run` and `EXAMPLES`, and the group that `anyformer --help` shows it in."""
 
 
 def _version(asked: bool) -> None:
@@ -46,29 +66,23 @@ def _version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Any transformer, from one description: know what it costs, train it, compare it, run it."""
+    """Any transformer, from one description: know what it costs, train it, compare it, run it.
+
+    `anyformer COMMAND --help` explains a command and shows examples.
+    """
 
 
-app.command("list")(listing.run)
-app.command("show")(show.run)
-app.command("cost", epilog=costing.EXAMPLES)(costing.run)
-app.command("match", epilog=matching.EXAMPLES)(matching.run)
-app.command("diff")(differing.run)
-app.command("plan")(planning.run)
-app.command("train")(train.run)
-app.command("generate")(generate.run)
-app.command("import")(importing.run)
-app.command("export")(exporting.run)
-app.command("verify")(verifying.run)
+for verb, (module, group) in COMMANDS.items():
+    app.command(verb, cls=Command, epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
 
 
 def main() -> None:
     """Run the command; a mistake of the user's is one clear message and exit code 2, never a traceback."""
     try:
-        app()
+        app(prog_name="anyformer")
     except UserError as error:
         print(f"anyformer: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -6,27 +6,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.amounts import tokens
+
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 WHAT = (
-    "A catalogue name (see `anyformer list`); a .toml or .json file of an architecture or a run; a config.json; "
+    "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; "
     "or the directory of a run, a checkpoint or a Hugging Face model."
 )
 """What may name an architecture."""
+CHANGE, WORKLOAD, MACHINE, OUTPUT = "Changes to the architecture", "Workload", "Machine", "Output"
+"""Titles of the groups that `--help` shows options in."""
 
 What = Annotated[str, typer.Argument(help=WHAT, metavar="NAME|PATH")]
 Changes = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
-        help="Change a value by its path first, as in --set decoder.layer.attention.kv_heads=2. Repeat for more.",
+        help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes.",
         metavar="PATH=VALUE",
+        rich_help_panel=CHANGE,
     ),
 ]
 Tiny = Annotated[
-    bool, typer.Option("--tiny", help="Shrink it first: small sizes, one layer of each kind, every mechanism kept.")
+    bool,
+    typer.Option(
+        "--tiny",
+        help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept.",
+        rich_help_panel=CHANGE,
+    ),
 ]
+Length = Annotated[
+    int | None,
+    typer.Option(
+        help="Tokens of each sequence that costs are for, as in 8k for 8,192. By default 4k, or fewer where a position table "
+        "ends before.",
+        parser=tokens,
+        metavar="TOKENS",
+        rich_help_panel=WORKLOAD,
+    ),
+]
+Batch = Annotated[
+    int,
+    typer.Option(help="Sequences that costs are for.", parser=tokens, metavar="COUNT", rich_help_panel=WORKLOAD),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.", rich_help_panel=OUTPUT)]
 
 
 def assigned(changes: list[str] | None) -> dict[str, object]:

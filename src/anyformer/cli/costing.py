@@ -11,7 +11,7 @@ import typer
 
 from anyformer.cli import measuring, training_on
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import WHAT, Changes, Tiny, found
+from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found
 
 if TYPE_CHECKING:
     from anyformer.costs.sheet import CostSheet
@@ -20,78 +20,131 @@ if TYPE_CHECKING:
     from anyformer.planning.planner import Planned
 
 LENGTH = 4096
+MEASURE = "Measurement on this machine"
 EXAMPLES = """
-Examples:
-
-  anyformer cost llama-3-8b --length 8k --batch 4
-
-  anyformer cost llama-3-8b --mode decode --batch 64
-
-  anyformer cost llama-3-8b mixtral-8x7b deepseek-v3
-
-  anyformer cost t5-11b --length 512 --source-length 4k
-
-  anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
-
-  anyformer cost llama-3-8b --length 8k --checkpointing full
-
-  anyformer cost gpt2 --explain
+anyformer cost llama-3-8b --length 8k --batch 4
+anyformer cost llama-3-8b --mode decode --batch 64
+anyformer cost llama-3-8b mixtral-8x7b deepseek-v3
+anyformer cost t5-11b --length 512 --source-length 4k
+anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
+anyformer cost llama-3-8b --length 8k --checkpointing full
+anyformer cost gpt2 --explain
 """
 
 
 def run(
     context: typer.Context,
-    names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several stand side by side.", metavar="A [B C ...]")],
+    names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several are shown side by side.", metavar="NAME|PATH")],
     changes: Changes = None,
     tiny: Tiny = False,
     mode: Annotated[
         Literal["train", "prefill", "decode"] | None,
         typer.Option(
-            help="Only a training step, reading a prompt, or one more token after --length cached ones; all by default."
+            help="Price only a training step (train), reading a prompt (prefill), or one more token after --length cached "
+            "ones (decode). By default all three.",
+            metavar="train|prefill|decode",
+            rich_help_panel=WORKLOAD,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Sequences per step.", min=1)] = 1,
+    batch: Annotated[
+        int, typer.Option(help="Sequences computed together.", min=1, metavar="COUNT", rich_help_panel=WORKLOAD)
+    ] = 1,
     length: Annotated[
         int | None,
         typer.Option(
-            help="Tokens per sequence; of decoding, those in the cache. 8k is 8,192. By default 4k, or as long as all can be.",
+            help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer where "
+            "a position table ends before.",
             parser=tokens,
             metavar="TOKENS",
+            rich_help_panel=WORKLOAD,
         ),
     ] = None,
     source_length: Annotated[
         int | None,
         typer.Option(
-            help="Positions of the source of two inputs; as long as the target by default.", parser=tokens, metavar="TOKENS"
+            help="Positions of the input that the encoder reads, in models with an encoder and a decoder. By default --length.",
+            parser=tokens,
+            metavar="TOKENS",
+            rich_help_panel=WORKLOAD,
         ),
     ] = None,
     prefix: Annotated[
-        int, typer.Option(help="Positions that see each other both ways, of a prefix language model.", min=0)
+        int,
+        typer.Option(
+            help="Positions at the start that all see each other, in a prefix language model.",
+            min=0,
+            metavar="TOKENS",
+            rich_help_panel=WORKLOAD,
+        ),
     ] = 0,
     hardware: Annotated[
-        str, typer.Option(help="What it runs on (h100, a100, h200, b200, mi300x, ...); `here` measures this machine first.")
+        str,
+        typer.Option(
+            help="The accelerator: h100, a100, h200, b200, mi300x, rtx4090, tpu-v5p and others. `here` measures this machine.",
+            metavar="NAME",
+            rich_help_panel=MACHINE,
+        ),
     ] = "h100",
     gpus: Annotated[
-        int | None, typer.Option(help="Also the fastest layout of a training step on so many of them, if any fits.", min=1)
+        int | None,
+        typer.Option(
+            help="Also lay a training step out on this many accelerators, and show the fastest layout that fits.",
+            min=1,
+            metavar="COUNT",
+            rich_help_panel=MACHINE,
+        ),
     ] = None,
-    precision: Annotated[Literal["auto", "fp32", "bf16"], typer.Option(help="Numbers that are multiplied and moved.")] = "auto",
+    precision: Annotated[
+        Literal["auto", "fp32", "bf16"],
+        typer.Option(
+            help="The number format of matrix products and of what they read and write. auto takes bf16 where the hardware has it.",
+            metavar="auto|fp32|bf16",
+            rich_help_panel=MACHINE,
+        ),
+    ] = "auto",
     checkpointing: Annotated[
         Literal["none", "selective", "full"],
-        typer.Option(help="Recomputed when training: nothing, all but products and attention, or every layer."),
+        typer.Option(
+            help="What training computes again instead of keeping it: nothing, everything but matrix products and attention, "
+            "or every layer.",
+            metavar="none|selective|full",
+            rich_help_panel=MACHINE,
+        ),
     ] = "none",
-    explain: Annotated[bool, typer.Option("--explain", help="Each formula with its numbers filled in.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print each formula with its numbers filled in.", rich_help_panel=OUTPUT)
+    ] = False,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw intensity and speed over batch, length and size.", metavar="FILE.png")
+        Path | None,
+        typer.Option(
+            "--plot",
+            help="Draw arithmetic intensity and speed over batch, length and size.",
+            metavar="FILE.png",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Everything, as JSON in bytes, FLOPs and seconds.")] = False,
+    json: Json = False,
     measured: Annotated[
-        bool, typer.Option("--measure", help="Build what fits, run it on --device, and show predicted beside measured.")
+        bool,
+        typer.Option(
+            "--measure",
+            help="Build the model, or as many of its layers as fit, run it, and print predicted beside measured.",
+            rich_help_panel=MEASURE,
+        ),
     ] = False,
     device: Annotated[
-        Literal["cpu", "cuda"] | None, typer.Option(help="Where --measure runs; the first accelerator by default.")
+        Literal["cpu", "cuda"] | None,
+        typer.Option(
+            help="Where --measure runs. By default the accelerator, where there is one.",
+            metavar="cpu|cuda",
+            rich_help_panel=MEASURE,
+        ),
     ] = None,
 ) -> None:
-    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
+    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware.
+
+    JSON is in bytes, FLOPs and seconds.
+    """
     from anyformer.costs.hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost

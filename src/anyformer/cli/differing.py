@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.arguments import Changes, Tiny, What, found
+from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, found
+
+EXAMPLES = """
+anyformer diff llama-3-8b qwen3-8b
+anyformer diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1
+anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --length 32k
+"""
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,15 +24,15 @@ if TYPE_CHECKING:
 
 
 def run(
-    left: What,
-    right: What,
+    left: Annotated[str, typer.Argument(help=f"What to start from. {WHAT}", metavar="FROM")],
+    right: Annotated[str, typer.Argument(help="What to compare it with, named likewise. --set changes it.", metavar="TO")],
     changes: Changes = None,
     tiny: Tiny = False,
-    length: Annotated[int, typer.Option(help="Tokens per text that FLOPs and decode state are for.", min=1)] = 4096,
-    batch: Annotated[int, typer.Option(help="Texts that FLOPs and decode state are for.", min=1)] = 1,
-    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    length: Length = None,
+    batch: Batch = 1,
+    json: Json = False,
 ) -> None:
-    """Say what differs between two architectures, and what it does to parameters, FLOPs and decode state."""
+    """Say what differs between two architectures, and what that does to parameters, FLOPs and decode state."""
     from rich.console import Console
 
     from anyformer.compare import difference

@@ -7,19 +7,27 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """
+anyformer export runs/2026-01-01-120000 exported
+anyformer export checkpoint exported --family llama
+"""
+
 
 def run(
-    model: Annotated[Path, typer.Argument(help="A run's directory, or a checkpoint's.", metavar="RUN_DIR|CHECKPOINT")],
-    out: Annotated[Path, typer.Argument(help="Where the export goes: a new directory.", metavar="DIR")],
+    model: Annotated[Path, typer.Argument(help="The directory of a run or of a checkpoint.", metavar="RUN|CHECKPOINT")],
+    out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="DIRECTORY")],
     family: Annotated[
         str | None,
-        typer.Option(help="The model type to export as; by default the first that expresses the architecture exactly."),
+        typer.Option(
+            help="Export as this model type of transformers. By default the first that expresses the architecture exactly.",
+            metavar="MODEL_TYPE",
+        ),
     ] = None,
 ) -> None:
-    """Write a directory that transformers' AutoModel loads, with config.json, safetensors and tokenizer.
+    """Write a trained model as a directory that transformers loads: configuration, weights and tokenizer.
 
-    An architecture that no model type expresses is written in our own layout, which transformers loads after
-    `import anyformer.huggingface.auto`.
+    transformers' AutoModel classes load it without remote code. An architecture that no model type of transformers
+    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`.
     """
     from anyformer import huggingface
     from anyformer.loading import load

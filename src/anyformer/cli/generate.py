@@ -8,9 +8,15 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """
+anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
+anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
+"""
+SAMPLING, COMPUTING = "Sampling", "Computation"
+
 
 class Precision(enum.StrEnum):
-    """Type of the weights while generating."""
+    """Number format of the weights while generating."""
 
     stored = "stored"
     fp32 = "fp32"
@@ -18,23 +24,69 @@ class Precision(enum.StrEnum):
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="A run's directory, or a checkpoint's.", metavar="RUN_DIR|CHECKPOINT")],
-    prompts: Annotated[
-        list[str], typer.Argument(help="One prompt or several; several are computed together.", metavar="PROMPT...")
+    model: Annotated[
+        Path,
+        typer.Argument(help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"),
     ],
-    max_tokens: Annotated[int, typer.Option("--max-tokens", "-n", help="Longest continuation, in tokens.", min=1)] = 128,
-    temperature: Annotated[float, typer.Option(help="0 takes the likeliest token; higher is freer.", min=0.0)] = 0.8,
-    top_k: Annotated[int | None, typer.Option(help="Keep the k likeliest tokens.", min=1)] = None,
-    top_p: Annotated[float | None, typer.Option(help="Keep the likeliest tokens until their probabilities reach p.")] = None,
-    min_p: Annotated[float | None, typer.Option(help="Keep tokens at least this share as likely as the likeliest.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same text.", min=0)] = 0,
-    stop: Annotated[list[str] | None, typer.Option(help="End before this text. Repeat for more.")] = None,
-    precision: Annotated[Precision, typer.Option(help="Type of the weights while generating.")] = Precision.stored,
+    prompts: Annotated[
+        list[str], typer.Argument(help="One prompt or several. Several are computed together.", metavar="PROMPT")
+    ],
+    max_tokens: Annotated[
+        int, typer.Option("--max-tokens", "-n", help="Stop after this many new tokens.", min=1, metavar="TOKENS")
+    ] = 128,
+    stop: Annotated[
+        list[str] | None, typer.Option(help="Stop before this text. Repeat it for more texts.", metavar="TEXT")
+    ] = None,
+    temperature: Annotated[
+        float,
+        typer.Option(
+            help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
+            min=0.0,
+            metavar="NUMBER",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = 0.8,
+    top_k: Annotated[
+        int | None,
+        typer.Option(help="Choose among this many likeliest tokens.", min=1, metavar="COUNT", rich_help_panel=SAMPLING),
+    ] = None,
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            help="Choose among the likeliest tokens whose probabilities add up to this.",
+            metavar="SHARE",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    min_p: Annotated[
+        float | None,
+        typer.Option(
+            help="Choose among the tokens that are at least this share as likely as the likeliest.",
+            metavar="SHARE",
+            rich_help_panel=SAMPLING,
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="The same seed gives the same text.", min=0, metavar="SEED", rich_help_panel=SAMPLING)
+    ] = 0,
+    precision: Annotated[
+        Precision,
+        typer.Option(
+            help="Compute with weights in this number format: as stored, fp32 or bf16.",
+            metavar="stored|fp32|bf16",
+            rich_help_panel=COMPUTING,
+        ),
+    ] = Precision.stored,
     compile: Annotated[
-        bool | None, typer.Option("--compile/--no-compile", help="Default: compile only very long jobs.")
+        bool | None,
+        typer.Option(
+            "--compile/--no-compile",
+            help="Compile the model first, or never. By default only very long jobs are compiled.",
+            rich_help_panel=COMPUTING,
+        ),
     ] = None,
 ) -> None:
-    """Continue text with a trained model, streaming it as it comes."""
+    """Continue text with a trained model, and print it as it comes."""
     import torch
 
     from anyformer.generation import Sampling, stream

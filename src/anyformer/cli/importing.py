@@ -7,19 +7,26 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """
+anyformer import path/to/model checkpoint
+anyformer import path/to/model checkpoint --check
+"""
+
 
 def run(
     directory: Annotated[
-        Path, typer.Argument(help="A directory with config.json and safetensors, as transformers saves it.", metavar="DIR")
+        Path,
+        typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY"),
     ],
-    out: Annotated[Path, typer.Argument(help="Where the checkpoint goes: a new directory.", metavar="CHECKPOINT")],
+    out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="CHECKPOINT")],
     check: Annotated[
-        bool, typer.Option("--check", help="Compare with transformers first, as `anyformer verify` does.")
+        bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
     ] = False,
 ) -> None:
-    """Turn a Hugging Face directory into a checkpoint of ours: same weights, same type, same tokenizer.
+    """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
-    `generate` and `verify` read such directories as they are; import to train on, or to keep a sealed copy.
+    A checkpoint holds the digest of every file, so that damage is noticed. `anyformer generate`, `verify`, `show`,
+    `cost` and `diff` also read a Hugging Face directory as it is.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.amounts import metric, tokens
-from anyformer.cli.arguments import Changes, Tiny, What, found
+from anyformer.cli.arguments import OUTPUT, Changes, Tiny, What, found
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
@@ -18,16 +18,12 @@ if TYPE_CHECKING:
     from anyformer.model import Architecture
 
 EXAMPLES = """
-Examples:
-
-  anyformer match llama-3-8b --params 1.3B --output small.toml
-
-  anyformer match mixtral-8x7b --like llama-3-8b --by active-params
-
-  anyformer match llama-3-8b --flops 8G --length 8k --move depth,ffn
-
-  anyformer match llama-3-8b --compute-optimal 1e21
+anyformer match llama-3-8b --params 1.3B --output small.toml
+anyformer match mixtral-8x7b --like llama-3-8b --by active-params
+anyformer match llama-3-8b --flops 8G --length 8k --move depth,ffn
+anyformer match llama-3-8b --compute-optimal 1e21
 """
+BUDGET, SEARCH = "Budget (at least one)", "Search"
 BUDGETS = {
     "params": "parameters",
     "active-params": "active",
@@ -44,42 +40,90 @@ MEANING = {
 
 def run(
     name: What,
-    params: Annotated[int | None, typer.Option(help="Parameters, all that are stored.", parser=metric, metavar="1.3B")] = None,
+    params: Annotated[
+        int | None,
+        typer.Option(help="Parameters in all, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET),
+    ] = None,
     active_params: Annotated[
-        int | None, typer.Option(help="Parameters that one token uses.", parser=metric, metavar="1.3B")
+        int | None,
+        typer.Option(help="Parameters that one token uses, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET),
     ] = None,
     flops: Annotated[
         int | None,
-        typer.Option(help="Training FLOPs per token, forward and backward, at --length.", parser=metric, metavar="8G"),
+        typer.Option(
+            help="Training FLOPs per token, forward and backward, at --length, as in 8G.",
+            parser=metric,
+            metavar="AMOUNT",
+            rich_help_panel=BUDGET,
+        ),
     ] = None,
     decode_bytes: Annotated[
         int | None,
-        typer.Option(help="Bytes read to decode a token after --length others, in 16 bits.", parser=metric, metavar="2GB"),
+        typer.Option(
+            help="Bytes read to decode a token after --length others, in 16 bits, as in 2GB.",
+            parser=metric,
+            metavar="AMOUNT",
+            rich_help_panel=BUDGET,
+        ),
     ] = None,
     like: Annotated[
-        str | None, typer.Option(help="Another architecture whose cost is the budget, in what --by says.", metavar="OTHER")
+        str | None,
+        typer.Option(
+            help="Take the budget from this architecture: as much of what --by names as it has.",
+            metavar="NAME|PATH",
+            rich_help_panel=BUDGET,
+        ),
     ] = None,
     by: Annotated[
-        str, typer.Option(help="What is made alike: params, active-params, flops, decode-bytes, or two of them with a comma.")
+        str,
+        typer.Option(
+            help="What --like makes equal: params, active-params, flops or decode-bytes, or two of them with a comma between.",
+            metavar="QUANTITY",
+            rich_help_panel=BUDGET,
+        ),
     ] = "params",
     compute_optimal: Annotated[
         int | None,
         typer.Option(
-            help="Training FLOPs in all: as many parameters in use as 20 tokens for each of them allow (Hoffmann et al. 2022).",
+            help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens for each active "
+            "parameter (Hoffmann et al. 2022).",
             parser=metric,
-            metavar="1e21",
+            metavar="AMOUNT",
+            rich_help_panel=BUDGET,
         ),
     ] = None,
     length: Annotated[
-        int, typer.Option(help="Tokens per sequence that FLOPs and decoding are for.", parser=tokens, metavar="TOKENS")
+        int,
+        typer.Option(
+            help="Tokens of each sequence that FLOPs and decoding are counted for, as in 8k.",
+            parser=tokens,
+            metavar="TOKENS",
+            rich_help_panel=BUDGET,
+        ),
     ] = 2048,
-    move: Annotated[str, typer.Option(help="What may change, of width, depth and ffn, the finest last.")] = "width,ffn",
-    multiple: Annotated[int, typer.Option(help="What widths are multiples of.", min=1)] = 8,
+    move: Annotated[
+        str,
+        typer.Option(
+            help="The sizes that may change: width, depth, ffn, with commas between. The last one is adjusted most finely.",
+            metavar="SIZES",
+            rich_help_panel=SEARCH,
+        ),
+    ] = "width,ffn",
+    multiple: Annotated[
+        int, typer.Option(help="Make widths multiples of this.", min=1, metavar="COUNT", rich_help_panel=SEARCH)
+    ] = 8,
     changes: Changes = None,
     tiny: Tiny = False,
-    output: Annotated[Path | None, typer.Option(help="Write the architecture.", metavar="FILE.toml")] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the architecture found to this file, which must not exist yet.",
+            metavar="FILE.toml|FILE.json",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
 ) -> None:
-    """Change an architecture's sizes until it costs what a budget or another architecture says, within 0.5 %."""
+    """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
     from anyformer.costs.budget import Budget, budget_of
     from anyformer.costs.match import match
     from anyformer.costs.sizing import BESIROGLU, HOFFMANN

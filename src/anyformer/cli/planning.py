@@ -5,12 +5,12 @@ from __future__ import annotations
 import json as jsons
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import Changes, Tiny, What, found
+from anyformer.cli.arguments import MACHINE, OUTPUT, WORKLOAD, Changes, Json, Tiny, What, found
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from anyformer.costs.inference import DecodeState
     from anyformer.planning.planner import Candidate, Planned
 
-
+EXAMPLES = """
+anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
+anyformer plan llama-3.1-405b --gpus 1024 --batch-tokens 16M
+anyformer plan llama-2-13b --gpus 8 --decode-batch 64
+"""
+LENGTH = 8192
 _WIDE = 132
 """Columns of the table; a narrower terminal wraps its lines."""
 
@@ -27,32 +32,75 @@ def run(
     what: What,
     changes: Changes = None,
     tiny: Tiny = False,
-    gpus: Annotated[int, typer.Option(help="Accelerators to lay the training out on.", min=1)] = 8,
-    hardware: Annotated[
-        str, typer.Option(help="Which: a100, a100-40, h100, h200, h800, b200, mi300x, l40s, rtx4090, tpu-v5p and others.")
-    ] = "h100",
     batch_tokens: Annotated[
-        int, typer.Option(help="Tokens of one step; k and M are 1,024 and 1,048,576.", parser=tokens, metavar="TOKENS")
+        int,
+        typer.Option(
+            help="Tokens of one training step, as in 4M. k and M are 1,024 and 1,048,576.",
+            parser=tokens,
+            metavar="TOKENS",
+            show_default="4M",
+            rich_help_panel=WORKLOAD,
+        ),
     ] = 2**22,
-    length: Annotated[int, typer.Option(help="Tokens per sequence; 8k is 8,192.", parser=tokens, metavar="TOKENS")] = 8192,
-    decode_batch: Annotated[
-        int | None, typer.Option(help="Also what decoding so many sequences of that length takes: weights and cache.", min=1)
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens of each sequence, as in 8k for 8,192. By default 8k, or fewer where a position table ends before.",
+            parser=tokens,
+            metavar="TOKENS",
+            rich_help_panel=WORKLOAD,
+        ),
     ] = None,
-    precision: Annotated[str, typer.Option(help="bf16 with sums in fp32, or fp32.")] = "bf16",
-    show: Annotated[int, typer.Option(help="Layouts to show.", min=1)] = 5,
-    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    decode_batch: Annotated[
+        int | None,
+        typer.Option(
+            help="Also say what decoding this many sequences of that length takes: weights and cache.",
+            min=1,
+            metavar="COUNT",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
+    gpus: Annotated[
+        int,
+        typer.Option(help="Lay the training out on this many accelerators.", min=1, metavar="COUNT", rich_help_panel=MACHINE),
+    ] = 8,
+    hardware: Annotated[
+        str,
+        typer.Option(
+            help="The accelerator: a100, a100-40, h100, h200, h800, b200, mi300x, l40s, rtx4090, tpu-v5p and others.",
+            metavar="NAME",
+            rich_help_panel=MACHINE,
+        ),
+    ] = "h100",
+    precision: Annotated[
+        Literal["bf16", "fp32"],
+        typer.Option(
+            help="The number format of matrix products. With bf16, weights and sums are still kept in fp32.",
+            metavar="bf16|fp32",
+            rich_help_panel=MACHINE,
+        ),
+    ] = "bf16",
+    show: Annotated[
+        int, typer.Option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT", rich_help_panel=OUTPUT)
+    ] = 5,
+    json: Json = False,
 ) -> None:
-    """Find the fastest layouts that fit: data, tensor, pipeline and expert parallelism, sharding, checkpointing."""
+    """Say whether a training fits on many accelerators, how fast it is, and how it is best laid out.
+
+    Every layout of data, tensor, pipeline and expert parallelism, sharding and recomputation is tried. The command exits
+    with 1 if none fits.
+    """
     from rich.console import Console
 
     from anyformer.costs.inference import FORMATS, decode_state, weight_bytes
+    from anyformer.costs.page import longest
     from anyformer.describe import UserError
     from anyformer.plan import Plan
     from anyformer.planning.planner import plan_training
 
-    if precision not in ("bf16", "fp32"):
-        raise UserError(f"precision is bf16 or fp32, got {precision!r}")
-    architecture, plan = found(what, changes, tiny=tiny), Plan(precision="bf16" if precision == "bf16" else "fp32")
+    architecture, plan = found(what, changes, tiny=tiny), Plan(precision=precision)
+    room = longest(architecture)
+    length = length or min(LENGTH, room or LENGTH)
     state = decode_state(architecture, batch=decode_batch, context=length, plan=plan) if decode_batch else None
     if state is not None and not state.memories:
         raise UserError(f"{what} keeps nothing from token to token, so --decode-batch has no meaning for it: leave it out")

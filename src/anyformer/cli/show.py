@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.arguments import Changes, Tiny, What, assigned
+from anyformer.cli.arguments import OUTPUT, Batch, Changes, Length, Tiny, What, assigned
+
+EXAMPLES = """
+anyformer show gemma-3-27b
+anyformer show deepseek-v3 --tiny
+anyformer show gpt2 --set decoder.layer.attention.kv_heads=4 --toml
+anyformer show gpt2 --masks masks.png --diagram gpt2.svg
+anyformer show runs/2026-01-01-120000
+"""
+PICTURES = "Pictures"
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
@@ -20,17 +29,25 @@ def run(
     what: What,
     changes: Changes = None,
     tiny: Tiny = False,
-    toml: Annotated[bool, typer.Option("--toml", help="The whole resolved description as TOML.")] = False,
-    json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
-    schema: Annotated[bool, typer.Option("--schema", help="JSON schema of such a description, for editors.")] = False,
+    toml: Annotated[
+        bool, typer.Option("--toml", help="Print the whole description as TOML, every value of it.", rich_help_panel=OUTPUT)
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the whole description as JSON, every value of it.", rich_help_panel=OUTPUT)
+    ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Print the JSON schema of such a description, for editors.", rich_help_panel=OUTPUT)
+    ] = False,
     masks: Annotated[
-        Path | None, typer.Option("--masks", help="Draw each distinct attention mask.", metavar="FILE.png")
+        Path | None,
+        typer.Option("--masks", help="Draw each attention mask that occurs.", metavar="FILE.png", rich_help_panel=PICTURES),
     ] = None,
     diagram: Annotated[
-        Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
+        Path | None,
+        typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg", rich_help_panel=PICTURES),
     ] = None,
-    length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
-    batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
+    length: Length = None,
+    batch: Batch = 1,
 ) -> None:
     """Show an architecture or a run: its parts and what it costs, or the whole resolved value."""
     from rich.console import Console

@@ -8,6 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli import arguments
+from anyformer.cli.arguments import WHAT
+
+EXAMPLES = """
+anyformer train recipes/stdlib.toml
+anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.learning_rate=1e-3
+anyformer train deepseek-v3 --tiny --data python-stdlib
+anyformer train --resume runs/2026-01-01-120000
+"""
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,30 +25,50 @@ if TYPE_CHECKING:
 
 def run(
     what: Annotated[
-        str | None, typer.Argument(help="A run's TOML file, or a catalogue name with --data.", metavar="RUN.toml|NAME")
+        str | None,
+        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture: {WHAT}", metavar="RUN.toml|NAME|PATH"),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", help="Text to train on: a file, a directory, a .jsonl file, or python-stdlib. Repeat for more."),
+        typer.Option(
+            "--data",
+            help="Train on this text: a file, a directory, a .jsonl file, or python-stdlib, the text that comes with Python. "
+            "Repeat it for more.",
+            metavar="PATH",
+        ),
     ] = None,
     changes: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", help="Change a value by its path: --set optimiser.learning_rate=1e-3 --set steps=500", metavar="PATH=VALUE"
+            "--set",
+            help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
+            "Repeat it for more changes.",
+            metavar="PATH=VALUE",
         ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Where the run's directory goes (default: runs/<time>).")] = None,
     tiny: Annotated[
-        bool, typer.Option("--tiny", help="Of a NAME: small sizes, one layer of each kind, every mechanism, to try it out.")
+        bool,
+        typer.Option(
+            "--tiny", help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept."
+        ),
     ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
+    ] = None,
     resume: Annotated[
-        Path | None, typer.Option("--resume", help="Continue the run of this directory, bit for bit.", metavar="RUN_DIR")
+        Path | None,
+        typer.Option(
+            "--resume",
+            help="Continue the run of this directory. It ends with the same weights as a run that was never stopped.",
+            metavar="RUN",
+        ),
     ] = None,
 ) -> None:
-    """Train a model; Ctrl-C saves and stops, --resume continues.
+    """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
-    The run's directory holds run.toml (the resolved value), metrics.jsonl, checkpoints, and at the end loss.png and
-    summary.json: speed, memory and FLOPs as predicted and as measured.
+    The directory of the run holds run.toml with every setting, metrics.jsonl, checkpoints, and at the end loss.png and
+    summary.json: speed, memory and FLOPs, each as predicted and as measured.
     """
     from anyformer.describe import UserError
 

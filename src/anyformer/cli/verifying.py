@@ -7,20 +7,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+EXAMPLES = """
+anyformer verify path/to/model
+anyformer verify path/to/model --length 256
+"""
+
 if TYPE_CHECKING:
     from anyformer.huggingface import Verdict
 
 
 def run(
     directory: Annotated[
-        Path, typer.Argument(help="A directory with config.json and safetensors, as transformers saves it.", metavar="DIR")
+        Path,
+        typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY"),
     ],
-    length: Annotated[int, typer.Option(help="Tokens of each of the two random texts.", min=1)] = 32,
-    seed: Annotated[int, typer.Option(help="Of the random texts.", min=0)] = 0,
+    length: Annotated[int, typer.Option(help="Compare on two random texts of this many tokens.", min=1, metavar="TOKENS")] = 32,
+    seed: Annotated[int, typer.Option(help="Draw the random texts from this seed.", min=0, metavar="SEED")] = 0,
 ) -> None:
-    """Compare our logits with those of transformers, in fp32, and name the first layer that drifts.
+    """Compare the logits of a Hugging Face model with those that transformers computes, in fp32.
 
-    The exit code is 1 if they differ.
+    It names the first layer that differs, and then exits with 1.
     """
     from anyformer import huggingface
 

@@ -1,0 +1,129 @@
+"""The page that `--help` prints: whole sentences in groups, no types, examples at the end, nothing cut at any width."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+WIDEST = 100
+"""Columns beyond which a line of text is hard to read."""
+COLUMN = 24
+"""Columns of an option's name; a longer one has a line of its own."""
+OPTIONS = "Options"
+"""Where an option stands that names no group."""
+EXIT_CODES = (
+    ("0", "The answer is yes, or the work is done."),
+    ("1", "The answer is no: nothing fits, figures differ, or the reader of a pipe left."),
+    ("2", "The request cannot be carried out: a wrong name, value, file or place. The message says which, and what to do."),
+)
+
+
+class Command(TyperCommand):
+    """A command whose help is laid out here."""
+
+    def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Arguments as they are typed, then the options."""
+        arguments = [_argument(each) for each in self.params if each.param_type_name == "argument"]
+        return [*arguments, "[OPTIONS]"]
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        formatter.write("\n".join(_page(self, ctx, _width())) + "\n")
+
+
+class Group(TyperGroup):
+    """The program itself: its commands in groups, and what its exit codes mean."""
+
+    def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
+        formatter.write("\n".join(_program(self, ctx, _width())) + "\n")
+
+
+def _width() -> int:
+    return min(shutil.get_terminal_size().columns, WIDEST)
+
+
+def _program(group: Group, ctx: typer.Context, width: int) -> Iterator[str]:
+    yield from ("Usage: anyformer COMMAND ...", "", *_text(group.help or "", width))
+    commands: dict[str, list[tuple[str, str]]] = {}
+    for name, command in group.commands.items():
+        first = inspect.cleandoc(command.help or "").split("\n\n")[0]
+        commands.setdefault(command.rich_help_panel or "Commands", []).append((name, first))
+    for title, rows in commands.items():
+        yield from _section(title, rows, width, column=10)
+    yield from _section(OPTIONS, [_option(each) for each in group.get_params(ctx)], width)
+    yield from _section("Exit codes", EXIT_CODES, width, column=10)
+    yield from _examples(group.epilog or "")
+
+
+def _page(command: Command, ctx: typer.Context, width: int) -> Iterator[str]:
+    yield from textwrap.wrap(f"Usage: {ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}", width)
+    yield from ("", *_text(command.help or "", width))
+    groups: dict[str, list[tuple[str, str]]] = {}
+    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    for each in sorted(shown, key=lambda each: each.param_type_name != "argument"):
+        argument = each.param_type_name == "argument"
+        title = "Arguments" if argument else getattr(each, "rich_help_panel", None) or OPTIONS
+        groups.setdefault(title, []).append((_argument(each), each.help) if argument else _option(each))
+    for title in sorted(groups, key=lambda title: title == OPTIONS):  # what names no group comes last
+        yield from _section(title, groups[title], width)
+    yield from _examples(command.epilog or "")
+
+
+def _argument(each: Any) -> str:
+    """`NAME`, `[NAME]` where it may be left out, `NAME...` where there may be several."""
+    name = f"{each.metavar or each.name.upper()}{'...' if each.nargs == -1 else ''}"
+    return name if each.required else f"[{name}]"
+
+
+def _option(each: Any) -> tuple[str, str]:
+    """What is typed, and what it does with what happens by default."""
+    typed = ", ".join([*sorted(each.opts, key=len), *each.secondary_opts])
+    value = "" if each.is_flag else f" {each.metavar}"
+    said = each.show_default if isinstance(each.show_default, str) else _default(each.default)
+    return f"{typed}{value}", f"{each.help} [default: {said}]" if said and not each.is_flag else each.help
+
+
+def _default(value: Any) -> str:
+    value = getattr(value, "value", value)
+    if value is None or value in ("", ()) or callable(value):
+        return ""
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _section(title: str, rows: Iterable[tuple[str, str]], width: int, column: int = COLUMN) -> Iterator[str]:
+    """A heading, then a name and its text on each line; a name too long for the column stands above its text."""
+    yield from ("", _bold(title))
+    for name, text in rows:
+        wrapped = textwrap.wrap(text, width - column - 2, break_on_hyphens=False, break_long_words=False)
+        if len(name) >= column:
+            yield f"  {name}"
+            name = ""
+        yield f"  {name:<{column}}{wrapped[0]}"
+        yield from (f"  {'':<{column}}{line}" for line in wrapped[1:])
+
+
+def _text(text: str, width: int) -> Iterator[str]:
+    """Paragraphs, with an empty line between them."""
+    for number, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
+        yield from [""] * (number > 0)
+        yield from textwrap.wrap(paragraph, width, break_on_hyphens=False, break_long_words=False)
+
+
+def examples(epilog: str) -> list[str]:
+    """The commands that an epilog shows."""
+    return [line.strip() for line in epilog.splitlines() if line.strip().startswith("anyformer ")]
+
+
+def _examples(epilog: str) -> Iterator[str]:
+    found = examples(epilog)
+    if found:
+        yield from ("", _bold("Examples"), *(f"  {line}" for line in found))
+
+
+def _bold(text: str) -> str:
+    return typer.style(text, bold=True)
