@@ -28,6 +28,21 @@ def test_notation(text, names):
     assert parse_order(text) == tuple(names)
 
 
+@pytest.mark.parametrize(
+    ("names", "text"),
+    [
+        ("aabaaba", "(a*2 b)*2 a"),
+        ("lllllelllllell", "(l*5 e)*2 l*2"),
+        ("dddmmmm", "d*3 m*4"),
+        ("abcdcdcd", "a b (c d)*3"),
+        ("abc", "a b c"),
+    ],
+)
+def test_what_repeats_is_written_once(names, text):
+    """Gemma 3 has 62 layers, and its order should not be 200 characters long."""
+    assert write_order(names) == text
+
+
 @pytest.mark.parametrize("text", ["", "  ", "*3", "a**2", "a)", "(a", "a*0", "A", "a,b", "()"])
 def test_what_makes_no_sense_is_refused(text):
     with pytest.raises(ValueError, match="order"):

@@ -23,6 +23,11 @@ def listing() -> tuple[Listed, ...]:
     return tuple(Listed.parse(line) for line in json.loads(INDEX.read_text(encoding="utf-8")))
 
 
+def listed(name: str) -> Listed | None:
+    """The line of the index of this name, if there is one."""
+    return next((entry for entry in listing() if entry.name == name), None)
+
+
 def architecture(name: str, *, tiny: bool = False) -> Architecture:
     """The architecture of a catalogue name. `tiny`: every mechanism at small sizes, one layer of each kind.
 

@@ -26,7 +26,9 @@ class Precision(enum.StrEnum):
 def run(
     model: Annotated[
         Path,
-        typer.Argument(help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"),
+        typer.Argument(
+            help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"
+        ),
     ],
     prompts: Annotated[
         list[str], typer.Argument(help="One prompt or several. Several are computed together.", metavar="PROMPT")

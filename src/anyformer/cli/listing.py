@@ -65,9 +65,7 @@ def run(
         str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
     ] = "",
     since: Annotated[int | None, _filter("Show only architectures of this year or later.", "YEAR")] = None,
-    shape: Annotated[
-        str, _filter("Show only this shape of model: decoder-only, encoder-only, encoder-decoder, latent.")
-    ] = "",
+    shape: Annotated[str, _filter("Show only this shape of model: decoder-only, encoder-only, encoder-decoder, latent.")] = "",
     norm: Annotated[
         str, _filter("Show only models with this norm (rms, layer) or place of it (pre, post, sandwich, output).")
     ] = "",
@@ -98,9 +96,7 @@ def run(
             rich_help_panel=OUTPUT,
         ),
     ] = False,
-    names: Annotated[
-        bool, typer.Option("--names", help="Print names only, one on each line.", rich_help_panel=OUTPUT)
-    ] = False,
+    names: Annotated[bool, typer.Option("--names", help="Print names only, one on each line.", rich_help_panel=OUTPUT)] = False,
     json: Json = False,
 ) -> None:
     """List the architectures of the catalogue: what they are made of, and how many parameters they have.

@@ -46,7 +46,9 @@ def run(
     ] = None,
     active_params: Annotated[
         int | None,
-        typer.Option(help="Parameters that one token uses, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET),
+        typer.Option(
+            help="Parameters that one token uses, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET
+        ),
     ] = None,
     flops: Annotated[
         int | None,

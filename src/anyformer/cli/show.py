@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+import shutil
+import textwrap
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,7 +25,6 @@ PICTURES = "Pictures"
 if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.model import Architecture
-    from anyformer.parts import Branch, Step
 
 
 def run(
@@ -49,12 +51,17 @@ def run(
     length: Length = None,
     batch: Batch = 1,
 ) -> None:
-    """Show an architecture or a run: its parts and what it costs, or the whole resolved value."""
-    from rich.console import Console
+    """Show what an architecture is made of and what it costs, or the settings of a run.
 
+    Parts are shown with the values that differ from their defaults; --toml and --json print every value.
+    """
+    from anyformer.describe import UserError, to_json, to_toml
     from anyformer.describe import schema as schema_of
-    from anyformer.describe import to_json, to_toml
 
+    asked = {"--toml": toml, "--json": json, "--schema": schema, "--masks or --diagram": masks or diagram}
+    several = [option for option, given in asked.items() if given]
+    if len(several) > 1:
+        raise UserError(f"{' and '.join(several)} are different answers: give one of them at a time")
     value = find(what, assigned(changes), tiny=tiny)
     if masks or diagram:
         draw(value, masks, diagram)
@@ -65,17 +72,18 @@ def run(
     elif json:
         print(to_json(value), end="")
     else:
-        console = Console()
-        for line in summary(value, batch, length):
-            console.print(line, highlight=False, soft_wrap=True)
+        asked = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
+        for line in summary(what, asked, value, batch, length):
+            print(line)
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:
     """The run, if that is what a path means, or else the architecture; changed by path."""
     from anyformer.resolving import RUN, architecture, is_run
-    from anyformer.training import load_run
 
     if is_run(what) and not tiny:
+        from anyformer.training import load_run
+
         path = Path(what)
         return load_run(path / RUN if path.is_dir() else path, changes)
     return architecture(what, tiny=tiny, changes=changes)
@@ -106,56 +114,24 @@ def architecture_of(value: Value) -> Architecture:
     return value.architecture
 
 
-def summary(value: Value, batch: int, length: int) -> list[str]:
-    """Lines for people: the wiring of each block variant, then the cost sheet."""
-    from anyformer.costs import cost
-    from anyformer.describe import brief
+def summary(what: str, asked: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
+    """Lines for people: where it comes from, what it is made of, what it costs in short."""
+    from anyformer.catalogue import listed
+    from anyformer.cli.summary import WIDEST, described, short_costs, titled
     from anyformer.training import Run
 
-    lines: list[str] = []
+    width = shutil.get_terminal_size().columns
+    yield from titled(asked, listed(what), width)
     if isinstance(value, Run):
-        data = value.data
         steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
-        lines += [f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"]
-        lines += [f"data: {', '.join(data.paths)} ({data.tokenizer.kind})", ""]
-        batch, length = value.batch, value.length
-    arch = architecture_of(value)
-    lines.append(f"{arch.shape_of_model}, width {arch.width}, input {brief(arch.embedding)}")
-    if arch.decoder_embedding is not None:
-        lines.append(f"the decoder's input {brief(arch.decoder_embedding)}; the source is {arch.source}")
-    for name, stack in arch.stacks.items():
-        lines.append(f"{name}: {stack.depth} layers, {stack.order}")
-        for variant, block in stack.variants.items():
-            lines.append(f"  {variant}: " + "; then ".join(_step(step) for step in block.steps))
-        if stack.position is not None:
-            lines.append(f"  position: {brief(stack.position)}")
-        if stack.final_norm is not None:
-            lines.append(f"  final norm: {brief(stack.final_norm)}")
-    if arch.head is not None:
-        lines.append(f"head: {brief(arch.head)}")
-    return [
-        *lines,
-        "",
-        f"costs of batch {batch}, length {length}",
-        *str(cost(arch, batch=batch, length=length, mode="prefill")).splitlines(),
-    ]
-
-
-def _step(step: Step) -> str:
-    """x + branches, in the order computed."""
-    from anyformer.describe import brief
-
-    before, after = step.norm_before, step.norm_after
-    branches = " + ".join(_branch(branch) for branch in step.branches.values())
-    inner = f"({branches}) of {brief(before)}(x)" if before else branches
-    inner = f"{brief(step.norm_branches)}({inner})" if step.norm_branches else inner
-    return f"{brief(after)}(x + {inner})" if after else f"x + {inner}"
-
-
-def _branch(branch: Branch) -> str:
-    """Norms and sublayer of one branch, then what scales it."""
-    from anyformer.describe import brief
-
-    parts = [brief(part) for part in (branch.norm_before, branch.sublayer, branch.norm_after) if part]
-    scale = "" if branch.multiplier == 1 else f"{branch.multiplier:g} * "
-    return scale + " -> ".join(parts) + (f" (dropout {branch.dropout:g})" if branch.dropout else "")
+        yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"
+        yield f"data: {', '.join(value.data.paths)} ({value.data.tokenizer.kind})"
+        batch, length = value.batch, length or value.length
+    yield ""
+    architecture = architecture_of(value)
+    yield from described(architecture, width)
+    yield ""
+    yield from short_costs(architecture, batch, length)
+    yield ""
+    more = f"Next: anyformer cost {asked} for all costs; show it with --toml for every value, --diagram FILE.svg for a picture."
+    yield from textwrap.wrap(more, min(width, WIDEST), break_on_hyphens=False, break_long_words=False)

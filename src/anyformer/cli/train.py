@@ -54,7 +54,9 @@ def run(
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option("--out", help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
+        typer.Option(
+            "--out", help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"
+        ),
     ] = None,
     resume: Annotated[
         Path | None,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 from anyformer.describe.value import Value
 
 
 def brief(value: Value) -> str:
     """`attention(heads=6, rotary)`: nested values likewise; a part called like its field is not named twice."""
     words = facts(value)
-    kind = str(getattr(value, "kind", type(value).__name__.lower()))
+    kind = str(getattr(value, "kind", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", type(value).__name__).lower()))
     return f"{kind}({', '.join(words)})" if words else kind
 
 
@@ -20,7 +22,7 @@ def facts(value: Value) -> list[str]:
         if name == "kind" or item is None or item == field.default:
             continue
         shown = _shown(item)
-        words.append(shown if shown == name else f"{name}={shown}")
+        words.append(shown if shown == name or shown.startswith(f"{name}(") else f"{name}={shown}")
     return words
 
 
@@ -29,4 +31,6 @@ def _shown(item: object) -> str:
         return brief(item)
     if isinstance(item, tuple):
         return ",".join(_shown(each) for each in item)
-    return f"{item:g}" if isinstance(item, float) else str(item)
+    if isinstance(item, float):
+        return f"{item:.0f}" if item.is_integer() and abs(item) < 1e15 else f"{item:g}"
+    return str(item)

@@ -3,17 +3,55 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import groupby
 
+Run = tuple[str, int]
+"""The name of a variant, and how many of it stand in a row."""
+LONGEST = 64
+"""Runs of a unit that is looked for; the time to look is quadratic in it."""
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))")
 
 
 def write_order(names: Iterable[str]) -> str:
-    """Run-length notation of a list of names: a a b -> `a*2 b`."""
-    runs = [(name, len(list(group))) for name, group in groupby(names)]
-    return " ".join(name if count == 1 else f"{name}*{count}" for name, count in runs)
+    """The shortest notation found of a list of names: a a b -> `a*2 b`, a a b a a b a -> `(a*2 b)*2 a`."""
+    units = repeats(runs(names))
+    return " ".join(_times(" ".join(_times(*run) for run in unit), times, len(unit)) for unit, times in units)
+
+
+def runs(names: Iterable[str]) -> list[Run]:
+    """Each name with how many of it stand in a row: a a b -> (a, 2), (b, 1)."""
+    return [(name, len(list(group))) for name, group in groupby(names)]
+
+
+def repeats(row: Sequence[Run]) -> list[tuple[tuple[Run, ...], int]]:
+    """Runs of layers as units, and how often each stands in a row; what repeats over the most runs is one unit."""
+    found: list[tuple[tuple[Run, ...], int]] = []
+    at = 0
+    while at < len(row):
+        unit, times = max(
+            (_repeat(row, at, size) for size in range(1, min(LONGEST, (len(row) - at) // 2) + 1)),
+            key=lambda pair: len(pair[0]) * pair[1] if pair[1] > 1 else 0,
+            default=(tuple(row[at : at + 1]), 1),
+        )
+        if times == 1:
+            unit = unit[:1]
+        found.append((unit, times))
+        at += len(unit) * times
+    return found
+
+
+def _repeat(row: Sequence[Run], at: int, size: int) -> tuple[tuple[Run, ...], int]:
+    """The `size` runs that start at `at`, and how often they stand there in a row."""
+    unit, times = tuple(row[at : at + size]), 1
+    while tuple(row[at + size * times : at + size * (times + 1)]) == unit:
+        times += 1
+    return unit, times
+
+
+def _times(text: str, times: int, parts: int = 1) -> str:
+    return text if times == 1 else f"({text})*{times}" if parts > 1 else f"{text}*{times}"
 
 
 @cache

@@ -1,0 +1,237 @@
+"""What `anyformer show` prints: an architecture in a screen, each thing said once."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from anyformer.describe import brief, diff
+
+if TYPE_CHECKING:
+    from anyformer.catalogue.row import Listed
+    from anyformer.describe import Value
+    from anyformer.model import Architecture
+    from anyformer.parts import Block, Branch, Norm, Stack, Step
+
+LENGTH = 4096
+WIDEST = 100
+LABEL = 21
+"""Columns of what stands left of a description."""
+
+
+def titled(asked: str, entry: Listed | None, width: int) -> Iterator[str]:
+    """What was asked for, and of a catalogue entry what it is and where its figures stand."""
+    width = min(width, WIDEST)
+    if entry is None:
+        yield asked
+        return
+    yield from textwrap.wrap(f"{asked} ({entry.organisation}, {entry.year}): {entry.summary}", width)
+    yield from textwrap.wrap(f"Source: {entry.source}", width, break_on_hyphens=False)
+    if entry.stand_in:
+        yield from textwrap.wrap(guessed(entry.stand_in), width)
+
+
+def guessed(stand_in: str) -> str:
+    """What a figure that is not public rests on."""
+    return f"Not everything is public, so figures rest on a guess: {stand_in}."
+
+
+def short_costs(architecture: Architecture, batch: int, length: int | None) -> Iterator[str]:
+    """Parameters, memory and FLOPs in a few lines; all else is on the page of `anyformer cost`."""
+    from anyformer.costs import cost
+    from anyformer.costs.figures import flops, size
+    from anyformer.costs.page import longest, warnings
+    from anyformer.plan import Plan
+
+    room = longest(architecture)
+    length = length or min(LENGTH, room or LENGTH)
+    sheet = cost(architecture, batch=batch, length=length, mode="prefill", plan=Plan(precision="bf16"))
+    every, per_token = sheet.flops.total.exact, sheet.flops.total.exact / (batch * length)
+    rows = {
+        "parameters": f"{sheet.params.total:,}",
+        "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
+        "weights": f"{size(2 * sheet.params.total)}",
+        "forward pass": f"{flops(every)}FLOP, {flops(per_token)}FLOP per token",
+        "decode state": f"{size(sheet.state_bytes)}; one more token adds {size(sheet.state_bytes_per_token)}"
+        if sheet.state_bytes
+        else "",
+        "longest input": f"{room:,} positions" if room else "",
+    }
+    yield f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers"
+    yield from (f"  {label:<{LABEL - 2}}{said}" for label, said in rows.items() if said)
+    yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
+
+
+def described(architecture: Architecture, width: int) -> Iterator[str]:
+    """The stacks as a tree: each variant of a layer once, and of the others what differs."""
+    width = min(width, WIDEST)
+    yield from _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}", width)
+    yield from _row(0, "input", _words(architecture.embedding), width)
+    if architecture.decoder_embedding is not None:
+        yield from _row(0, "decoder input", _words(architecture.decoder_embedding), width)
+    if architecture.latents is not None:
+        yield from _row(0, "latents", _words(architecture.latents), width)
+    for name, stack in architecture.stacks.items():
+        yield from _stack(name, stack, width)
+    if architecture.head is not None:
+        yield from _row(0, "head", _named("head", architecture.head), width)
+
+
+def layers(order: str) -> str:
+    """An order in words: `(local*5 global)*8 local*2` -> `(5 local, 1 global) x 8, then 2 local`."""
+    from anyformer.parts.order import parse_order, repeats, runs
+
+    said = []
+    for unit, times in repeats(runs(parse_order(order))):
+        inner = ", ".join(f"{count} {name}" for name, count in unit)
+        said.append(f"({inner}) x {times}" if times > 1 else inner)
+    return ", then ".join(said)
+
+
+def _stack(name: str, stack: Stack, width: int) -> Iterator[str]:
+    blocks = dict(stack.variants)
+    count = f"{stack.depth} layers" if stack.depth > 1 else "1 layer"
+    yield from _row(0, name, f"{count}: {layers(stack.order)}" if len(blocks) > 1 else f"{count}, all alike", width)
+    around = {field: getattr(stack, field) for field in type(stack).model_fields if field not in ("variants", "order")}
+    parts = {field: value for field, value in around.items() if value not in (None, type(stack).model_fields[field].default)}
+    after = parts.pop("final_norm", None)
+    norm = _usual(stack)
+    for field, value in parts.items():
+        yield from _row(1, field.replace("_", " "), _said(value, norm), width)
+    if norm is not None:
+        yield from _row(1, "norm", _words(norm), width)
+    yield from _variants(blocks, norm, width)
+    if after is not None:
+        yield from _row(1, "final norm", "the same norm" if after == norm else _words(after), width)
+
+
+def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Iterator[str]:
+    """The first variant whole, and each other one by what sets it apart from the one before it that is most like it."""
+    (first, block), *others = blocks.items()
+    yield from [f"  {first}"] * bool(others)
+    for step in block.steps:
+        yield from _step(step, norm, 1 + bool(others), width)
+    said = {first: block}
+    for name, block in others:
+        apart = {each: list(_apart(other, block, norm)) for each, other in said.items()}
+        like = min(apart, key=lambda each: sum(map(len, map(str, apart[each]))))
+        yield f"  {name}: as {like}{', but' * bool(apart[like])}"
+        for label, text in apart[like]:
+            yield from _row(2, label, text, width)
+        if apart[like]:
+            said[name] = block
+
+
+def _usual(stack: Stack) -> Norm | None:
+    """The norm of the residual stream, where all of its norms are alike."""
+    found = {norm for block in stack.variants.values() for norm in block.norms}
+    return found.pop() if len(found) == 1 else None
+
+
+def _step(step: Step, norm: Norm | None, depth: int, width: int) -> Iterator[str]:
+    """A row for each branch; those after the first are added to the same input."""
+    for number, (name, branch) in enumerate(step.branches.items()):
+        label = f"{'+ ' if number else ''}{name.replace('_', ' ')}"
+        yield from _row(depth, label, _branch(name, branch, norm), width)
+    around = _around(step, norm)
+    if around:
+        yield from _row(depth, "", f"around {'it' if len(step.branches) == 1 else 'them'}: {around}", width)
+
+
+def _around(step: Step, norm: Norm | None) -> str:
+    fields = type(step).model_fields
+    parts = [
+        _place(field, getattr(step, field), norm)
+        for field in fields
+        if field != "branches" and getattr(step, field) not in (None, fields[field].default)
+    ]
+    return ", ".join(parts)
+
+
+def _branch(name: str, branch: Branch, norm: Norm | None) -> str:
+    """Norms, then the sublayer, then what else is done to the branch."""
+    fields = type(branch).model_fields
+    given = [field for field in fields if field != "sublayer" and getattr(branch, field) not in (None, fields[field].default)]
+    norms = [field for field in given if field in ("norm_before", "norm_after")]
+    both = [_place(field, getattr(branch, field), norm) for field in norms]
+    if both == ["norm before", "norm after"]:
+        both = ["norm before and after"]
+    rest = [_place(field, getattr(branch, field), norm) for field in given if field not in norms]
+    return "; ".join(filter(None, [", ".join(both), _named(name, branch.sublayer, norm), ", ".join(rest)]))
+
+
+def _apart(base: Block, other: Block, norm: Norm | None) -> Iterator[tuple[str, str]]:
+    """What differs, branch by branch."""
+    ours, theirs = base.branches, other.branches
+    for name, branch in theirs.items():
+        label = name.replace("_", " ")
+        if name not in ours or type(ours[name].sublayer) is not type(branch.sublayer):
+            yield label, _branch(name, branch, norm)
+        elif ours[name] != branch:
+            yield label, ", ".join(_changed(path, value, norm) for path, _, value in diff(ours[name], branch))
+    gone = [name.replace("_", " ") for name in ours if name not in theirs]
+    if gone:
+        yield "without", ", ".join(gone)
+    if [len(step.branches) for step in base.steps] != [len(step.branches) for step in other.steps]:
+        yield "steps", "; then ".join(" + ".join(step.branches) for step in other.steps)
+    elif any(_around(a, norm) != _around(b, norm) for a, b in zip(base.steps, other.steps, strict=True)):
+        yield "around", "; ".join(_around(step, norm) or "nothing" for step in other.steps)
+
+
+def _changed(path: str, value: object, norm: Norm | None) -> str:
+    name = path.replace(".", " ").replace("_", " ").removeprefix("sublayer ")
+    return f"no {name}" if value is None else f"{name} {_said(value, norm)}"
+
+
+def _place(field: str, value: object, norm: Norm | None) -> str:
+    """`norm before`, or what it is where norms are not all alike; `dropout 0.1`."""
+    name = field.replace("_", " ")
+    return name if norm is not None and value == norm else f"{name} {_said(value, norm)}"
+
+
+def _said(value: object, norm: Norm | None) -> str:
+    """A value in words; the usual norm within it by its kind alone."""
+    from anyformer.describe import Value
+
+    if not isinstance(value, Value):
+        return _plain(value)
+    text = brief(value)
+    return _spaced(text if norm is None or value == norm else text.replace(brief(norm), norm.kind))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, tuple):
+        return "+".join(map(_plain, value)) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and not value.is_integer():
+        return f"{value:g}"
+    return f"{value:,.0f}" if isinstance(value, int | float) else str(value)
+
+
+def _words(value: Value) -> str:
+    return _spaced(brief(value))
+
+
+def _named(label: str, value: Value, norm: Norm | None = None) -> str:
+    """A part beside a label: its kind only where the label does not say it."""
+    said, kind = _said(value, norm), _spaced(brief(value).split("(")[0])
+    if label.replace("_", " ") != kind:
+        return said
+    return said[len(kind) + 2 : -1] or "with default values"
+
+
+def _spaced(text: str) -> str:
+    """`kv_heads=8, tied=True, gated=False` -> `kv heads 8, tied, gated no`."""
+    text = text.replace("=True", "").replace("=False", " no").replace("_", " ").replace("=", " ").replace("(", " (")
+    text = re.sub(r"(?<=\w),(?=\w)", "+", text)  # a list of words; what differs has a space after its comma
+    return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda found: f"{int(found[0]):,}", text)
+
+
+def _row(depth: int, label: str, text: str, width: int) -> list[str]:
+    """A label and its description, wrapped under itself."""
+    left = f"{'  ' * depth}{label}"
+    start = f"{left:<{LABEL}}" if len(left) < LABEL else f"{left} "
+    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * LABEL, break_on_hyphens=False)
