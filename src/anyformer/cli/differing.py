@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterable
+import shlex
+import shutil
+import textwrap
+from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,10 +20,13 @@ anyformer diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1
 anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --length 32k
 """
 
-if TYPE_CHECKING:
-    from rich.table import Table
+LENGTH = 4096
+WIDEST = 100
+HEADLINES = ("parameters", "FLOPs of prefill per token", "decode state")
+SAME = "as before"
 
-    from anyformer.compare import Change
+if TYPE_CHECKING:
+    from anyformer.compare import Difference
 
 
 def run(
@@ -33,39 +39,65 @@ def run(
     json: Json = False,
 ) -> None:
     """Say what differs between two architectures, and what that does to parameters, FLOPs and decode state."""
-    from rich.console import Console
+    start, end = found(left, tiny=tiny), found(right, changes, tiny=tiny)
 
     from anyformer.compare import difference
+    from anyformer.costs.page import longest
 
-    differs = difference(found(left, tiny=tiny), found(right, changes, tiny=tiny), batch=batch, length=length)
+    rooms = [room for room in map(longest, (start, end)) if room is not None]
+    length = length or min([LENGTH, *rooms])
+    differs = difference(start, end, batch=batch, length=length)
     if json:
         print(jsons.dumps(asdict(differs), indent=2))
         return
-    console = Console()
+    changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    print("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers", width)))
+    for name, room in zip((left, changed), map(longest, (start, end)), strict=True):
+        if room is not None and room < length:
+            print(f"{name}: its position table ends at {room:,}, so it cannot be run at {length:,}.")
+
+
+def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
+    """The answer in a sentence or two, then what differs, then what it costs."""
+    yield from _wrapped(f"From {left} to {right}: {answer(differs)}", width)
     if not differs.details:
-        console.print("the two architectures are equal")
         return
-    sections = {
-        "in short": differs.summary,
-        "in detail": differs.details,
-        f"costs, {batch} x {length:,} tokens, 16-bit state": differs.costs,
-    }
-    for title, section in sections.items():
-        if section:
-            console.print(_table(title, left, right, section))
-            console.print()
+    yield from ("", typer.style("What differs", bold=True))
+    for change in differs.details:
+        yield from _wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
+    yield from ("", typer.style(title, bold=True))
+    rows = [(change.what, change.left, change.right, change.ratio) for change in differs.costs]
+    wide = [max(len(row[i]) for row in rows) for i in range(3)]
+    for what, here, there, ratio in rows:
+        yield f"  {what:<{wide[0]}}  {here:>{wide[1]}} -> {there:>{wide[2]}}  {'' if ratio is None else times(ratio)}".rstrip()
 
 
-def _table(title: str, left: str, right: str, changes: Iterable[Change]) -> Table:
-    from rich.table import Table
+def answer(differs: Difference) -> str:
+    """What changes in the words of the catalogue, and what becomes of the costs: the two sentences that most ask for."""
+    if not differs.details:
+        return "nothing differs; the two are the same architecture."
+    words = [f"{change.what} {change.left} -> {change.right}" for change in differs.summary]
+    costs = [
+        f"{change.what} {times(change.ratio)}"
+        for change in differs.costs
+        if change.ratio is not None and change.what in HEADLINES and times(change.ratio) != SAME
+    ]
+    kind = f"{'; '.join(words)}. " if words else ""
+    price = f"{', '.join(costs)}." if costs else "parameters, FLOPs and decode state stay the same."
+    return f"{kind}{price[0].upper() if kind else price[0]}{price[1:]}"
 
-    changes = list(changes)
-    counted = any(change.ratio is not None for change in changes)
-    table = Table(title, left, right, *["times"] * counted, box=None, header_style="bold", pad_edge=False)
-    for column in table.columns[1:]:
-        column.justify = "right" if counted else "left"
-        column.overflow = "fold"
-    for change in changes:
-        ratio = "" if change.ratio is None else f"{change.ratio:.3g}"
-        table.add_row(change.what, change.left, change.right, *[ratio] * counted)
-    return table
+
+def times(ratio: float) -> str:
+    """`-8.0 %` where little changes, `x 5.19` or `/ 12.0` where much does."""
+    if abs(ratio - 1) < 5e-5:
+        return SAME
+    if 0.5 <= ratio < 2:
+        return f"{ratio - 1:+.1%}" if abs(ratio - 1) >= 5e-4 else f"{ratio - 1:+.2%}"
+    return f"x {ratio:,.3g}" if ratio > 1 else f"/ {1 / ratio:,.3g}" if ratio else "gone"
+
+
+def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False, break_long_words=False
+    )

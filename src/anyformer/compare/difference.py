@@ -20,7 +20,7 @@ _Found = tuple[tuple[str, ...], Any, Any]
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs: what, on the left, on the right; of a quantity also right / left."""
+    """One thing that differs: what, on the left, on the right; of a quantity also right / left, if there is any on the left."""
 
     what: str
     left: str
@@ -40,7 +40,9 @@ class Difference:
 def difference(left: Architecture, right: Architecture, *, batch: int = 1, length: int = 4096) -> Difference:
     """What changes from `left` to `right`; FLOPs and decode state (16 bits) for `batch` texts of `length` tokens."""
     ours, theirs = (cost(each, batch=batch, length=length, mode="prefill", plan=_PLAN) for each in (left, right))
-    return Difference(tuple(_summary(left, right)), _merged(_architectures(left, right)), tuple(_costs(ours, theirs)))
+    # Written out, an absent number of key heads is 12 rather than nothing, and what is equal in other words is equal.
+    details = _merged(_architectures(left.spelled_out(), right.spelled_out()))
+    return Difference(tuple(_summary(left, right)), details, tuple(_costs(ours, theirs)))
 
 
 def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
@@ -150,7 +152,7 @@ def _said(what: str, where: list[str]) -> str:
 
 def _shown(value: object) -> str:
     if value is None:
-        return "none"
+        return "absent"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Value):

@@ -18,7 +18,7 @@ def express(architecture: Architecture, model_type: str | None = None) -> tuple[
     Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
     """
     candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
-    spellings, wanted = (architecture, _spelled_out(architecture)), _canonical(architecture)
+    spellings, wanted = (architecture, architecture.spelled_out()), _canonical(architecture)
     reasons: list[tuple[int, str]] = []
     for each in candidates:
         differences = _attempt(each, spellings, wanted)
@@ -53,7 +53,7 @@ def _written(each: Family, architecture: Architecture, wanted: Architecture) -> 
 def _canonical(architecture: Architecture) -> Architecture:
     """What is equal for architectures that compute the same: how weights start and what layers are called do not count."""
     plain = {"initialisation": Initialisation()} | {name: _numbered(stack) for name, stack in architecture.stacks.items()}
-    return _spelled_out(architecture.but(**plain))
+    return architecture.but(**plain).spelled_out()
 
 
 def _numbered(stack: Stack) -> Stack:
@@ -66,15 +66,3 @@ def _numbered(stack: Stack) -> Stack:
         order=write_order(names[name] for name in stack.layers),
         shared_weights=tuple(names[name] for name in stack.shared_weights),
     )
-
-
-def _spelled_out(architecture: Architecture) -> Architecture:
-    """With every size written out that follows from others."""
-    sublayers = {
-        f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
-        for name, stack in architecture.stacks.items()
-        for variant, block in stack.variants.items()
-        for i, step in enumerate(block.steps)
-        for branch, part in step.branches.items()
-    }
-    return change_all(architecture, {path: each.spelled_out(architecture.width) for path, each in sublayers.items()})

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.describe import Value, change_all
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
@@ -125,6 +125,17 @@ class Architecture(Value):
         if self.encoder is None:
             return "decoder-only"
         return "encoder-only" if self.decoder is None else "encoder-decoder"
+
+    def spelled_out(self) -> Architecture:
+        """The same, with every size of a sublayer written out that follows from others."""
+        sublayers = {
+            f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
+            for name, stack in self.stacks.items()
+            for variant, block in stack.variants.items()
+            for i, step in enumerate(block.steps)
+            for branch, part in step.branches.items()
+        }
+        return change_all(self, {path: each.spelled_out(self.width) for path, each in sublayers.items()})
 
     def source_of(self, length: int, given: int | None = None) -> int:
         """Positions of the source: as many as given, else as of the target; 0 where nothing is read besides."""
