@@ -26,8 +26,7 @@ def test_nothing_is_cut(verb, columns, call):
     page = call(verb, "--help", columns=columns)
     assert page.returncode == 0
     assert "…" not in page.stdout
-    written = [line for line in page.stdout.split("Examples")[0].splitlines()]
-    assert max(map(len, written)) <= columns
+    assert max(map(len, page.stdout.split("Examples")[0].splitlines())) <= columns
     words = " ".join(page.stdout.split())
     for each in PROGRAM.commands[verb].params:
         assert each.help in words, "the whole sentence stands there"

@@ -91,3 +91,22 @@ def test_questions_without_an_answer():
 def test_python_has_it_too():
     found = af.match(af.architecture("llama-12m"), af.Budget(parameters=20_000_000))
     assert found.error <= 0.005
+
+
+@pytest.mark.parametrize("name", ["made.toml", "made.json"])
+def test_the_name_of_a_file_says_its_format(name, tmp_path):
+    path = tmp_path / name
+    call("gpt2", "--params", "50M", "--output", str(path))
+    assert af.cost(af.architecture(path)).params.total == pytest.approx(50e6, rel=0.005)
+    assert (path.read_text()[0] == "{") is (path.suffix == ".json")
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [("made.txt", "should end in|ends in .toml or .json"), ("nowhere/made.toml", "does not exist"), ("there.toml", "by hand")],
+)
+def test_a_place_that_a_description_is_not_written_to_is_refused_before_any_work(name, says, tmp_path):
+    (tmp_path / "there.toml").write_text("mine")
+    with pytest.raises(UserError, match=says):
+        call("no-such-architecture", "--params", "50M", "--output", str(tmp_path / name))
+    assert (tmp_path / "there.toml").read_text() == "mine"

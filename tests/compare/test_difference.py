@@ -38,6 +38,19 @@ def test_one_change_is_one_line_and_its_price():
     assert ratios["parameters"] == pytest.approx(1 + grown)
 
 
+def test_what_follows_from_other_values_is_compared_written_out():
+    """GPT-2 gives no number of key heads, and has as many as heads."""
+    gpt2 = architecture("gpt2")
+    found = difference(gpt2, change_all(gpt2, {"decoder.layer.attention.kv_heads": 1}))
+    assert said(found.details) == {"kv heads of attention": ("12", "1")}
+    assert not difference(gpt2, change_all(gpt2, {"decoder.layer.attention.kv_heads": 12})).details
+
+
+def test_places_are_named_once():
+    (dropout,) = (each for each in difference(architecture("gpt2"), LLAMA).details if each.what.startswith("dropout"))
+    assert dropout.what == "dropout of attention, feedforward"
+
+
 def test_what_changes_alike_in_many_places_is_said_once():
     norm = RMSNorm(eps=1e-3)
     paths = ["final_norm", "layer.attention.norm_before", "layer.feedforward.norm_before"]
@@ -56,10 +69,10 @@ def test_a_new_variant_is_held_against_the_likest_block():
 
 def test_parts_of_other_kinds_stand_side_by_side():
     details = said(difference(architecture("mixtral-8x7b"), architecture("deepseek-v3")).details)
-    assert details["latent attention"][0] == "none"
-    assert details["attention"][1] == "none"
-    assert details["feedforward of dense"] == ("none", "feedforward(width=18432)")
-    assert details["shared of routed experts"][0] == "none"
+    assert details["latent attention"][0] == "absent"
+    assert details["attention"][1] == "absent"
+    assert details["feedforward of dense"] == ("absent", "feedforward(width=18432)")
+    assert details["shared of routed experts"][0] == "absent"
     assert difference(architecture("t5-base"), LLAMA).details[0].what
 
 

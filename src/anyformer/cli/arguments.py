@@ -61,6 +61,15 @@ def assigned(changes: list[str] | None) -> dict[str, object]:
     return dict(parse_assignment(text) for text in changes or [])
 
 
+def guesses(name: str) -> list[str]:
+    """What the figures of a catalogue entry rest on where not everything is public."""
+    from anyformer.catalogue import listed
+
+    entry = listed(name)
+    stand_in = None if entry is None else entry.stand_in
+    return [f"not everything is public, so figures rest on a guess: {stand_in}."] if stand_in else []
+
+
 def found(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> Architecture:
     """The architecture that an argument names, changed as the options say."""
     from anyformer.resolving import architecture

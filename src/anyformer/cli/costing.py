@@ -11,7 +11,7 @@ import typer
 
 from anyformer.cli import measuring, training_on
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found
+from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
 if TYPE_CHECKING:
     from anyformer.costs.sheet import CostSheet
@@ -52,8 +52,8 @@ def run(
     length: Annotated[
         int | None,
         typer.Option(
-            help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer where "
-            "a position table ends before.",
+            help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer "
+            "where a position table ends before.",
             parser=tokens,
             metavar="TOKENS",
             rich_help_panel=WORKLOAD,
@@ -97,7 +97,8 @@ def run(
     precision: Annotated[
         Literal["auto", "fp32", "bf16"],
         typer.Option(
-            help="The number format of matrix products and of what they read and write. auto takes bf16 where the hardware has it.",
+            help="The number format of matrix products and of what they read and write. auto takes bf16 where the hardware "
+            "has it.",
             metavar="auto|fp32|bf16",
             rich_help_panel=MACHINE,
         ),
@@ -145,12 +146,13 @@ def run(
 
     JSON is in bytes, FLOPs and seconds.
     """
+    made = {name: found(name, changes, tiny=tiny) for name in names}
+
     from anyformer.costs.hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
-    made = {name: found(name, changes, tiny=tiny) for name in names}
     if measured:
         plan = Plan(precision=precision, checkpointing=checkpointing)
         for name, architecture in made.items():
@@ -184,7 +186,7 @@ def run(
         return
     _print(_explained(sheets, modes) if explain else _pages(sheets, modes, plans))
     for name, sheet in sheets.items():
-        for said in _said(sheet, modes):
+        for said in (*guesses(name), *_said(sheet, modes)):
             typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
     if plot is not None:
         print(plot)

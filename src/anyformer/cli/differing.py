@@ -5,13 +5,13 @@ from __future__ import annotations
 import json as jsons
 import shlex
 import shutil
-import textwrap
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.aligned import aligned, wrapped
 from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, found
 
 EXAMPLES = """
@@ -21,7 +21,6 @@ anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --
 """
 
 LENGTH = 4096
-WIDEST = 100
 HEADLINES = ("parameters", "FLOPs of prefill per token", "decode state")
 SAME = "as before"
 
@@ -51,8 +50,8 @@ def run(
         print(jsons.dumps(asdict(differs), indent=2))
         return
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
-    width = min(shutil.get_terminal_size().columns, WIDEST)
-    print("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers", width)))
+    width = shutil.get_terminal_size().columns
+    typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers", width)))
     for name, room in zip((left, changed), map(longest, (start, end)), strict=True):
         if room is not None and room < length:
             print(f"{name}: its position table ends at {room:,}, so it cannot be run at {length:,}.")
@@ -60,17 +59,18 @@ def run(
 
 def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
     """The answer in a sentence or two, then what differs, then what it costs."""
-    yield from _wrapped(f"From {left} to {right}: {answer(differs)}", width)
+    yield from wrapped(f"From {left} to {right}: {answer(differs)}", width)
     if not differs.details:
         return
     yield from ("", typer.style("What differs", bold=True))
     for change in differs.details:
-        yield from _wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
+        yield from wrapped(f"{change.what}: {change.left} -> {change.right}", width, "  ")
     yield from ("", typer.style(title, bold=True))
-    rows = [(change.what, change.left, change.right, change.ratio) for change in differs.costs]
-    wide = [max(len(row[i]) for row in rows) for i in range(3)]
-    for what, here, there, ratio in rows:
-        yield f"  {what:<{wide[0]}}  {here:>{wide[1]}} -> {there:>{wide[2]}}  {'' if ratio is None else times(ratio)}".rstrip()
+    rows = [
+        (change.what, change.left, "->", change.right, "" if change.ratio is None else times(change.ratio))
+        for change in differs.costs
+    ]
+    yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
 
 
 def answer(differs: Difference) -> str:
@@ -95,9 +95,3 @@ def times(ratio: float) -> str:
     if 0.5 <= ratio < 2:
         return f"{ratio - 1:+.1%}" if abs(ratio - 1) >= 5e-4 else f"{ratio - 1:+.2%}"
     return f"x {ratio:,.3g}" if ratio > 1 else f"/ {1 / ratio:,.3g}" if ratio else "gone"
-
-
-def _wrapped(text: str, width: int, indent: str = "") -> list[str]:
-    return textwrap.wrap(
-        text, width, initial_indent=indent, subsequent_indent=f"{indent}  ", break_on_hyphens=False, break_long_words=False
-    )

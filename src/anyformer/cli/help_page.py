@@ -52,7 +52,7 @@ def _program(group: Group, ctx: typer.Context, width: int) -> Iterator[str]:
     commands: dict[str, list[tuple[str, str]]] = {}
     for name, command in group.commands.items():
         first = inspect.cleandoc(command.help or "").split("\n\n")[0]
-        commands.setdefault(command.rich_help_panel or "Commands", []).append((name, first))
+        commands.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append((name, first))
     for title, rows in commands.items():
         yield from _section(title, rows, width, column=10)
     yield from _section(OPTIONS, [_option(each) for each in group.get_params(ctx)], width)
@@ -64,7 +64,7 @@ def _page(command: Command, ctx: typer.Context, width: int) -> Iterator[str]:
     yield from textwrap.wrap(f"Usage: {ctx.command_path} {' '.join(command.collect_usage_pieces(ctx))}", width)
     yield from ("", *_text(command.help or "", width))
     groups: dict[str, list[tuple[str, str]]] = {}
-    shown = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
+    shown: list[Any] = [each for each in command.get_params(ctx) if not getattr(each, "hidden", False)]
     for each in sorted(shown, key=lambda each: each.param_type_name != "argument"):
         argument = each.param_type_name == "argument"
         title = "Arguments" if argument else getattr(each, "rich_help_panel", None) or OPTIONS

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from anyformer.cli.aligned import aligned, fitting
 from anyformer.cli.arguments import OUTPUT, Json
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ anyformer list --shape encoder-only --position relative
 anyformer list llama --sources
 """
 FILTER = "Filters"
-GAP = "  "
 GUESS = "~"
 """Stands before a number that rests on something that is not public."""
 
@@ -116,7 +116,7 @@ def run(
     elif sources:
         print("\n\n".join(map(_source, found)))
     elif exact or not sys.stdout.isatty():
-        print("\n".join(_aligned(ALL, found)))
+        print("\n".join(_table(ALL, found)))
     else:
         typer.echo("\n".join(page(found, shutil.get_terminal_size().columns, grouped=sort is None)))
 
@@ -218,8 +218,8 @@ def _active(entry: Listed, written: Callable[[int], str]) -> str:
 
 def page(found: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]:
     """The table as a terminal of this width shows it, under the names of organisations, and what to type next."""
-    columns = fitting(found, width)
-    head, *rows = _aligned(columns, found)
+    columns = [SHORT[i] for i in fitting([[head, *map(cell, found)] for head, cell in SHORT], width)]
+    head, *rows = _table(columns, found)
     yield typer.style(head, bold=True)
     groups: dict[str, list[str]] = {}
     for entry, row in zip(found, rows, strict=True):
@@ -236,27 +236,13 @@ def page(found: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]
     yield "Next: anyformer show NAME, anyformer cost NAME. Filters: anyformer list --help."
 
 
-def fitting(found: Sequence[Listed], width: int) -> list[Column]:
-    """The most telling columns that fit beside each other; one in which every cell is empty is left out."""
-    kept: list[Column] = []
-    for column in SHORT:
-        cells = [column[1](entry) for entry in found]
-        if any(cells) and max(map(len, _aligned([*kept, column], found))) <= width or column is NAME:
-            kept.append(column)
-    return kept
-
-
-def _aligned(columns: Sequence[Column], found: Sequence[Listed]) -> list[str]:
-    """A head and a row for each entry; numbers to the right."""
-    rows = [[head for head, _ in columns], *([cell(entry) for _, cell in columns] for entry in found)]
-    wide = [max(len(row[i]) for row in rows) for i in range(len(columns))]
-    sides = [">" if head in NUMBERS else "<" for head, _ in columns]
-    return [
-        GAP.join(f"{cell:{side}{size}}" for cell, side, size in zip(row, sides, wide, strict=True)).rstrip() for row in rows
-    ]
+def _table(columns: Sequence[Column], found: Sequence[Listed]) -> list[str]:
+    """A head, and a row for each entry."""
+    rows = [[cell(entry) for _, cell in columns] for entry in found]
+    return aligned([[head for head, _ in columns], *rows], [head in NUMBERS for head, _ in columns])
 
 
 def _source(entry: Listed) -> str:
     """What it is, and where its figures stand."""
-    stand_in = f"\n{GAP}not public: {entry.stand_in}" if entry.stand_in else ""
-    return f"{entry.name} ({entry.year}, {entry.organisation}): {entry.summary}\n{GAP}{entry.source}{stand_in}"
+    stand_in = f"\n  not public: {entry.stand_in}" if entry.stand_in else ""
+    return f"{entry.name} ({entry.year}, {entry.organisation}): {entry.summary}\n  {entry.source}{stand_in}"

@@ -10,6 +10,7 @@ import typer
 
 from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.arguments import OUTPUT, Changes, Tiny, What, found
+from anyformer.cli.descriptions import check_description, write_description
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
@@ -87,8 +88,8 @@ def run(
     compute_optimal: Annotated[
         int | None,
         typer.Option(
-            help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens for each active "
-            "parameter (Hoffmann et al. 2022).",
+            help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens for each "
+            "active parameter (Hoffmann et al. 2022).",
             parser=metric,
             metavar="AMOUNT",
             rich_help_panel=BUDGET,
@@ -126,19 +127,20 @@ def run(
     ] = None,
 ) -> None:
     """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
+    if output is not None:
+        check_description(output)
+    start = found(name, changes, tiny=tiny)
+    other = None if like is None else found(like, tiny=tiny)
+
     from anyformer.costs.budget import Budget, budget_of
     from anyformer.costs.match import match
     from anyformer.costs.sizing import BESIROGLU, HOFFMANN
     from anyformer.costs.sizing import compute_optimal as optimum
-    from anyformer.describe import UserError, to_toml
-    from anyformer.files import check_file, write_text
+    from anyformer.describe import UserError
 
-    if output is not None:
-        check_file(output)
-    start = found(name, changes, tiny=tiny)
     asked = {"parameters": params, "active": active_params, "training_flops": flops, "decode_bytes": decode_bytes}
-    if like is not None:
-        theirs = budget_of(found(like, tiny=tiny), length=length)
+    if other is not None:
+        theirs = budget_of(other, length=length)
         asked |= {BUDGETS[each]: getattr(theirs, BUDGETS[each]) for each in listed("--by", by, BUDGETS)}
     if compute_optimal is not None:
         asked["active"] = round(optimum(compute_optimal).parameters)
@@ -155,7 +157,7 @@ def run(
     for line in _written(name, start, budget, matched):
         print(line)
     if output is not None:
-        write_text(output, to_toml(matched.architecture))
+        write_description(output, matched.architecture)
         print(output)
 
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from anyformer.cli.aligned import aligned, fitting, wrapped
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import MACHINE, OUTPUT, WORKLOAD, Changes, Json, Tiny, What, found
+from anyformer.cli.arguments import MACHINE, OUTPUT, WORKLOAD, Changes, Json, Tiny, What, found, guesses
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from anyformer.costs.inference import DecodeState
     from anyformer.planning.planner import Candidate, Planned
 
@@ -24,8 +24,6 @@ anyformer plan llama-3.1-405b --gpus 1024 --batch-tokens 16M
 anyformer plan llama-2-13b --gpus 8 --decode-batch 64
 """
 LENGTH = 8192
-_WIDE = 132
-"""Columns of the table; a narrower terminal wraps its lines."""
 
 
 def run(
@@ -90,7 +88,7 @@ def run(
     Every layout of data, tensor, pipeline and expert parallelism, sharding and recomputation is tried. The command exits
     with 1 if none fits.
     """
-    from rich.console import Console
+    architecture = found(what, changes, tiny=tiny)
 
     from anyformer.costs.inference import FORMATS, decode_state, weight_bytes
     from anyformer.costs.page import longest
@@ -98,8 +96,7 @@ def run(
     from anyformer.plan import Plan
     from anyformer.planning.planner import plan_training
 
-    architecture, plan = found(what, changes, tiny=tiny), Plan(precision=precision)
-    room = longest(architecture)
+    plan, room = Plan(precision=precision), longest(architecture)
     length = length or min(LENGTH, room or LENGTH)
     state = decode_state(architecture, batch=decode_batch, context=length, plan=plan) if decode_batch else None
     if state is not None and not state.memories:
@@ -110,18 +107,27 @@ def run(
     weights = weight_bytes(architecture, FORMATS[precision])
     if json:
         print(jsons.dumps({**_plain(planned), **(_plain_state(weights, state) if state else {})}, indent=2))
-        return
-    console = Console()
-    console.width = max(console.width, _WIDE)
-    for line in [answer(what, planned), *(decoding(weights, precision, state, planned) if state else [])]:
-        console.print(line, highlight=False, soft_wrap=True)
+    else:
+        first = [answer(what, planned), *(decoding(weights, precision, state, planned) if state else [])]
+        first += [f"{what}: {guess}" for guess in guesses(what)]
+        if room is not None and room < length:
+            first.append(f"But {what} cannot be run at {length:,} tokens: its position table ends at {room:,}.")
+        print("\n".join(page(first, planned, shutil.get_terminal_size().columns)))
+    if not planned.fastest:
+        raise typer.Exit(1)
+
+
+def page(first: Sequence[str], planned: Planned, width: int) -> Iterator[str]:
+    """The answer, the fastest layouts, and why others are none."""
+    for line in first:
+        yield from wrapped(line, width)
     if planned.fastest:
-        console.print(_table(planned.fastest))
-        console.print(_assumed(planned), highlight=False, soft_wrap=True)
+        yield from ("", *_table(planned.fastest, width), "")
+        yield from wrapped(_assumed(planned), width)
     for each in planned.too_large:
-        console.print(f"does not fit: {each.layout}: {each.why_not}", highlight=False, soft_wrap=True)
+        yield from wrapped(f"Does not fit: {each.layout}: {each.why_not}", width)
     for reason in planned.impossible:
-        console.print(f"not possible: {reason}", highlight=False, soft_wrap=True)
+        yield from wrapped(f"Not possible: {reason}", width)
 
 
 def answer(what: str, planned: Planned) -> str:
@@ -165,29 +171,27 @@ def _plain_state(weights: int, state: DecodeState) -> dict[str, Any]:
     return {"decoding": {"weights": weights, "cache": figures}}
 
 
-def _table(candidates: Iterable[Candidate]) -> Table:
-    from rich.table import Table
+COLUMNS: tuple[tuple[str, Callable[[Candidate], str]], ...] = (
+    ("layout", lambda each: str(each.layout)),
+    ("GB per rank", lambda each: f"{each.memory.total / 1e9:.1f}"),
+    ("step s", lambda each: f"{each.time.total:.3g}"),
+    ("tokens/s", lambda each: f"{each.tokens_per_second:,.0f}"),
+    ("MFU", lambda each: f"{each.mfu:.1%}"),
+    ("recomputed", lambda each: each.layout.checkpointing),
+    ("micro-batch", lambda each: f"{each.layout.micro_batch} x {each.layout.micro_batches}"),
+    ("sharded", lambda each: each.layout.sharded if each.layout.fsdp > 1 or each.layout.expert_fsdp > 1 else "-"),
+    ("exposed", lambda each: f"{(each.time.tensor + each.time.experts + each.time.data) / each.time.total:.0%}"),
+    ("bubble", lambda each: f"{each.time.bubble / each.time.total:.0%}"),
+)
+"""The most telling first: a narrow terminal leaves the last ones out, and JSON has them all."""
+NUMBERS = ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble")
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in ("layout", "micro-batch", "sharded", "recomputed"):
-        table.add_column(name, no_wrap=True)
-    for name in ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble"):
-        table.add_column(name, no_wrap=True, justify="right")
-    for each in candidates:
-        layout, time = each.layout, each.time
-        table.add_row(
-            str(layout),
-            f"{layout.micro_batch} x {layout.micro_batches}",
-            layout.sharded if layout.fsdp > 1 or layout.expert_fsdp > 1 else "-",
-            layout.checkpointing,
-            f"{each.memory.total / 1e9:.1f}",
-            f"{time.total:.3g}",
-            f"{each.tokens_per_second:,.0f}",
-            f"{each.mfu:.1%}",
-            f"{(time.tensor + time.experts + time.data) / time.total:.0%}",
-            f"{time.bubble / time.total:.0%}",
-        )
-    return table
+
+def _table(candidates: Sequence[Candidate], width: int) -> list[str]:
+    shown = fitting([[head, *map(cell, candidates)] for head, cell in COLUMNS], width)
+    columns = [COLUMNS[i] for i in shown]
+    rows = [[cell(each) for _, cell in columns] for each in candidates]
+    return aligned([[head for head, _ in columns], *rows], [head in NUMBERS for head, _ in columns])
 
 
 def _plain(planned: Planned) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shlex
 import shutil
-import textwrap
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import OUTPUT, Batch, Changes, Length, Tiny, What, assigned
 
 EXAMPLES = """
@@ -58,20 +58,20 @@ def run(
     from anyformer.describe import UserError, to_json, to_toml
     from anyformer.describe import schema as schema_of
 
-    asked = {"--toml": toml, "--json": json, "--schema": schema, "--masks or --diagram": masks or diagram}
-    several = [option for option, given in asked.items() if given]
+    forms = {"--toml": toml, "--json": json, "--schema": schema}
+    several = [option for option, given in forms.items() if given]
     if len(several) > 1:
-        raise UserError(f"{' and '.join(several)} are different answers: give one of them at a time")
+        raise UserError(f"{' and '.join(several)} are different forms of one answer: give one of them at a time")
     value = find(what, assigned(changes), tiny=tiny)
     if masks or diagram:
         draw(value, masks, diagram)
-    elif schema:
+    if schema:
         print(schema_of(type(value)), end="")
     elif toml:
         print(to_toml(value), end="")
     elif json:
         print(to_json(value), end="")
-    else:
+    elif not (masks or diagram):
         asked = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
         for line in summary(what, asked, value, batch, length):
             print(line)
@@ -117,7 +117,7 @@ def architecture_of(value: Value) -> Architecture:
 def summary(what: str, asked: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
     """Lines for people: where it comes from, what it is made of, what it costs in short."""
     from anyformer.catalogue import listed
-    from anyformer.cli.summary import WIDEST, described, short_costs, titled
+    from anyformer.cli.summary import described, short_costs, titled
     from anyformer.training import Run
 
     width = shutil.get_terminal_size().columns
@@ -134,4 +134,4 @@ def summary(what: str, asked: str, value: Value, batch: int, length: int | None)
     yield from short_costs(architecture, batch, length)
     yield ""
     more = f"Next: anyformer cost {asked} for all costs; show it with --toml for every value, --diagram FILE.svg for a picture."
-    yield from textwrap.wrap(more, min(width, WIDEST), break_on_hyphens=False, break_long_words=False)
+    yield from wrapped(more, width)

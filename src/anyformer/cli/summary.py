@@ -3,39 +3,36 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from anyformer.cli.aligned import wrapped
+from anyformer.cli.arguments import guesses
 from anyformer.describe import brief, diff
 
 if TYPE_CHECKING:
     from anyformer.catalogue.row import Listed
     from anyformer.describe import Value
     from anyformer.model import Architecture
-    from anyformer.parts import Block, Branch, Norm, Stack, Step
+    from anyformer.parts import Block, Branch, Stack, Step
+    from anyformer.parts.norm import Norm
 
 LENGTH = 4096
-WIDEST = 100
+MOST = 8
+"""Variants and repeated groups that fit on a screen."""
 LABEL = 21
 """Columns of what stands left of a description."""
 
 
 def titled(asked: str, entry: Listed | None, width: int) -> Iterator[str]:
     """What was asked for, and of a catalogue entry what it is and where its figures stand."""
-    width = min(width, WIDEST)
     if entry is None:
         yield asked
         return
-    yield from textwrap.wrap(f"{asked} ({entry.organisation}, {entry.year}): {entry.summary}", width)
-    yield from textwrap.wrap(f"Source: {entry.source}", width, break_on_hyphens=False)
-    if entry.stand_in:
-        yield from textwrap.wrap(guessed(entry.stand_in), width)
-
-
-def guessed(stand_in: str) -> str:
-    """What a figure that is not public rests on."""
-    return f"Not everything is public, so figures rest on a guess: {stand_in}."
+    yield from wrapped(f"{asked} ({entry.organisation}, {entry.year}): {entry.summary}", width)
+    yield from wrapped(f"Source: {entry.source}", width)
+    for guess in guesses(entry.name):
+        yield from wrapped(guess[0].upper() + guess[1:], width)
 
 
 def short_costs(architecture: Architecture, batch: int, length: int | None) -> Iterator[str]:
@@ -66,7 +63,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
 
 def described(architecture: Architecture, width: int) -> Iterator[str]:
     """The stacks as a tree: each variant of a layer once, and of the others what differs."""
-    width, architecture = min(width, WIDEST), architecture.spelled_out()
+    architecture = architecture.spelled_out()
     yield from _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}", width)
     yield from _row(0, "input", _words(architecture.embedding), width)
     if architecture.decoder_embedding is not None:
@@ -84,10 +81,11 @@ def layers(order: str) -> str:
     from anyformer.parts.order import parse_order, repeats, runs
 
     said = []
-    for unit, times in repeats(runs(parse_order(order))):
+    units = repeats(runs(parse_order(order)))
+    for unit, times in units[:MOST]:
         inner = ", ".join(f"{count} {name}" for name, count in unit)
         said.append(f"({inner}) x {times}" if times > 1 else inner)
-    return ", then ".join(said)
+    return ", then ".join(said) + ", ..." * (len(units) > MOST)
 
 
 def _stack(name: str, stack: Stack, width: int) -> Iterator[str]:
@@ -114,7 +112,7 @@ def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Ite
     for step in block.steps:
         yield from _step(step, norm, 1 + bool(others), width)
     said = {first: block}
-    for name, block in others:
+    for name, block in others[: MOST - 1]:
         apart = {each: list(_apart(other, block, norm)) for each, other in said.items()}
         like = min(apart, key=lambda each: sum(map(len, map(str, apart[each]))))
         yield f"  {name}: as {like}{', but' * bool(apart[like])}"
@@ -122,6 +120,8 @@ def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Ite
             yield from _row(2, label, text, width)
         if apart[like]:
             said[name] = block
+    if len(blocks) > MOST:
+        yield f"  {len(blocks) - MOST} more variants: --toml shows them"
 
 
 def _usual(stack: Stack) -> Norm | None:
@@ -234,4 +234,4 @@ def _row(depth: int, label: str, text: str, width: int) -> list[str]:
     """A label and its description, wrapped under itself."""
     left = f"{'  ' * depth}{label}"
     start = f"{left:<{LABEL}}" if len(left) < LABEL else f"{left} "
-    return textwrap.wrap(text, width, initial_indent=start, subsequent_indent=" " * LABEL, break_on_hyphens=False)
+    return wrapped(text, width, start, " " * LABEL)

@@ -86,16 +86,17 @@ def run(
         finish(resume_run(resume))
         return
     assert what is not None
+    started = resolve(what, tuple(data or ()), changes or [], tiny=tiny)
+
     from anyformer.training import train
 
-    finish(train(resolve(what, tuple(data or ()), changes or [], tiny=tiny), out))
+    finish(train(started, out))
 
 
 def resolve(what: str, paths: tuple[str, ...], changes: list[str], *, tiny: bool = False) -> Run:
     """The run that a file, or a name and some text, with changes, stand for."""
     from anyformer.describe import UserError, change_all
     from anyformer.resolving import architecture, is_run
-    from anyformer.training import default_run, load_run
 
     assigned = arguments.assigned(changes)
     if "steps" in assigned:
@@ -105,12 +106,16 @@ def resolve(what: str, paths: tuple[str, ...], changes: list[str], *, tiny: bool
             raise UserError(f"--tiny shrinks an architecture, and {what} is a run: give a NAME with --data")
         if paths:
             assigned["data.paths"] = list(paths)
+        from anyformer.training import load_run
+
         return load_run(Path(what), assigned)
     model = architecture(what, tiny=tiny)
     if not paths:
         raise UserError(
             f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
         )
+    from anyformer.training import default_run
+
     return change_all(default_run(model, paths), assigned)
 
 

@@ -146,7 +146,7 @@ def _merged(found: Iterator[_Found]) -> tuple[Change, ...]:
 
 
 def _said(what: str, where: list[str]) -> str:
-    named = ", ".join(filter(None, where))
+    named = ", ".join(dict.fromkeys(filter(None, where)))
     return f"{what} of {named}" if named else what
 
 

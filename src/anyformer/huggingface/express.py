@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import Named, UserError, change_all, diff
+from anyformer.describe import Named, UserError, diff
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.family import FAMILIES, Family, families_of, family
 from anyformer.model import Architecture

@@ -1,0 +1,47 @@
+"""Rows of text in columns, as many as fit."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+GAP = "  "
+WIDEST = 100
+"""Columns beyond which a line of words is hard to read."""
+
+
+def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]:
+    """Rows of equally many cells, the first of them the head; `numbers`: which columns stand to the right."""
+    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    sides = [">" if number else "<" for number in numbers]
+    return [
+        GAP.join(f"{cell:{side}{size}}" for cell, side, size in zip(row, sides, wide, strict=True)).rstrip() for row in rows
+    ]
+
+
+def fitting(columns: Sequence[Sequence[str]], width: int) -> list[int]:
+    """Which columns stand beside each other in `width`, taken in their order.
+
+    A column is its head and its cells. An empty one, or one that does not fit, is left out; the first is always there.
+    """
+    kept: list[int] = []
+    taken = 0
+    for number, (head, *cells) in enumerate(columns):
+        size = max(map(len, (head, *cells)))
+        after = taken + size + len(GAP) * bool(kept)
+        if not kept or (any(cells) and after <= width):
+            kept.append(number)
+            taken = after
+    return kept
+
+
+def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) -> list[str]:
+    """Lines of words, none of them broken: the first behind `start`, the others behind `hanging`, or else two spaces more."""
+    return textwrap.wrap(
+        text,
+        min(width, WIDEST),
+        initial_indent=start,
+        subsequent_indent=f"{start}  " if hanging is None else hanging,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )

@@ -1,0 +1,39 @@
+"""`anyformer diff`: the answer first, then the details."""
+
+from __future__ import annotations
+
+import pytest
+
+from anyformer.cli.differing import SAME, times
+
+
+def words(text):
+    return " ".join(text.split())
+
+
+def test_what_multi_query_attention_would_do_to_gpt2_is_the_first_thing_said(call):
+    shown = call("diff", "gpt2", "gpt2", "--set", "decoder.layer.attention.kv_heads=1").stdout
+    answer, details, _ = shown.split("\n\n")
+    assert "attention MHA -> MQA" in words(answer)
+    assert "Parameters -10.4%" in words(answer)
+    assert "decode state / 12" in words(answer)
+    assert "kv heads of attention: 12 -> 1" in details
+
+
+@pytest.mark.parametrize("pair", [("llama-3-8b", "deepseek-v3"), ("bert-base-uncased", "t5-base")], ids=" ".join)
+def test_it_reads_at_80_columns(pair, call):
+    lines = call("diff", *pair).stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) < 50
+
+
+def test_equal_architectures(call):
+    assert "nothing differs" in call("diff", "gpt2", "gpt2").stdout
+
+
+@pytest.mark.parametrize(
+    ("ratio", "said"),
+    [(1, SAME), (1.02, "+2.0%"), (0.9, "-10.0%"), (1 / 12, "/ 12"), (83.6, "x 83.6"), (0.0, "gone"), (1.0002, "+0.02%")],
+)
+def test_ratios_in_words(ratio, said):
+    assert times(ratio) == said

@@ -1,0 +1,112 @@
+"""`anyformer list`: whole at any width, exact in a pipe, and plain about what it does not have."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from anyformer.catalogue import listing
+from anyformer.cli.aligned import fitting
+from anyformer.cli.listing import SHORT, chosen, page, short
+from anyformer.describe import UserError
+
+
+def plain(text):
+    return re.sub(r"\x1b\[\d*m", "", text)
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_nothing_is_cut_and_nothing_is_wider_than_the_terminal(width):
+    lines = [plain(line) for line in page(listing(), width, grouped=True)]
+    assert max(map(len, lines)) <= width
+    text = "\n".join(lines)
+    assert "…" not in text
+    for entry in listing():
+        row = next(line for line in lines if line.startswith(f"{entry.name} "))
+        assert short(entry.columns.parameters) in row
+        assert str(entry.year) in row
+
+
+def test_a_wider_terminal_shows_more_columns():
+    heads = [next(page(listing(), width, grouped=True)) for width in (80, 120, 200)]
+    assert [len(plain(head).split()) for head in heads] == sorted({len(plain(head).split()) for head in heads})
+    assert "attention" in heads[0]
+    assert "position" in heads[1]
+
+
+def test_every_organisation_stands_once_and_the_end_says_what_to_type():
+    lines = [plain(line) for line in page(listing(), 80, grouped=True)]
+    assert lines.count("Google") == 1
+    assert f"{len(listing())} architectures." in lines
+    assert "anyformer show NAME" in lines[-1]
+    assert "Google" not in [plain(line) for line in page(listing(), 80, grouped=False)]
+
+
+def test_what_is_not_public_is_marked_before_its_number(call):
+    shown = [plain(line) for line in page(listing(), 80, grouped=True)]
+    for name, number in (("gpt-4", "~174.6 B"), ("gemini-style-4t", "~4.331 T")):
+        assert number in next(line for line in shown if line.startswith(f"{name} "))
+    assert "~" not in next(line for line in shown if line.startswith("llama-3-8b "))
+    assert any(line.startswith("~ rests on something that is not public") for line in shown)
+    assert "no size and no detail is published" in " ".join(call("show", "gpt-4").stdout.split())
+    assert "rest on a guess" in call("cost", "gpt-4").stdout
+    assert "rest on a guess" not in call("cost", "gpt2").stdout
+    assert "rest on a guess" in " ".join(call("plan", "gpt-4", "--gpus", "512").stdout.split())
+
+
+def test_a_pipe_gets_one_exact_line_for_each(call):
+    head, *rows = call("list", "gemma").stdout.splitlines()
+    assert len(rows) == len(chosen({"text": "gemma"}))
+    assert "27,009,346,304" in next(row for row in rows if row.startswith("gemma-3-27b"))
+    assert head.split()[:4] == ["name", "year", "organisation", "parameters"]
+    at = head.index("attention")
+    assert {row[at - 1] for row in rows} == {" "}, "columns are aligned"
+
+
+def test_json_is_everything(call):
+    found = json.loads(call("list", "gpt-4", "--json").stdout)
+    entry = next(each for each in found if each["name"] == "gpt-4")
+    assert entry["columns"]["parameters"] == 174_604_259_328
+    assert entry["stand_in"]
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        (["--shape", "foo"], "--shape: no architecture has 'foo' (known: encoder-decoder, encoder-only, latent, decoder-only)"),
+        (["--position", "roped"], "did you mean 'rope'"),
+        (["--norm", "rmsn"], None),
+        (["--norm", "foo"], "sandwich"),
+        (["--attention", "foo"], "mla"),
+        (["--activation", "foo"], "swiglu"),
+        (["--since", "3000"], "the newest architectures of the catalogue are of 2026"),
+        (["--moe", "--shape", "latent"], "no architecture fits all of --shape latent, --moe: leave one of them out"),
+        (["no such thing"], "in its name, organisation, summary or source"),
+    ],
+    ids=str,
+)
+def test_a_filter_that_finds_nothing_says_what_there_is(option, says, call):
+    result = call("list", *option)
+    assert result.returncode == (2 if says else 0)
+    assert (says or "") in " ".join(result.stderr.split())
+
+
+def test_filters_are_joined():
+    with pytest.raises(UserError, match="fits all of --attention mla, --shape latent, --since 2017"):
+        chosen({"attention": "mla", "shape": "latent"}, since=2017)
+
+
+def test_counts_in_short():
+    assert [short(number) for number in (8_030_261_248, 124_439_808, 1_026_408_232_448, 19_096)] == [
+        "8.03 B", "124.4 M", "1.026 T", "19.1 k",
+    ]  # fmt: skip
+
+
+def test_columns_that_do_not_fit_or_say_nothing_are_left_out():
+    columns = [["name", "abc"], ["empty", ""], ["wide", "x" * 30], ["b", "y"]]
+    assert fitting(columns, 20) == [0, 3]
+    assert fitting(columns, 60) == [0, 2, 3]
+    assert fitting(columns, 1) == [0]
+    assert SHORT[0][0] == "name"
