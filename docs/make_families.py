@@ -15,12 +15,19 @@ PAGE = Path(__file__).with_name("families.md")
 ROOT = PAGE.parents[1]
 INTRODUCTION = """# Hugging Face families
 
-The {count} model types that are read and written, each held against transformers {transformers} on tiny random models in fp32
-(torch {torch}): the largest difference over all configurations tried, of the largest logit or, for gradients, of the largest
-gradient of the same weight. `padded`: a batch with a padded row. `token by token`: from our decode state, against their
-whole forward. Every configuration is also written back, and every model exported, loaded by transformers and found
-exactly equal. `catalogue`: the architectures of the catalogue that `anyformer export` writes as this type; what two types say
-alike goes to the first. Written by `python docs/make_families.py`; the tests hold each figure and each export.
+anyformer reads and writes {count} model types of Hugging Face. The table says how far its results are from those of
+transformers {transformers}, on tiny random models in fp32 (torch {torch}).
+
+- `configurations`: how many were tried. Each figure is the largest difference over all of them.
+- `logits`: the largest difference, as a share of the largest logit.
+- `padded`: the same, for a batch in which one row is padded.
+- `token by token`: the same, when anyformer decodes from its decode state and transformers computes the whole text at once.
+- `gradients`: the largest difference, as a share of the largest gradient of the same weight.
+- `catalogue`: the architectures of the catalogue that `anyformer export` writes as this model type. An architecture that two
+  types express is written as the first of them.
+
+Every configuration is also written back, and every model is exported and loaded by transformers again: both must be equal, with
+no difference at all. `python docs/make_families.py` writes this page, and the tests check every figure and every export.
 
 """
 GAPS = ("logits", "padded", "token by token", "gradients")

@@ -1,4 +1,4 @@
-"""Writes `docs/parts.md`: every mechanism of the lecture notes, with the part or field that is it. A test keeps it up to date.
+"""Writes `docs/parts.md`: every mechanism that the project started from, with the part or field that is it. A test keeps it up to date.
 
 python docs/make_parts.py
 """
@@ -161,9 +161,11 @@ MECHANISMS = (
 def page() -> str:
     """The whole page."""
     lines = [
-        "# Parts by the notes",
+        "# Mechanisms, and the parts that they are",
         "",
-        "Every mechanism that the lecture notes name, by the note's title and section, and the part or field that is it.",
+        "The mechanisms of [the notes that the project started from](notes.md), in their order: for each one the part, and",
+        "how to ask for it. The last column is the first paragraph of the part's own documentation.",
+        "",
         "Written by `python docs/make_parts.py` from the code.",
         "",
     ]
