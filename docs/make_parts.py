@@ -1,4 +1,4 @@
-"""Writes `docs/parts.md`: every mechanism that the project started from, with the part or field that is it. A test keeps it up to date.
+"""Writes `docs/parts.md`: the mechanisms that the project started from, each with its part or field. A test holds it to the code.
 
 python docs/make_parts.py
 """

@@ -49,11 +49,11 @@ def test_what_is_not_public_is_marked_before_its_number(call):
     for name, number in (("gpt-4", "~174.6 B"), ("gemini-style-4t", "~4.331 T")):
         assert number in next(line for line in shown if line.startswith(f"{name} "))
     assert "~" not in next(line for line in shown if line.startswith("llama-3-8b "))
-    assert any(line.startswith("~ rests on something that is not public") for line in shown)
+    assert any(line.startswith("~ is not exact") for line in shown)
     assert "no size and no detail is published" in " ".join(call("show", "gpt-4").stdout.split())
-    assert "rest on a guess" in call("cost", "gpt-4").stdout
-    assert "rest on a guess" not in call("cost", "gpt2").stdout
-    assert "rest on a guess" in " ".join(call("plan", "gpt-4", "--gpus", "512").stdout.split())
+    assert "a stand-in, whose figures are not exact" in call("cost", "gpt-4").stdout
+    assert "a stand-in, whose figures are not exact" not in call("cost", "gpt2").stdout
+    assert "a stand-in, whose figures are not exact" in " ".join(call("plan", "gpt-4", "--gpus", "512").stdout.split())
 
 
 def test_a_pipe_gets_one_exact_line_for_each(call):

@@ -62,12 +62,12 @@ def assigned(changes: list[str] | None) -> dict[str, object]:
 
 
 def guesses(name: str) -> list[str]:
-    """What the figures of a catalogue entry rest on where not everything is public."""
+    """What stands in for the figures of a catalogue entry that are not public, or for what no part describes."""
     from anyformer.catalogue import listed
 
     entry = listed(name)
     stand_in = None if entry is None else entry.stand_in
-    return [f"not everything is public, so figures rest on a guess: {stand_in}."] if stand_in else []
+    return [f"a stand-in, whose figures are not exact: {stand_in}."] if stand_in else []
 
 
 def found(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> Architecture:

@@ -27,7 +27,7 @@ anyformer list llama --sources
 """
 FILTER = "Filters"
 GUESS = "~"
-"""Stands before a number that rests on something that is not public."""
+"""Stands before a number that is not exact, since something of the architecture is not public or not described."""
 
 
 class Sort(StrEnum):
@@ -230,7 +230,7 @@ def page(found: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]
     yield ""
     yield f"{len(found)} architecture{'s' * (len(found) != 1)}."
     if any(entry.stand_in for entry in found):
-        yield f"{GUESS} rests on something that is not public: --sources says what stands in for it."
+        yield f"{GUESS} is not exact: not everything is public, and --sources says what stands in."
     if len(columns) < len(SHORT):
         yield "A wider terminal, a pipe or --exact shows more columns."
     yield "Next: anyformer show NAME, anyformer cost NAME. Filters: anyformer list --help."
@@ -244,5 +244,5 @@ def _table(columns: Sequence[Column], found: Sequence[Listed]) -> list[str]:
 
 def _source(entry: Listed) -> str:
     """What it is, and where its figures stand."""
-    stand_in = f"\n  not public: {entry.stand_in}" if entry.stand_in else ""
+    stand_in = f"\n  stand-in: {entry.stand_in}" if entry.stand_in else ""
     return f"{entry.name} ({entry.year}, {entry.organisation}): {entry.summary}\n  {entry.source}{stand_in}"

@@ -133,5 +133,10 @@ def summary(what: str, asked: str, value: Value, batch: int, length: int | None)
     yield ""
     yield from short_costs(architecture, batch, length)
     yield ""
-    more = f"Next: anyformer cost {asked} for all costs; show it with --toml for every value, --diagram FILE.svg for a picture."
-    yield from wrapped(more, width)
+    stack, part = next(iter(architecture.stacks.items()))
+    variant, block = next(iter(part.variants.items()))
+    path = f"{stack}.{variant}.{next(iter(block.branches))}"
+    yield from wrapped(f"Next: anyformer cost {asked}", width)
+    yield from wrapped(
+        f"Options: --toml for every value, --diagram FILE.svg for a picture, --set {path}.FIELD=VALUE to change it.", width
+    )

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 def run(
     what: Annotated[
         str | None,
-        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture: {WHAT}", metavar="RUN.toml|NAME|PATH"),
+        typer.Argument(
+            help=f"The TOML file of a run; or with --data whatever names an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"
+        ),
     ] = None,
     data: Annotated[
         list[str] | None,
