@@ -1,0 +1,62 @@
+"""What architectures cost as a picture: memory, decode state, where FLOPs go, and the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyformer.costs.page import title
+from anyformer.costs.sheet import CostSheet
+from anyformer.describe import UserError
+from anyformer.pictures.costs.memory import draw_inference, draw_training
+from anyformer.pictures.costs.roofline import draw_roofline
+from anyformer.pictures.costs.share import draw_shares
+from anyformer.pictures.costs.state import draw_state
+from anyformer.pictures.style import check_ending, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HIGH = 10.0, 3.5
+Panel = Callable[["Axes"], None]
+
+
+def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
+    """Panels about these architectures and nothing else; the last one is as wide as the picture where it would stand alone."""
+    check_ending(path)
+    first = next(iter(sheets.values()))
+    if first.hardware is None:
+        raise UserError("costs are drawn beside a device: name its hardware, 'h100' for instance")
+    panels = list(_panels(sheets))
+    rows = ceil(len(panels) / 2)
+    with drawing(path, WIDTH, HIGH * rows + 0.4) as figure:
+        figure.suptitle(_headline(sheets), fontsize=12, fontweight="bold")
+        grid = figure.add_gridspec(rows, 2)
+        for i, draw in enumerate(panels):
+            alone = i == len(panels) - 1 and i % 2 == 0
+            draw(figure.add_subplot(grid[i // 2, :] if alone else grid[i // 2, i % 2]))
+
+
+def _headline(sheets: Mapping[str, CostSheet]) -> str:
+    """Which architectures, and the call that all figures are of."""
+    first = next(iter(sheets.values()))
+    call = title(first).partition(", on ")[0]
+    return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}"
+
+
+def _panels(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
+    """Those that apply: what decodes nothing has no decode state."""
+    first = next(iter(sheets.values()))
+    assert first.hardware is not None
+    hardware = first.hardware
+    found: list[Panel] = [
+        lambda axes: draw_training(axes, sheets, hardware),
+        lambda axes: draw_inference(axes, sheets, hardware),
+    ]
+    if any("decode" in sheet.modes for sheet in sheets.values()):
+        found.append(lambda axes: draw_state(axes, sheets))
+    found.append(lambda axes: draw_shares(axes, sheets))
+    found.append(lambda axes: draw_roofline(axes, sheets))
+    return tuple(found)

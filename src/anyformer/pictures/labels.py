@@ -1,0 +1,106 @@
+"""Names beside points, none over another: each takes the first free place around its point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from anyformer.pictures.style import FAINT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WRAP = 44
+"""Letters in a line."""
+LETTER, LINE, MARK = 4.9, 11.0, 6.0
+"""Width of a letter, height of a line and half a marker, in points."""
+RINGS = (0.0, 14.0, 28.0, 42.0, 56.0, 70.0)
+"""How far from its point a name may stand, nearest first."""
+
+
+Point = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Box:
+    """A rectangle in points."""
+
+    left: float
+    bottom: float
+    right: float
+    top: float
+
+    def meets(self, other: Box) -> bool:
+        return self.left < other.right and other.left < self.right and self.bottom < other.top and other.bottom < self.top
+
+    def inside(self, other: Box) -> bool:
+        return other.left <= self.left and self.right <= other.right and other.bottom <= self.bottom and self.top <= other.top
+
+
+def placed(points: Sequence[Point], names: Sequence[str], room: Box, taken: Iterable[Box] = ()) -> list[Box]:
+    """A box for each name within `room`, clear of all points, of what is `taken` and of each other where there is space."""
+    full = [*taken, *(Box(x - MARK, y - MARK, x + MARK, y + MARK) for x, y in points)]
+    found = []
+    for (x, y), name in zip(points, names, strict=True):
+        lines = name.split("\n")
+        sizes = LETTER * max(map(len, lines)), LINE * len(lines)
+        candidates = [box for box in _around(x, y, *sizes) if box.inside(room)]
+        free = [box for box in candidates if not any(box.meets(other) for other in full)]
+        found.append(next(iter(free or candidates), Box(x, y, x, y)))
+        full.append(found[-1])
+    return found
+
+
+def _around(x: float, y: float, wide: float, high: float) -> Iterable[Box]:
+    """Right, below and left of a point, above it last, then the same further away."""
+    right, left, middle = x + MARK + 2, x - MARK - 2 - wide, x - wide / 2
+    for far in RINGS:
+        step = MARK + high / 2 + 1 + far
+        level = ((right, 0.0), (left, 0.0)) if not far else ()
+        for start, along in (
+            *level,
+            (right, -step),
+            (middle, -step),
+            (left, -step),
+            (left, step),
+            (middle, step),
+            (right, step),
+        ):
+            yield Box(start, y + along - high / 2, start + wide, y + along + high / 2)
+
+
+def _together(points: Sequence[Point], names: Sequence[str]) -> tuple[list[Point], list[str]]:
+    """Points that lie on one another as one, with all their names."""
+    found: dict[Point, list[str]] = {}
+    for point, name in zip(points, names, strict=True):
+        home = next((other for other in found if max(abs(point[0] - other[0]), abs(point[1] - other[1])) < MARK), point)
+        found.setdefault(home, []).append(name)
+    return list(found), [fill(", ".join(dict.fromkeys(each)), WRAP) for each in found.values()]
+
+
+def label(axes: Axes, points: Sequence[Point], names: Sequence[str], lines: Sequence[Point]) -> None:
+    """Write names beside data points of a finished figure, off the `lines`; a thin line leads to those further away."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    scale = 72 / figure.dpi
+
+    def on_paper(data: Sequence[Point]) -> list[Point]:
+        return [(x * scale, y * scale) for x, y in axes.transData.transform(data)]
+
+    frame = axes.bbox
+    room = Box(frame.x0 * scale, frame.y0 * scale, frame.x1 * scale, frame.y1 * scale)
+    homes, called = _together(on_paper(points), names)
+    taken = [Box(x - 1, y - 1, x + 1, y + 1) for x, y in on_paper(lines)]
+    taken += [Box(*(each * scale for each in text.get_window_extent().extents)) for text in axes.texts]
+    at = dict(zip(on_paper(points), points, strict=True))
+    for (x, y), box, name in zip(homes, placed(homes, called, room, taken), called, strict=True):
+        dx, dy = (box.left + box.right) / 2 - x, (box.bottom + box.top) / 2 - y
+        line = {"arrowstyle": "-", "color": FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 5} if abs(dy) > 2 * LINE else None
+        written = axes.annotate(
+            name, at[x, y], (dx, dy), textcoords="offset points",
+            ha="center", va="center", fontsize=8.5, arrowprops=line,
+        )  # fmt: skip
+        written.set_in_layout(False)
