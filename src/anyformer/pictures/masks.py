@@ -12,7 +12,7 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.pictures.coverage import coverage
 from anyformer.pictures.patterns import Pattern, Patterns, Strip, patterns_of, telling_length
-from anyformer.pictures.style import FAINT, HUES, check_ending, drawing, in_tokens, token_ticks
+from anyformer.pictures.style import FAINT, HUES, check_picture, drawing, in_tokens, token_ticks
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,7 @@ def draw_masks(architecture: Architecture, path: Path, length: int | None = None
     A cell stands for a square of positions and is the darker the more of its pairs are allowed. Refuses an architecture
     without a mask, and an ending that is no picture's.
     """
-    check_ending(path)
+    check_picture(path)
     length = telling_length(architecture) if length is None else length
     if not 1 <= length <= LONGEST:
         raise UserError(f"masks are drawn at 1 to {LONGEST:,} positions, got {length:,}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyformer.costs.figures import scaled
 from anyformer.describe import UserError
+from anyformer.files import check_file, writing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -50,25 +51,26 @@ STYLE: Any = {
 }
 
 
-def check_ending(path: Path) -> None:
-    """Refuse, before any work, a file that no picture can be written to."""
+def check_picture(path: Path) -> None:
+    """Refuse, before any work, a file that no chart can be written to: its ending, its directory."""
     if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path}: a chart is written by its ending, one of {', '.join(ENDINGS)}, got {path.suffix or 'none'!r}")
+        raise UserError(f"{path}: a chart ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
+    check_file(path)
 
 
 @contextmanager
 def drawing(path: Path, width: float, height: float) -> Iterator[Figure]:
     """A figure of so many inches to draw on, written to `path` at the end; the same picture gives the same bytes."""
-    check_ending(path)
+    check_picture(path)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    with rc_context(STYLE):
+    with rc_context(STYLE), writing(path) as partial:
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
         ending = path.suffix.lower()
         stamp = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending, {})
-        figure.savefig(path, dpi=160, format=ending[1:], metadata=stamp)
+        figure.savefig(partial, dpi=160, format=ending[1:], metadata=stamp)
 
 
 def in_tokens(number: float) -> str:

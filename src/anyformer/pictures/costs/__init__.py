@@ -14,7 +14,7 @@ from anyformer.pictures.costs.memory import draw_inference, draw_training
 from anyformer.pictures.costs.roofline import draw_roofline
 from anyformer.pictures.costs.share import draw_shares
 from anyformer.pictures.costs.state import draw_state
-from anyformer.pictures.style import check_ending, drawing
+from anyformer.pictures.style import check_picture, drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ Panel = Callable[["Axes"], None]
 
 def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
     """Panels about these architectures and nothing else; the last one is as wide as the picture where it would stand alone."""
-    check_ending(path)
+    check_picture(path)
     first = next(iter(sheets.values()))
     if first.hardware is None:
         raise UserError("costs are drawn beside a device: name its hardware, 'h100' for instance")
