@@ -29,7 +29,7 @@ def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
     first = next(iter(sheets.values()))
     if first.hardware is None:
         raise UserError("costs are drawn beside a device: name its hardware, 'h100' for instance")
-    panels = list(_panels(sheets))
+    panels = list(panels_of(sheets))
     rows = ceil(len(panels) / 2)
     with drawing(path, WIDTH, HIGH * rows + 0.4) as figure:
         figure.suptitle(_headline(sheets), fontsize=12, fontweight="bold")
@@ -46,7 +46,7 @@ def _headline(sheets: Mapping[str, CostSheet]) -> str:
     return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}"
 
 
-def _panels(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
+def panels_of(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
     """Those that apply: what decodes nothing has no decode state."""
     first = next(iter(sheets.values()))
     assert first.hardware is not None

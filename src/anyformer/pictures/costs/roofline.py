@@ -64,7 +64,7 @@ def _components(sheet: CostSheet) -> Sequence[Point]:
     return [
         Point(each.name, sheet.mode, each.intensity, each.executed / each.seconds)
         for each in found
-        if each.seconds >= SMALL * time.seconds
+        if each.bytes and each.seconds >= SMALL * time.seconds
     ]
 
 
