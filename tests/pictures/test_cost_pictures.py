@@ -37,14 +37,9 @@ def test_bars_of_inference_add_up_to_the_sheet():
     state = GPT2.of("prefill").state_bytes
     assert {bar.name: bar.total - state for bar in inference_bars({"gpt2": GPT2})} == dict(GPT2.weights)
     assert all(bar.parts.keys() == {"weights"} for bar in inference_bars({"bert": BERT}))
-    assert [bar.name for bar in inference_bars({"a": GPT2, "b": BERT})] == [
-        "a bf16",
-        "a fp8",
-        "a int4",
-        "b bf16",
-        "b fp8",
-        "b int4",
-    ]
+    side_by_side = inference_bars({"a": GPT2, "b": BERT})
+    assert [bar.name for bar in side_by_side] == ["a  bf16", "fp8", "int4", "b  bf16", "fp8", "int4"]
+    assert side_by_side[4].total == BERT.weights["fp8"]
 
 
 def test_what_does_not_fit_says_on_how_many_devices_it_does():

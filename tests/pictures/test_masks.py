@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from zoo import DECODERS
@@ -33,7 +34,8 @@ MASKS = st.recursive(
 
 @given(MASKS, st.integers(1, 60), st.integers(1, 60), st.integers(0, 20), st.integers(1, 12))
 def test_a_cell_is_the_mean_of_its_pairs(mask, queries, keys, prefix, cells):
-    dense = mask.ranges(np.arange(queries), keys, prefix).dense(keys)
+    allowed = mask.allowed(torch.arange(queries)[:, None], torch.arange(keys)[None], prefix)
+    dense = np.broadcast_to(allowed.numpy(), (queries, keys))
     rows, columns = edges(queries, cells), edges(keys, cells)
     found = coverage(mask, queries, keys, prefix, cells)
     for i, j in np.ndindex(found.shape):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 WRAP = 44
 """Letters in a line."""
-LETTER, LINE, MARK = 4.9, 11.0, 6.0
-"""Width of a letter, height of a line and half a marker, in points."""
-RINGS = (0.0, 14.0, 28.0, 42.0, 56.0, 70.0)
-"""How far from its point a name may stand, nearest first."""
+LETTER, LINE, MARK, GAP = 4.9, 11.0, 6.0, 6.0
+"""Width of a letter, height of a line, half a marker and the space between names, in points."""
+RINGS = (0.0, 14.0, 28.0), (42.0, 56.0, 70.0)
+"""How far from its point a name may stand, above or below: near, then further."""
 
 
 Point = tuple[float, float]
@@ -45,7 +45,7 @@ def placed(points: Sequence[Point], names: Sequence[str], room: Box, taken: Iter
     found = []
     for (x, y), name in zip(points, names, strict=True):
         lines = name.split("\n")
-        sizes = LETTER * max(map(len, lines)), LINE * len(lines)
+        sizes = LETTER * max(map(len, lines)) + GAP, LINE * len(lines)
         candidates = [box for box in _around(x, y, *sizes) if box.inside(room)]
         free = [box for box in candidates if not any(box.meets(other) for other in full)]
         found.append(next(iter(free or candidates), Box(x, y, x, y)))
@@ -53,22 +53,12 @@ def placed(points: Sequence[Point], names: Sequence[str], room: Box, taken: Iter
     return found
 
 
-def _around(x: float, y: float, wide: float, high: float) -> Iterable[Box]:
-    """Right, below and left of a point, above it last, then the same further away."""
+def _around(x: float, y: float, wide: float, high: float) -> Iterator[Box]:
+    """Beside a point, then below it, then above, then the same further away: what bounds a point mostly lies above it."""
     right, left, middle = x + MARK + 2, x - MARK - 2 - wide, x - wide / 2
-    for far in RINGS:
-        step = MARK + high / 2 + 1 + far
-        level = ((right, 0.0), (left, 0.0)) if not far else ()
-        for start, along in (
-            *level,
-            (right, -step),
-            (middle, -step),
-            (left, -step),
-            (left, step),
-            (middle, step),
-            (right, step),
-        ):
-            yield Box(start, y + along - high / 2, start + wide, y + along + high / 2)
+    steps = [(side * (MARK + high / 2 + 1 + ring)) for rings in RINGS for side in (-1, 1) for ring in rings]
+    for start, along in ((right, 0.0), (left, 0.0), *((start, step) for step in steps for start in (right, middle, left))):
+        yield Box(start, y + along - high / 2, start + wide, y + along + high / 2)
 
 
 def _together(points: Sequence[Point], names: Sequence[str]) -> tuple[list[Point], list[str]]:

@@ -58,13 +58,14 @@ def _training(name: str, sheet: CostSheet) -> Bar:
 
 
 def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
-    """A bar for each format of the weights: all of one architecture, three of each of several."""
-    several = len(sheets) > 1
+    """A bar for each format of the weights: all of one architecture, three of each of several, the first with its name."""
+    if len(sheets) == 1:
+        (sheet,) = sheets.values()
+        return tuple(_inference(format, sheet, size) for format, size in sheet.weights.items())
     return tuple(
-        _inference(f"{name} {format}" if several else format, sheet, size)
+        _inference(f"{name}  {format}" if format == SEVERAL[0] else format, sheet, sheet.weights[format])
         for name, sheet in sheets.items()
-        for format, size in sheet.weights.items()
-        if format in SEVERAL or not several
+        for format in SEVERAL
     )
 
 
