@@ -27,9 +27,9 @@ COLOURS = 64
 """Of a PNG, which keeps it small."""
 
 
-def draw(name: str) -> None:
+def draw(name: str, directory: Path = PICTURES) -> None:
     """One of them, written anew."""
-    place = PICTURES / name
+    place = directory / name
     result = CliRunner().invoke(app, [*shlex.split(COMMANDS[name]), str(place)])
     assert result.exit_code == 0, f"{name}: {result.output}"
     if place.suffix == ".png":

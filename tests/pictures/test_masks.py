@@ -118,3 +118,23 @@ def test_what_cannot_be_drawn_is_refused_before_any_work(tmp_path):
     with pytest.raises(UserError, match="at 1 to 4,194,304 positions, got 1,000,000,000"):
         draw_masks(DECODERS["local_global"], tmp_path / "masks.png", 10**9)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_command_draws_and_still_prints_what_was_asked_for(call, tmp_path):
+    """`--toml` beside `--masks` was dropped without a word."""
+    both = call("show", "gpt2", "--masks", "m.svg", "--toml", "--length", "1k", cwd=tmp_path)
+    assert both.returncode == 0
+    assert both.stdout.startswith("width = 768"), both.stdout[:80]
+    assert (tmp_path / "m.svg").exists()
+    assert call("show", "gpt2", "--masks", "m.png", cwd=tmp_path).stdout == "m.png\n"
+
+
+@pytest.mark.parametrize("words", [("show", "gpt2", "--masks"), ("cost", "gpt2", "--plot")])
+@pytest.mark.parametrize(
+    ("place", "says"), [("none/x.png", "the directory does not exist"), ("x.txt", "a chart ends in .png, .svg, .pdf")]
+)
+def test_a_place_that_cannot_be_written_is_one_line(call, tmp_path, words, place, says):
+    told = call(*words, place, cwd=tmp_path)
+    assert (told.returncode, told.stdout) == (2, "")
+    assert told.stderr.startswith(f"anyformer: {place}: ")
+    assert says in told.stderr

@@ -54,14 +54,15 @@ def run(
     from anyformer.describe import to_json, to_toml
 
     value = find(what, assigned(changes), tiny=tiny)
-    if masks or diagram:
-        draw(Path(what).name, value, masks, diagram, length)
-    elif schema:
+    drawn = draw(Path(what).name, value, masks, diagram, length)
+    if schema:
         print(schema_of(type(value)), end="")
     elif toml:
         print(to_toml(value), end="")
     elif json:
         print(to_json(value), end="")
+    elif drawn:
+        print("\n".join(map(str, drawn)))
     else:
         console = Console()
         for line in summary(value, batch, length or LENGTH):
@@ -79,17 +80,15 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> None:
-    """Write the pictures that were asked for."""
+def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
+    """Write the pictures that were asked for, and give their places."""
     from anyformer.pictures import draw_diagram, draw_masks
 
-    arch = architecture_of(value)
-    if masks:
-        draw_masks(arch, masks, length, title=name)
-        print(masks)
-    if diagram:
-        draw_diagram(arch, diagram)
-        print(diagram)
+    if masks is not None:
+        draw_masks(architecture_of(value), masks, length, title=name)
+    if diagram is not None:
+        draw_diagram(architecture_of(value), diagram)
+    return [place for place in (masks, diagram) if place is not None]
 
 
 def architecture_of(value: Value) -> Architecture:

@@ -71,10 +71,16 @@ def _together(points: Sequence[Point], names: Sequence[str]) -> tuple[list[Point
 
 
 def label(axes: Axes, points: Sequence[Point], names: Sequence[str], lines: Sequence[Point]) -> None:
-    """Write names beside data points of a finished figure, off the `lines`; a thin line leads to those further away."""
+    """Write names beside data points, off the `lines`; a thin line leads to those further away.
+
+    Called last of all: names stand where the panels are now, so the layout is settled here and stays.
+    """
     figure = axes.get_figure(root=True)
     assert figure is not None
-    figure.draw_without_rendering()
+    engine = figure.get_layout_engine()
+    if engine is not None:
+        engine.execute(figure)
+    figure.set_layout_engine("none")
     scale = 72 / figure.dpi
 
     def on_paper(data: Sequence[Point]) -> list[Point]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,8 @@ CELLS = 128
 SQUARES = 32
 LONGEST = 1 << 22
 """Positions that are still counted in seconds."""
-COLUMNS = 3
+COLUMNS, TITLE = 3, 38
+"""Panels in a row, and letters in a line of their titles."""
 DARKER = 0.6
 """Exponent of a cell's share, so that a stride of one position in many is still seen."""
 
@@ -87,7 +89,7 @@ def _panel(axes: Axes, pattern: Pattern, colour: str) -> None:
 def _heading(axes: Axes, pattern: Pattern, holders: str) -> None:
     """The mask's name, who has it, and how many pairs it allows."""
     share = "every pair" if pattern.share == 1 else f"{pattern.share:.1%} of the pairs"
-    axes.set_title(pattern.title, pad=30, fontsize=10)
+    axes.set_title(fill(pattern.title, TITLE), pad=30, fontsize=10)
     axes.annotate(
         f"{holders}\n{share}: {pattern.pairs:,}", (0, 1), (0, 4), "axes fraction", textcoords="offset points", va="bottom"
     )
@@ -105,7 +107,8 @@ def _strip(axes: Axes, strip: Strip) -> None:
     axes.set_ylim(0, 1)
     axes.set_yticks([])
     axes.spines[["left", "bottom"]].set_visible(False)
-    ticks = sorted({0, len(strip.layers) - 1, *range(0, len(strip.layers) - 2, max(1, len(strip.layers) // 8))})
+    every = max(1, len(strip.layers) // 8)
+    ticks = [*range(0, len(strip.layers) - 1 - every // 2, every), len(strip.layers) - 1]
     axes.set_xticks([each + 0.5 for each in ticks], [str(each) for each in ticks])
     axes.tick_params(length=0)
     axes.set_title(f"{strip.title}{_without(strip)}", fontsize=9, fontweight="normal")

@@ -85,7 +85,7 @@ def draw_shares(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
             lengths, values = mixing_share(sheet)
             axes.plot(lengths, values, label=name, marker=".", **line_of(i))
         lengths = tuple(sorted({each for sheet in sheets.values() for each in contexts(sheet)}))
-        axes.set_title("FLOPs between positions: scores and mixing")
+        axes.set_title("share of attention mixing in FLOPs")
         axes.set_ylim(0, None)
         axes.grid()
     length_axis(axes, lengths, "length (tokens)")
