@@ -131,3 +131,9 @@ def test_a_chart_needs_hardware_and_a_place(tmp_path):
 
 def test_one_position_is_priced():
     assert sheet_of("gpt2", length=1).of("prefill").state_bytes > 0
+
+
+@pytest.mark.parametrize("sheet", [GPT2, T5], ids=["gpt2", "t5"])
+def test_a_chart_is_the_same_whatever_mode_was_asked_for(sheet):
+    for drawn in (training_bars, inference_bars, curves, points):
+        assert drawn({"it": sheet.of("decode")}) == drawn({"it": sheet})

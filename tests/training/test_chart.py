@@ -25,6 +25,12 @@ def test_smoothing_has_no_bias_at_its_start():
     assert smooth([2.0, 2.0, 2.0]) == pytest.approx([2.0, 2.0, 2.0])
 
 
+def test_smoothing_lags_by_little():
+    """It lagged by twenty steps, in a short run far behind the losses."""
+    falling = [5 - i / 100 for i in range(400)]
+    assert max(mean - value for mean, value in zip(smooth(falling), falling, strict=True)) < 0.02 * (5 - 1)
+
+
 def test_one_run_and_several_are_drawn(tmp_path):
     draw_losses(ROWS, tmp_path / "loss.svg", title="my run: 1 layer", baseline=3.9)
     draw_runs({"short": ROWS[:4], "long": ROWS}, tmp_path / "losses.png", title="two runs")

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 Rows = Sequence[Mapping[str, Any]]
 """A run's metrics, as `metrics.jsonl` holds them."""
-AVERAGED = 0.95
-"""How much of the mean stays with each step."""
+AVERAGED = 50
+"""How many averages fit into a run: a longer one would lag behind the losses for the eye to see."""
 
 
 def draw_losses(rows: Rows, path: Path, *, title: str, baseline: float | None = None) -> None:
@@ -45,8 +45,9 @@ def curve(rows: Rows, kind: str) -> tuple[list[int], list[float]]:
     return [row["tokens"] for row in chosen], [row["loss"] for row in chosen]
 
 
-def smooth(values: Sequence[float], share: float = AVERAGED) -> list[float]:
-    """Exponential moving average without the bias of its start."""
+def smooth(values: Sequence[float]) -> list[float]:
+    """Exponential moving average over about a fiftieth of the run, without the bias of its start."""
+    share = 1 - 1 / max(2.0, len(values) / AVERAGED)
     mean, weight, result = 0.0, 0.0, []
     for value in values:
         mean, weight = share * mean + (1 - share) * value, share * weight + (1 - share)

@@ -42,8 +42,8 @@ def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
 def _headline(sheets: Mapping[str, CostSheet]) -> str:
     """Which architectures, and the call that all figures are of."""
     first = next(iter(sheets.values()))
-    call = title(first).partition(", on ")[0]
-    return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}"
+    call, on, device = title(first).partition(", on ")
+    return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}{on}{device.partition(':')[0]}"
 
 
 def panels_of(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
