@@ -19,7 +19,7 @@ from anyformer.pictures.style import check_picture, drawing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-WIDTH, HIGH = 10.0, 3.5
+WIDTH, HIGH, TALL = 10.0, 3.5, 4.2
 Panel = Callable[["Axes"], None]
 
 
@@ -31,12 +31,14 @@ def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
         raise UserError("costs are drawn beside a device: name its hardware, 'h100' for instance")
     panels = list(panels_of(sheets))
     rows = ceil(len(panels) / 2)
-    with drawing(path, WIDTH, HIGH * rows + 0.4) as figure:
+    alone = len(panels) % 2 == 1
+    heights = [HIGH] * (rows - 1) + [TALL if alone else HIGH]
+    with drawing(path, WIDTH, sum(heights) + 0.4) as figure:
         figure.suptitle(_headline(sheets), fontsize=12, fontweight="bold")
-        grid = figure.add_gridspec(rows, 2)
+        grid = figure.add_gridspec(rows, 2, height_ratios=heights)
         for i, draw in enumerate(panels):
-            alone = i == len(panels) - 1 and i % 2 == 0
-            draw(figure.add_subplot(grid[i // 2, :] if alone else grid[i // 2, i % 2]))
+            wide = alone and i == len(panels) - 1
+            draw(figure.add_subplot(grid[i // 2, :] if wide else grid[i // 2, i % 2]))
 
 
 def _headline(sheets: Mapping[str, CostSheet]) -> str:
