@@ -1,4 +1,4 @@
-"""Writes `docs/parts.md`: the mechanisms that the project started from, each with its part or field. A test holds it to the code.
+"""Writes `docs/parts.md`: the mechanisms that the project started from, each with its part. A test holds it to the code.
 
 python docs/make_parts.py
 """

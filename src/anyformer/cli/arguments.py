@@ -40,8 +40,8 @@ Tiny = Annotated[
 Length = Annotated[
     int | None,
     typer.Option(
-        help="Tokens of each sequence that costs are for, as in 8k for 8,192. By default 4k, or fewer where a position table "
-        "ends before.",
+        help="Tokens of each sequence that costs or pictures are for, as in 8k for 8,192. Of costs by default 4k, or fewer "
+        "where a position table ends before.",
         parser=tokens,
         metavar="TOKENS",
         rich_help_panel=WORKLOAD,

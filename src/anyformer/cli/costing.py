@@ -119,8 +119,8 @@ def run(
         Path | None,
         typer.Option(
             "--plot",
-            help="Draw arithmetic intensity and speed over batch, length and size.",
-            metavar="FILE.png",
+            help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware.",
+            metavar="FILE.svg|png|pdf",
             rich_help_panel=OUTPUT,
         ),
     ] = None,
@@ -153,6 +153,10 @@ def run(
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
+    if plot is not None:
+        from anyformer.pictures.style import check_picture
+
+        check_picture(plot)
     if measured:
         plan = Plan(precision=precision, checkpointing=checkpointing)
         for name, architecture in made.items():
@@ -177,9 +181,9 @@ def run(
     modes = MODES if mode is None else (mode,)
     _refuse_idle(sheets, mode)
     if plot is not None:
-        from anyformer.costs.plotting import draw
+        from anyformer.pictures.costs import draw_costs
 
-        draw(sheets, plot)
+        draw_costs(sheets, plot)
     plans = {name: training_on.planned(sheet, gpus) for name, sheet in sheets.items() if gpus is not None}
     if json:
         print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))

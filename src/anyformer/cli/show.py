@@ -42,7 +42,12 @@ def run(
     ] = False,
     masks: Annotated[
         Path | None,
-        typer.Option("--masks", help="Draw each attention mask that occurs.", metavar="FILE.png", rich_help_panel=PICTURES),
+        typer.Option(
+            "--masks",
+            help="Draw each attention mask that occurs and the layers that have it, at a --length that shows them.",
+            metavar="FILE.svg|png|pdf",
+            rich_help_panel=PICTURES,
+        ),
     ] = None,
     diagram: Annotated[
         Path | None,
@@ -63,15 +68,16 @@ def run(
     if len(several) > 1:
         raise UserError(f"{' and '.join(several)} are different forms of one answer: give one of them at a time")
     value = find(what, assigned(changes), tiny=tiny)
-    if masks or diagram:
-        draw(value, masks, diagram)
+    drawn = draw(Path(what).name, value, masks, diagram, length) if masks or diagram else []
     if schema:
         print(schema_of(type(value)), end="")
     elif toml:
         print(to_toml(value), end="")
     elif json:
         print(to_json(value), end="")
-    elif not (masks or diagram):
+    elif drawn:
+        print("\n".join(map(str, drawn)))
+    else:
         asked = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
         for line in summary(what, asked, value, batch, length):
             print(line)
@@ -89,17 +95,15 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
-    """Write the pictures that were asked for."""
+def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
+    """Write the pictures that were asked for, and give their places."""
     from anyformer.pictures import draw_diagram, draw_masks
 
-    arch = architecture_of(value)
-    if masks:
-        draw_masks(arch, masks)
-        print(masks)
-    if diagram:
-        draw_diagram(arch, diagram)
-        print(diagram)
+    if masks is not None:
+        draw_masks(architecture_of(value), masks, length, title=name)
+    if diagram is not None:
+        draw_diagram(architecture_of(value), diagram)
+    return [place for place in (masks, diagram) if place is not None]
 
 
 def architecture_of(value: Value) -> Architecture:
