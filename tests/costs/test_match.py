@@ -148,7 +148,7 @@ def test_a_width_that_cannot_move_leaves_the_others_to():
 
 
 def test_a_budget_out_of_reach_is_refused_with_the_nearest():
-    with pytest.raises(UnmatchedError, match=r"moving ffn does not meet it.*off\) at ffn = 8") as refused:
+    with pytest.raises(UnmatchedError, match=r"no ffn comes within 0.5% of it. The nearest is ffn = 8, with .* off") as refused:
         match(architecture("llama-3-8b"), Budget(parameters=10**9), move=("ffn",))
     nearest = refused.value.nearest
     assert nearest.sizes == Sizes(4096, 32, 8)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.arguments import OUTPUT, Changes, Tiny, What, found
 from anyformer.cli.descriptions import check_description, write_description
@@ -144,8 +146,9 @@ def run(
         asked |= {BUDGETS[each]: getattr(theirs, BUDGETS[each]) for each in listed("--by", by, BUDGETS)}
     if compute_optimal is not None:
         asked["active"] = round(optimum(compute_optimal).parameters)
+        print("Compute-optimal sizes; the first one is the budget:")
         for sizing in (optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)):
-            print(f"compute-optimal: {sizing}")
+            print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
         print()
     budget = Budget(**asked, length=length)
     if not budget.targets:
@@ -168,7 +171,7 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
     words = [word.strip() for word in text.split(",")]
     for word in words:
         if word not in known:
-            raise UserError(f"{option}: {word!r} is none of them{did_you_mean(word, known)}")
+            raise UserError(f"{option} takes no {word!r}{did_you_mean(word, known)}")
     return words
 
 

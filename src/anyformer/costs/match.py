@@ -79,12 +79,12 @@ def _refusal(search: Search, knobs: Iterable[Knob], tolerance: float) -> str:
     moved = " and ".join(knobs)
     costs = None if search.best is None else search.costs(search.best)
     if search.best is None or costs is None:
-        return f"{asked}: no {moved} on multiples of {search.multiple} makes an architecture; set another multiple"
+        return f"{asked}: no {moved} that is a multiple of {search.multiple} makes a valid architecture; set another multiple"
     nearest = ", ".join(f"{name} = {cost:,}" for name, cost in costs.items())
     at = ", ".join(f"{knob} = {getattr(search.best, knob):,}" for knob in knobs)
     return (
-        f"{asked}: moving {moved} does not meet it within {tolerance:.1%}; nearest is {nearest} "
-        f"({search.least:.2%} off) at {at}. Let more sizes move, or set a smaller multiple than {search.multiple}"
+        f"{asked}: no {moved} comes within {tolerance:.1%} of it. The nearest is {at}, with {nearest}, which is {search.least:,.2%} "
+        f"off. Let more sizes move, or set a smaller multiple than {search.multiple}"
     )
 
 
