@@ -10,6 +10,7 @@ import typer
 
 from anyformer.catalogue import listing
 from anyformer.cli import COMMANDS, app
+from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import examples
 
 PROGRAM = typer.main.get_command(app)
@@ -73,3 +74,15 @@ def test_a_wrong_option_is_one_line_that_names_the_nearest(call):
     assert wrong.stderr.splitlines()[0] == "Usage: anyformer cost NAME|PATH... [OPTIONS]"
     assert "No such option" in wrong.stderr
     assert "--length" in wrong.stderr
+
+
+def test_a_terminal_breaks_no_word_of_a_message():
+    text = "anyformer: run.toml:\n  optimiser.learning_rate: should be greater than 0, got -1.0 (float)\n\n  steps: is missing"
+    assert folded(text, 40) == (
+        "anyformer: run.toml:\n"
+        "  optimiser.learning_rate: should be\n"
+        "    greater than 0, got -1.0 (float)\n"
+        "\n"
+        "  steps: is missing"
+    )
+    assert folded(text, 100) == text

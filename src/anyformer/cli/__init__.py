@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import sys
 from typing import Annotated
 
@@ -23,6 +24,7 @@ from anyformer.cli import (
     train,
     verifying,
 )
+from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
 from anyformer.describe import UserError
 
@@ -82,7 +84,8 @@ def main() -> None:
     try:
         app(prog_name="anyformer")
     except UserError as error:
-        print(f"anyformer: {error}", file=sys.stderr)
+        text = f"anyformer: {error}"
+        print(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text, file=sys.stderr)
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

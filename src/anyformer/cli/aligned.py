@@ -45,3 +45,12 @@ def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) 
         break_on_hyphens=False,
         break_long_words=False,
     )
+
+
+def folded(text: str, width: int) -> str:
+    """Lines of words, each folded under its own indentation: a terminal alone would break words."""
+    lines: list[str] = []
+    for line in text.splitlines():
+        words = line.lstrip()
+        lines += wrapped(words, width, line[: len(line) - len(words)]) or [""]
+    return "\n".join(lines)

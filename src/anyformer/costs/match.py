@@ -83,8 +83,8 @@ def _refusal(search: Search, knobs: Iterable[Knob], tolerance: float) -> str:
     nearest = ", ".join(f"{name} = {cost:,}" for name, cost in costs.items())
     at = ", ".join(f"{knob} = {getattr(search.best, knob):,}" for knob in knobs)
     return (
-        f"{asked}: no {moved} comes within {tolerance:.1%} of it. The nearest is {at}, with {nearest}, which is {search.least:,.2%} "
-        f"off. Let more sizes move, or set a smaller multiple than {search.multiple}"
+        f"{asked}: no {moved} comes within {tolerance:.1%} of it. The nearest is {at}, with {nearest}, which is "
+        f"{search.least:,.2%} off. Let more sizes move, or set a smaller multiple than {search.multiple}"
     )
 
 
