@@ -1,4 +1,4 @@
-"""How large, and on how much text: compute-optimal sizing, and rules of thumb as remarks in words."""
+"""How large, and on how much text: compute-optimal sizing, and the lecture notes' rules of thumb as remarks in words."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from anyformer.model import Architecture
 
 TOKENS_PER_PARAMETER = 20.0
 """Hoffmann et al. 2022 (arXiv 2203.15556): Chinchilla has 1.4 T tokens for 70 B parameters, and table 3 as many elsewhere."""
-NETWORKS = "Vaswani et al. 2017; gated: Shazeer 2020, arXiv 2002.05202"
-SHAPES = "Kaplan et al. 2020, arXiv 2001.08361, figure 5, where the loss changes little with it"
-VOCABULARIES = "the sizes of most published models"
+NOTES = 'lecture notes, "Transformer Development", section "Hyperparameters"'
+"""Where the lecture notes have the rules."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +114,7 @@ class Remark:
 
 
 def remarks(architecture: Architecture) -> tuple[Remark, ...]:
-    """Where an architecture is far from the rules of thumb; a warning that it is unusual, not that it is wrong."""
+    """Where an architecture is far from the notes' rules of thumb; a warning that it is unusual, not that it is wrong."""
     return tuple(dict.fromkeys(remark for rule in RULES for remark in rule(architecture)))
 
 
@@ -132,7 +131,7 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
                 "feed-forward width",
                 f"{network.width:,} is {ratio:.2f} times the width of {architecture.width:,}; the rule of thumb for a {kind} "
                 f"network is {rule} times, {round(usual * architecture.width):,}",
-                NETWORKS,
+                NOTES,
             )
 
 
@@ -147,7 +146,7 @@ def _aspect(architecture: Architecture) -> Iterator[Remark]:
                 "width / depth",
                 f"{architecture.width:,} / {stack.depth} = {ratio:.0f} in the {name}, {shape}; the rule of thumb is about 100, "
                 f"here {max(1, round(architecture.width / 100))} layers",
-                SHAPES,
+                NOTES,
             )
 
 
@@ -160,9 +159,9 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
         yield Remark(
             "vocabulary",
             f"{symbols:,} is {place}; the rule of thumb is 30,000-50,000 for one language and 100,000-250,000 for many",
-            VOCABULARIES,
+            NOTES,
         )
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _vocabulary)
-"""The rules, as `docs/notes.md` has them from the course that it names; how far is far is decided here."""
+"""The notes' rules; 4, 8/3, 100 and the two ranges of vocabulary are theirs, how far is far is ours."""
