@@ -51,7 +51,7 @@ def run(
         return
     changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     width = shutil.get_terminal_size().columns
-    typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers", width)))
+    typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in bf16", width)))
     for name, room in zip((left, changed), map(longest, (start, end)), strict=True):
         if room is not None and room < length:
             print(f"{name}: its position table ends at {room:,}, so it cannot be run at {length:,}.")

@@ -121,11 +121,11 @@ def architecture_of(value: Value) -> Architecture:
 def summary(what: str, asked: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
     """Lines for people: where it comes from, what it is made of, what it costs in short."""
     from anyformer.catalogue import listed
-    from anyformer.cli.summary import described, short_costs, titled
+    from anyformer.cli.summary import described, introduction, short_costs
     from anyformer.training import Run
 
     width = shutil.get_terminal_size().columns
-    yield from titled(asked, listed(what), width)
+    yield from introduction(asked, listed(what), width)
     if isinstance(value, Run):
         steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
         yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"

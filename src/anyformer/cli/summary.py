@@ -24,7 +24,7 @@ LABEL = 21
 """Columns of what stands left of a description."""
 
 
-def titled(asked: str, entry: Listed | None, width: int) -> Iterator[str]:
+def introduction(asked: str, entry: Listed | None, width: int) -> Iterator[str]:
     """What was asked for, and of a catalogue entry what it is and where its figures stand."""
     if entry is None:
         yield asked
@@ -56,7 +56,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
         else "",
         "longest input": f"{room:,} positions" if room else "",
     }
-    yield f"Costs of {batch:,} x {length:,} tokens, in 16-bit numbers"
+    yield f"Costs of {batch:,} x {length:,} tokens, in bf16"
     yield from (f"  {label:<{LABEL - 2}}{said}" for label, said in rows.items() if said)
     yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
 
