@@ -16,9 +16,10 @@ FLOORS = [
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data", "pictures"},
+    {"generation"},
     {"objectives", "checkpoint", "huggingface", "planning"},
     {"training", "loading"},
-    {"generation", "compare"},
+    {"compare"},
     {"cli"},
 ]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
