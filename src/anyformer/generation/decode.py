@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from anyformer.generation.room import check_room, grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
 from anyformer.parts.stack_state import StackState
@@ -70,13 +72,14 @@ def continuations(
     if start is not None:
         source, source_padding = tokens, padding
         tokens, padding = torch.full((len(prompts), 1), start, device=device), None
-    capacity = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
+    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    check_room(model, len(prompts), most, read)
+    grow = partial(grown, model, batch=len(prompts), most=most, source=read)
+    state = grow(None, count=tokens.shape[1])
     if source is None:
-        state = model.state(len(prompts), capacity)
         logits = prefill(model, tokens, padding, state)
     else:
-        read = model.architecture.embedding.check("source", source, source_padding)
-        state = model.state(len(prompts), capacity, source=read)
         logits = read_source(model, source, source_padding, tokens, padding, state)
     rows = torch.arange(len(prompts), device=device)
     ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
@@ -88,6 +91,7 @@ def continuations(
         yield chosen
         if index + 1 == max_tokens or (end is not None and bool(ended.all())):
             return
+        state = grow(state, count=1)
         state.slots.reserve(1, multiple)
         logits = step(model, chosen, state)
 

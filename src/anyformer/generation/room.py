@@ -25,6 +25,7 @@ def grown(
         return state
     capacity = max(-(-(used + count) // BLOCK) * BLOCK, 2 * used)
     if most is not None:
+        # Of a source that stands before the target, the state makes room by itself.
         capacity = max(min(capacity, most), used + count)
     larger = model.state(batch, capacity, source=source)
     if state is not None:

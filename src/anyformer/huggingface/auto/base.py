@@ -130,39 +130,41 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         return embedding
 
     def set_input_embeddings(self, value: nn.Module) -> None:
-        table = self.model.embedding
-        if value.weight.shape != table.weight.shape:
-            raise InputError(
-                f"the table is {tuple(table.weight.shape)} and the new one {tuple(value.weight.shape)}: use "
-                f"resize_token_embeddings"
-            )
-        table.weight = value.weight
+        _replace(self.get_input_embeddings(), value)
 
     def get_output_embeddings(self) -> nn.Module | None:
         """The module whose `weight` makes logits: the head, or the embedding it is tied to."""
-        head = self.model.head
+        head = self.model.architecture.head
         if head is None:
             return None
-        if not self.model.architecture.head.tied:
-            return head  # type: ignore[no-any-return]
-        return self.model.decoder_embedding or self.model.embedding  # type: ignore[no-any-return]
+        if not head.tied:
+            return self.model.head
+        return self.model.decoder_embedding or self.model.embedding
 
     def set_output_embeddings(self, new_embeddings: nn.Module) -> None:
         own = self.get_output_embeddings()
-        if own is None or new_embeddings.weight.shape != own.weight.shape:
-            raise InputError("a new head needs the shape of the old one: use resize_token_embeddings")
-        own.weight = new_embeddings.weight
+        if own is None:
+            raise InputError("this model has no head")
+        _replace(own, new_embeddings)
 
     def _resize_token_embeddings(
         self, new_num_tokens: int | None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Module:
         """A table of so many rows, and a head to match; new rows are the mean of the old, or start as in training."""
-        count = self.model.architecture.embedding.symbols if new_num_tokens is None else new_num_tokens
-        count = -(-count // (pad_to_multiple_of or 1)) * (pad_to_multiple_of or 1)
+        count, multiple = new_num_tokens or self.model.embedding.weight.shape[0], pad_to_multiple_of or 1
+        count = -(-count // multiple) * multiple
         self.model = resized(self.model, count, mean=mean_resizing)
         self.config.architecture = self.model.architecture.plain()
         self._set_gradient_checkpointing(self.gradient_checkpointing)
         return self.get_input_embeddings()
+
+
+def _replace(module: nn.Module, other: nn.Module) -> None:
+    """Give `module` the weight of `other`, which must have its shape."""
+    old, new = (each.get_parameter("weight") for each in (module, other))
+    if old.shape != new.shape:
+        raise InputError(f"the weight is {tuple(old.shape)} and the new one {tuple(new.shape)}: use resize_token_embeddings")
+    module.weight = new
 
 
 def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor | None]:

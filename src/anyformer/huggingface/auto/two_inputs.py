@@ -40,12 +40,14 @@ class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
             raise InputError("input_ids are missing: the source")
         target = decoder_input_ids if decoder_input_ids is not None else self.shifted(labels)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        if wanted and self.model.architecture.source == "prefix":
+            raise InputError("output_hidden_states: the layers read the source before the target in one sequence")
         with states_of(layers_of(self.model), wanted) as inputs:
             features = self.model.features(
                 input_ids,
                 target,
-                padding=padding_of(attention_mask, *input_ids.shape, None),
-                decoder_padding=padding_of(decoder_attention_mask, *target.shape, None),
+                padding=padding_of(attention_mask, len(input_ids), input_ids.shape[1], None),
+                decoder_padding=padding_of(decoder_attention_mask, len(target), target.shape[1], None),
             )
         logits, loss = self.model.logits(features), None
         if labels is not None:
