@@ -103,10 +103,8 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         refuse_others(type(self).__name__, type(self).forward.__code__.co_varnames, more)
 
     @torch.no_grad()
-    def _init_weights(self, module: nn.Module) -> None:
+    def initialize_weights(self) -> None:
         """What no file gave starts by the architecture's own rules, from torch's seed."""
-        if module is not self.model:
-            return
         seed = int(torch.randint(0, 2**31, ()))
         for name, parameter in self.model.named_parameters():
             if not getattr(parameter, "_is_hf_initialized", False):

@@ -53,7 +53,7 @@ class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
         if labels is not None:
             loss = self.loss_function(
                 logits=logits, labels=None, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch,
-                shift_labels=labels,
+                shift_labels=labels.contiguous(),
             )  # fmt: skip
         states = inputs.ordered(None, None, features) if wanted else None
         return self.output(Seq2SeqLMOutput(loss, logits, decoder_hidden_states=states), return_dict)
