@@ -27,6 +27,11 @@ def write(architecture: Architecture) -> dict[str, Any]:
         "num_hidden_layers": architecture.output_stack.depth,
         "vocab_size": architecture.embedding.symbols or architecture.outputs,
         "is_encoder_decoder": architecture.two_inputs,
+        **(
+            {}
+            if architecture.output_stack.max_length is None
+            else {"max_position_embeddings": architecture.output_stack.max_length}
+        ),
         **({"num_labels": architecture.outputs} if _pools(architecture) else {}),
     }
 
