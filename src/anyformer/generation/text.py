@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, overload
+from typing import Any
 
 from torch import Tensor
 
@@ -15,50 +15,6 @@ from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
 
 
-@overload
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer | None,
-    prompt: str,
-    *,
-    max_tokens: int = ...,
-    sampling: Sampling | None = ...,
-    stop: Sequence[str] = ...,
-    compile: bool | None = ...,
-) -> str: ...
-@overload
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer | None,
-    prompt: Sequence[str],
-    *,
-    max_tokens: int = ...,
-    sampling: Sampling | None = ...,
-    stop: Sequence[str] = ...,
-    compile: bool | None = ...,
-) -> list[str]: ...
-@overload
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer | None,
-    prompt: Sequence[int],
-    *,
-    max_tokens: int = ...,
-    sampling: Sampling | None = ...,
-    stop: Sequence[str] = ...,
-    compile: bool | None = ...,
-) -> list[int]: ...
-@overload
-def generate(
-    model: Transformer,
-    tokenizer: Tokenizer | None,
-    prompt: Sequence[Sequence[int]],
-    *,
-    max_tokens: int = ...,
-    sampling: Sampling | None = ...,
-    stop: Sequence[str] = ...,
-    compile: bool | None = ...,
-) -> list[list[int]]: ...
 def generate(
     model: Transformer,
     tokenizer: Tokenizer | None,
@@ -68,8 +24,8 @@ def generate(
     sampling: Sampling | None = None,
     stop: Sequence[str] = (),
     compile: bool | None = None,
-) -> str | list[str] | list[int] | list[list[int]]:
-    """The continuation of a prompt, or of each of several, without the prompt: text of text, token numbers of token numbers.
+) -> Any:
+    """The continuation of a prompt, without it: a text of a text, token numbers of token numbers; of several a list of them.
 
     Token numbers need no tokenizer; with one, its end-of-text token ends them. Other arguments as in `stream`.
     """

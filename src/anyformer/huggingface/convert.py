@@ -30,6 +30,8 @@ _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
+    if not directory.is_dir():
+        raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)

@@ -91,14 +91,16 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
     steps = architecture.shape_of_model == "decoder-only" and architecture.head is not None and target is None
     if steps and not architecture.cost(Shape()).breaks("stepwise"):
         pieces, cache = [], None
-        for column in given.split(1, 1):
-            out = theirs(input_ids=column, past_key_values=cache, use_cache=True)
+        for place in range(given.shape[1]):
+            out = theirs(input_ids=given[:, place : place + 1], past_key_values=cache, use_cache=True)
             cache = out.past_key_values
             pieces.append(out.logits)
         return Verdict(own().model_type, (Drift("logits", _gap(ours(given), torch.cat(pieces, 1))),), STEPS)
-    whole = ours if theirs.config.architectures != ["AnyformerModel"] else ours.features
+    other = _output(theirs, given, target)
+    # A class without logits gives what a head would read.
+    whole = ours if other.shape[-1] == architecture.outputs else ours.features
     mine = whole(given) if target is None else whole(given, target)
-    return Verdict(own().model_type, (Drift("logits", _gap(mine, _output(theirs, given, target))),), ONCE)
+    return Verdict(own().model_type, (Drift("logits", _gap(mine, other)),), ONCE)
 
 
 def _theirs(directory: Path, family: Family) -> nn.Module:

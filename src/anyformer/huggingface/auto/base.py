@@ -100,7 +100,8 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
 
     def refuse(self, more: dict[str, Any]) -> None:
         """Refuse arguments that the forward pass does not know."""
-        refuse_others(type(self).__name__, type(self).forward.__code__.co_varnames, more)
+        code = type(self).forward.__code__
+        refuse_others(type(self).__name__, code.co_varnames[1 : code.co_argcount], more)
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
@@ -149,7 +150,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         self, new_num_tokens: int | None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Module:
         """A table of so many rows, and a head to match; new rows are the mean of the old, or start as in training."""
-        count, multiple = new_num_tokens or self.model.embedding.weight.shape[0], pad_to_multiple_of or 1
+        count, multiple = new_num_tokens or len(self.get_input_embeddings().get_parameter("weight")), pad_to_multiple_of or 1
         count = -(-count // multiple) * multiple
         self.model = resized(self.model, count, mean=mean_resizing)
         self.config.architecture = self.model.architecture.plain()

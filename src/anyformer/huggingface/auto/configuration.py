@@ -13,6 +13,7 @@ class AnyformerConfig(PretrainedConfig):  # type: ignore[misc]
     """The architecture as data, beside the keys that transformers asks for."""
 
     model_type = MODEL_TYPE
+    keys_to_ignore_at_inference = ("past_key_values",)
 
     def __init__(self, architecture: dict[str, Any] | None = None, **more: Any) -> None:
         self.architecture = architecture
