@@ -17,7 +17,7 @@ from anyformer.generation import room
 from anyformer.huggingface import auto
 from anyformer.model import Architecture, build
 
-VARIED = ["llama", "window", "streams", "delta_gated", "latent_window_gate", "learned"]
+VARIED = ["llama", "window", "streams", "delta_gated", "latent_window_gate", "gpt2"]
 """Memories of every kind: full, ring, latent, recurrent; and a table of positions."""
 
 
@@ -39,7 +39,7 @@ def generated(model, **more) -> torch.Tensor:
     return model.generate(**prompts(), max_new_tokens=8, do_sample=False, pad_token_id=0, eos_token_id=None, **more)
 
 
-@pytest.mark.parametrize("name", [name for name in VARIED if name in DECODERS])
+@pytest.mark.parametrize("name", VARIED)
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_cache_changes_no_token(name, beams, monkeypatch):
     monkeypatch.setattr(room, "BLOCK", 4)  # so that the memory grows on the way
@@ -50,6 +50,20 @@ def test_a_cache_changes_no_token(name, beams, monkeypatch):
     assert calls[1:] == [1] * 7, "each step reads one token"
     handle.remove()
     assert torch.equal(cached, generated(model, num_beams=beams, use_cache=False))
+
+
+def test_other_ways_to_generate_give_the_same_tokens():
+    model = wrapped(DECODERS["llama"])
+    x = prompts()["input_ids"][1:]
+    more = {"max_new_tokens": 6, "do_sample": False, "pad_token_id": 0, "eos_token_id": None}
+    whole = model.generate(x, **more)
+    embedded = model.get_input_embeddings()(x)
+    assert torch.equal(model.generate(inputs_embeds=embedded, **more), whole[:, 7:])
+    assert torch.equal(model.generate(x, prompt_lookup_num_tokens=2, **more), whole)
+    assert torch.equal(model.generate(x, prefill_chunk_size=3, **more), whole)
+    begun = model.generate(x, return_dict_in_generate=True, **{**more, "max_new_tokens": 2})
+    rest = {**more, "max_new_tokens": 4, "attention_mask": torch.ones_like(begun.sequences)}
+    assert torch.equal(model.generate(begun.sequences, past_key_values=begun.past_key_values, **rest), whole)
 
 
 @torch.no_grad()

@@ -23,6 +23,7 @@ from anyformer.describe import UserError, change
 from anyformer.huggingface.seal import DIGESTS
 from anyformer.loading import trained_length
 from anyformer.model import build
+from huggingface.cases.llama import BASE
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +57,12 @@ def test_the_length_of_training_and_the_tokens_are_written(folder, layout):
     assert af.load(folder / layout)[0].architecture.embedding.symbols == 257
 
 
-def test_a_key_from_which_a_family_computes_stays():
-    config = huggingface.express(DECODERS["learned"] if "learned" in DECODERS else af.architecture("gpt2", tiny=True))[1]
-    assert "max_position_embeddings" not in config, "its table is called n_positions"
+def test_a_length_from_which_a_family_computes_stays(tmp_path):
+    scaled = {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}
+    architecture = af.architecture({"model_type": "llama", "vocab_size": 53, **BASE, "rope_parameters": scaled})
+    af.export(build(architecture), tmp_path / "scaled", length=5)
+    config = json.loads((tmp_path / "scaled" / "config.json").read_text())
+    assert config["max_position_embeddings"] == BASE["max_position_embeddings"]
 
 
 def test_a_table_of_positions_keeps_its_length(tmp_path):
