@@ -93,6 +93,14 @@ def test_a_loop_by_hand_goes_on_from_the_cache():
         model(x[:1, 4:], past_key_values=cache)
 
 
+def test_what_tokenizers_say_of_no_table_is_taken_and_positions_beyond_one_are_refused():
+    model = wrapped(DECODERS["gpt2"])
+    x = prompts()["input_ids"]
+    assert torch.equal(model(x, token_type_ids=torch.zeros_like(x)).logits, model(x).logits)
+    with pytest.raises(ValueError, match="position_ids reach 10006, and the position table has 0 to 31"):
+        model(x, position_ids=torch.arange(7)[None] + 10_000)
+
+
 def test_what_a_memory_cannot_do_is_refused():
     model = wrapped(DECODERS["delta_gated"])
     cache = model(prompts()["input_ids"], use_cache=True).past_key_values

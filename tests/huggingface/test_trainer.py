@@ -165,6 +165,7 @@ def test_hidden_states_tuples_and_embeddings_as_in_transformers(models):
         ({"attention_mask": torch.ones(2, 1, LENGTH, LENGTH)}, r"attention_mask should have shape \(B, T\)"),
         ({"attention_mask": torch.ones(2, 5)}, r"should have shape \(2, 12\)"),
         ({"position_ids": torch.zeros(2, 5, dtype=torch.int64)}, r"position_ids should have shape \(2, 12\)"),
+        ({"token_type_ids": torch.ones(2, LENGTH, dtype=torch.int64)}, "this architecture has one kind of segment"),
         ({"past_key_values": transformers.DynamicCache()}, "takes an AnyformerCache, got DynamicCache"),
         ({"inputs_embeds": torch.zeros(2, LENGTH, 32)}, "either input_ids or inputs_embeds"),
         ({"labels": torch.ones(2, LENGTH, dtype=torch.int64), "logits_to_keep": 1}, "leave logits_to_keep out"),

@@ -100,6 +100,24 @@ def positions_of(
     return {"positions": positions}
 
 
+def check_positions(facts: Mapping[str, Any], longest: int | None) -> None:
+    """Refuse positions beyond a table of `longest` positions."""
+    positions = facts.get("positions")
+    if positions is None or longest is None or torch.compiler.is_compiling():
+        return
+    if int(positions.max()) >= longest:
+        raise InputError(f"position_ids reach {int(positions.max())}, and the position table has 0 to {longest - 1}")
+
+
+def types_of(token_type_ids: Tensor | None, *, table: bool) -> dict[str, Tensor]:
+    """`types` of a call. Without a table of them, tokenizers' zeros say nothing, and anything else is refused."""
+    if token_type_ids is None or (not table and not bool(token_type_ids.any())):
+        return {}
+    if not table:
+        raise InputError("token_type_ids: this architecture has one kind of segment; set embedding.types, or leave them out")
+    return {"types": token_type_ids}
+
+
 def _check_counted(given: Tensor, padding: Tensor | None, counted: Tensor) -> None:
     """With a cache, positions are what it counts."""
     if torch.compiler.is_compiling():

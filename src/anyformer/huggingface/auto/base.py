@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPast
 
-from anyformer.huggingface.auto.arguments import padding_of, positions_of, refuse_others
+from anyformer.huggingface.auto.arguments import check_positions, padding_of, positions_of, refuse_others, types_of
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.huggingface.auto.configuration import AnyformerConfig
 from anyformer.huggingface.auto.tables import resized
@@ -68,12 +68,12 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     ) -> Read:
         """One sequence through the model; `facts` are those of `Transformer.features`."""
         tokens, embeds = one_of(input_ids, inputs_embeds)
-        shape = (tokens.shape[0], tokens.shape[1])
+        shape, layers = (tokens.shape[0], tokens.shape[1]), self.model.architecture.output_stack
         cache = self.cache_of(past_key_values, use_cache)
         padding = padding_of(attention_mask, *shape, cache)
         facts |= positions_of(position_ids, padding, masked=attention_mask is not None, shape=shape, cache=cache)
-        if token_type_ids is not None:
-            facts["types"] = token_type_ids
+        facts |= types_of(token_type_ids, table="embedding.types" in self.model.declared)
+        check_positions(facts, layers.max_length)
         if cache is not None:
             facts["state"] = cache.room(self.model, *shape)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
