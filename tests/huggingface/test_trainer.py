@@ -51,7 +51,7 @@ def batch(count: int = 4) -> dict[str, torch.Tensor]:
 @pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="transformers' Trainer needs accelerate")
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_a_trainer_reports_the_losses_and_gradients_of_transformers(models, accumulation, tmp_path):
-    logs = []
+    logs, evaluated = [], []
     for model in models:
         arguments = transformers.TrainingArguments(
             output_dir=str(tmp_path), max_steps=3, per_device_train_batch_size=2, gradient_accumulation_steps=accumulation,
@@ -60,6 +60,8 @@ def test_a_trainer_reports_the_losses_and_gradients_of_transformers(models, accu
         trainer = transformers.Trainer(model=model, args=arguments, train_dataset=rows())
         trainer.train()
         logs.append([(line["loss"], line["grad_norm"]) for line in trainer.state.log_history if "grad_norm" in line])
+        evaluated.append(trainer.evaluate(rows(seed=1))["eval_loss"])
+    assert evaluated[1] == pytest.approx(evaluated[0], rel=1e-5)
     torch.testing.assert_close(torch.tensor(logs[1]), torch.tensor(logs[0]), rtol=1e-5, atol=0)
 
 

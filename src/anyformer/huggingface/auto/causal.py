@@ -36,15 +36,16 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         output_hidden_states: bool | None = None,
         return_dict: bool | None = None,
         num_items_in_batch: Tensor | int | None = None,
-        shift_labels: Tensor | None = None,
         prefix: Tensor | None = None,
         **more: Any,
     ) -> Any:
         """Logits (B, T, V) and, with labels, the mean loss of the next token, or its sum over `num_items_in_batch`.
 
         Arguments as transformers has them. `prefix` (B,) int, of masks that know one: how many first positions see each other
-        both ways.
+        both ways. `shift_labels` (B, T): labels that are shifted already.
         """
+        # No parameter of its own: a trainer would look for it among the labels of every batch.
+        shift_labels = more.pop("shift_labels", None)
         self.refuse(more)
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):

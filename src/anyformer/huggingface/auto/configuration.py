@@ -14,7 +14,7 @@ class AnyformerConfig(PretrainedConfig):  # type: ignore[misc]
     """The architecture as data, beside the keys that transformers asks for, which follow from it where they are left out."""
 
     model_type = MODEL_TYPE
-    keys_to_ignore_at_inference = ("past_key_values",)
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012 (transformers adds a list to it)
 
     def __init__(self, architecture: dict[str, Any] | None = None, **more: Any) -> None:
         follows = {} if architecture is None else write(Architecture.parse(architecture, where="config.json: architecture"))
