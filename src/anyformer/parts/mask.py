@@ -92,8 +92,13 @@ class Prefix(MaskValue):
 class _Combined(MaskValue):
     """Shared by `&` and `|`."""
 
+    sign: ClassVar[str]
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    @property
+    def words(self) -> str:
+        return f" {self.sign} ".join(f"({mask.words})" if isinstance(mask, _Combined) else mask.words for mask in self.masks)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -108,6 +113,7 @@ def _joined(masks: tuple[Mask, ...], sign: str) -> str:
 class AllOf(_Combined):
     """Keys that every mask allows: the `&` of masks."""
 
+    sign: ClassVar[str] = "&"
     kind: Literal["all_of"] = "all_of"
 
     @property
@@ -144,6 +150,7 @@ class AllOf(_Combined):
 class AnyOf(_Combined):
     """Keys that at least one mask allows: the `|` of masks."""
 
+    sign: ClassVar[str] = "|"
     kind: Literal["any_of"] = "any_of"
 
     @property
