@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, Given, Sketch, chain, fan, number, words
+from anyformer.parts.sketch import Cell, Flow, Given, Sketch, chain, fan, number
 
 if TYPE_CHECKING:
     from anyformer.parts.gate import Gate
@@ -24,7 +24,7 @@ def rotary_cell(rotary: Rotary | None) -> Cell | None:
         return None
     said = [f"rotary θ {number(rotary.theta)}"]
     said += [f"{rotary.fraction:.4g} of each head"] if rotary.fraction < 1 else []
-    said += [words(rotary.scaling)] if rotary.scaling is not None else []
+    said += [rotary.scaling.words] if rotary.scaling is not None else []
     return Cell(" · ".join(said), "position")
 
 

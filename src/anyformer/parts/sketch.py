@@ -79,8 +79,10 @@ class Drawn(Value):
 
 def chain(*items: Flow | None) -> Flow:
     """Those that are there, one after the other."""
-    there = tuple(item for item in items if item is not None)
-    return there[0] if len(there) == 1 else Chain(there)
+    there: list[Flow] = []
+    for item in items:
+        there += item.items if isinstance(item, Chain) else [] if item is None else [item]
+    return there[0] if len(there) == 1 else Chain(tuple(there))
 
 
 def fan(*items: Flow | None, join: Join = "") -> Flow:
