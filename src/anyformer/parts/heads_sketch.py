@@ -51,8 +51,10 @@ def heads_sketch(
     What reads a source stands on the side of the source: keys and values before the queries.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
-    query, key = heads_cell("Q", part.heads, E, K), heads_cell("K", K, E)
-    value: Flow = heads_cell("V", K, U) if part.values == "own" else Cell("V = K", "pointwise")
+    # Shades show which queries share a key; where none do, all are alike.
+    groups = K if K < part.heads else 0
+    query, key = heads_cell("Q", part.heads, E, groups), heads_cell("K", K, E, groups)
+    value: Flow = heads_cell("V", K, U, groups) if part.values == "own" else Cell("V = K", "pointwise")
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
     over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
     norm = None if part.qk_norm is None else Cell(over[part.qk_norm_over], "norm")

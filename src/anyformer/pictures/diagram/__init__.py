@@ -1,0 +1,32 @@
+"""Architecture diagrams: the residual stream, what is added to it, what repeats and how, drawn as vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from anyformer.describe import UserError
+from anyformer.model import Architecture
+from anyformer.pictures.diagram.look import look
+from anyformer.pictures.diagram.page import page
+from anyformer.pictures.diagram.render import render
+from anyformer.pictures.diagram.shapes import Drawing
+
+ENDINGS = (".svg", ".png", ".pdf")
+
+__all__ = ["diagram", "draw_diagram"]
+
+
+def diagram(architectures: Mapping[str, Architecture]) -> Drawing:
+    """The drawing of architectures by their titles, side by side; of several, what differs is in colour."""
+    if not architectures:
+        raise UserError("no architecture to draw: name one or more")
+    return page([look(architecture, title) for title, architecture in architectures.items()])
+
+
+def draw_diagram(architectures: Architecture | Mapping[str, Architecture], path: Path) -> None:
+    """Write the drawing to an SVG, PNG or PDF file, whichever its name ends in."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UserError(f"{path}: a diagram is an SVG, PNG or PDF: let the name end in {', '.join(ENDINGS)}")
+    named = {"": architectures} if isinstance(architectures, Architecture) else architectures
+    render(diagram(named), path)

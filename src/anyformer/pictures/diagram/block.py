@@ -1,0 +1,165 @@
+"""A block: the residual stream as a line from bottom to top; branches leave it, and come back at a circled plus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.pictures.diagram.flow import LOW, SMALL, box, small_box
+from anyformer.pictures.diagram.look import BlockLook, BranchLook, StepLook
+from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, Shape, Words
+from anyformer.pictures.diagram.text import LINE, width_of
+
+RAIL, LEFT, RIGHT = 24.0, 50.0, 12.0
+"""The stream and the branches from the left of the frame, and what stays free on its right."""
+BETWEEN, SPACE, TURN = 10.0, 8.0, 10.0
+"""Between parallel branches, between rows, and where a line turns."""
+LANE = 2.2
+HEADER = 16.0
+NORM_ON_RAIL = 96.0
+
+
+@dataclass(frozen=True)
+class Side:
+    """On which side of its frame the stream runs; everything is laid out for the left, and placed here."""
+
+    width: float
+    mirrored: bool
+
+    def x(self, x: float) -> float:
+        return self.width - x if self.mirrored else x
+
+    def box(self, x: float, width: float) -> float:
+        """The left of a box."""
+        return self.width - x - width if self.mirrored else x
+
+    def line(self, *points: Point, **style: bool) -> Line:
+        return Line(tuple((self.x(x), y) for x, y in points), **style)
+
+
+def rail(x: float, bottom: float, top: float, lanes: int, *, arrow: bool = False) -> list[Shape]:
+    """The stream, or several beside each other."""
+    first = x - LANE * (lanes - 1) / 2
+    return [Line(((first + LANE * i, bottom), (first + LANE * i, top)), arrow=arrow, thick=lanes == 1) for i in range(lanes)]
+
+
+def step_heights(look: BlockLook, column: float) -> tuple[float, ...]:
+    """The tallest sublayer of each step."""
+    return tuple(max(box(branch.sketch, column, "", "").height for branch in step.branches) for step in look)
+
+
+def frame_width(look: BlockLook, column: float) -> float:
+    """As wide as its widest step."""
+    most = max(len(step.branches) for step in look)
+    return LEFT + most * column + (most - 1) * BETWEEN + RIGHT
+
+
+def block(
+    look: BlockLook, column: float, heights: tuple[float, ...], about: str, *, header: str, kind: int, mirrored: bool, lanes: int
+) -> Drawing:
+    """A frame around its steps, without the stream, which `rail` draws once the frame's height is known."""
+    side = Side(frame_width(look, column), mirrored)
+    y, shapes, ports = 0.0, list[Shape](), list[Point]()
+    for number, step in enumerate(look):
+        drawn = _step(step, side, column, heights[number], f"{about}/{number}")
+        shapes += drawn.at(0, y)
+        ports += drawn.ports_at(0, y)
+        y += drawn.height
+    y += SPACE
+    if header:
+        wide = width_of(header, SMALL, True) + 10
+        x = side.box(LEFT, wide)
+        shapes += [Box(x, y, wide, HEADER - 4, f"kind {kind}"), Words(x + wide / 2, y + HEADER / 2 - 2, header, SMALL, bold=True)]
+        y += HEADER
+    return Drawing(side.width, y, tuple(shapes), tuple(ports))
+
+
+def _step(step: StepLook, side: Side, column: float, height: float, about: str) -> Drawing:
+    shapes, ports, y = list[Shape](), list[Point](), SPACE
+    if step.normed:
+        shapes += _on_rail(side, y, step.before, "norm", f"{about}/before")
+        y += LOW + SPACE
+    count = len(step.branches)
+    centres = [LEFT + column / 2 + i * (column + BETWEEN) for i in range(count)]
+    middle = (centres[0] + centres[-1]) / 2
+    y_leave = y + 3
+    shapes.append(Mark(side.x(RAIL), y_leave))
+    y = y_leave + TURN
+    if step.before and not step.normed:
+        wide = column * count + BETWEEN * (count - 1)
+        shapes.append(side.line((RAIL, y_leave), (middle, y_leave), (middle, y), arrow=True))
+        shapes += small_box(side.box(LEFT, wide), y, wide, step.before, "norm", f"{about}/before")
+        y += LOW
+        starts = [y] * count
+        y += SPACE
+    else:
+        shapes += [side.line((RAIL, y_leave), (centre, y_leave), (centre, y), arrow=True) for centre in centres]
+        starts = []
+    tops = []
+    for i, (branch, centre) in enumerate(zip(step.branches, centres, strict=True)):
+        if starts:
+            shapes.append(side.line((centre, starts[i]), (centre, y), arrow=True))
+        first = any(each.before for each in step.branches)
+        drawn, into = _branch(branch, column, height, f"{about}/{i}", aligned=first)
+        shapes += drawn.at(side.box(centre - column / 2, column), y)
+        ports += drawn.ports_at(side.box(centre - column / 2, column), y)
+        tops.append(y + drawn.height)
+        if into:
+            shapes.append(side.line((centre, y), (centre, y + into), arrow=True))
+    y = max(tops) + TURN
+    if step.summed:
+        shapes += [side.line((centre, top), (centre, y), (middle, y)) for centre, top in zip(centres, tops, strict=True)]
+        shapes.append(side.line((middle, y), (middle, y + SPACE + 2), arrow=True))
+        shapes += [Mark(side.x(middle), y, "+")] if count > 1 else []
+        shapes += small_box(side.box(middle - column / 2, column), y + SPACE + 2, column, step.summed, "norm", f"{about}/sum")
+        top, y = y + SPACE + 2 + LOW, y + SPACE + 2 + LOW + TURN
+        shapes.append(side.line((middle, top), (middle, y), (RAIL + 4, y), arrow=True))
+    else:
+        for centre, top in zip(centres, tops, strict=True):
+            shapes.append(side.line((centre, top), (centre, y), (RAIL + 4, y), arrow=True))
+        shapes += [Mark(side.x(centre), y) for centre in centres[:-1]]
+    if step.scale:
+        shapes += _pill(side, (y_leave + y) / 2, step.scale, about)
+    shapes.append(Mark(side.x(RAIL), y, "+"))
+    y += 6
+    for i, after in enumerate(step.after):
+        y += SPACE
+        shapes += _on_rail(side, y, after, "norm", f"{about}/after {i}")
+        y += LOW
+    return Drawing(side.width, y, tuple(shapes), tuple(ports))
+
+
+def _branch(branch: BranchLook, column: float, height: float, about: str, *, aligned: bool) -> tuple[Drawing, float]:
+    """Norm, sublayer, norm and factors; and how far its first box is raised to stand beside others with a norm before."""
+    shapes, y, raised = list[Shape](), 0.0, 0.0
+    middle = column / 2
+    if branch.before:
+        shapes += small_box(0, 0, column, branch.before, "norm", f"{about}/before")
+        shapes.append(Line(((middle, LOW), (middle, LOW + SPACE)), arrow=True))
+        y = LOW + SPACE
+    elif aligned:
+        y = raised = LOW + SPACE
+    drawn = box(branch.sketch, column, "mixing" if branch.mixes else "pointing", f"{about}/sublayer", height)
+    shapes += drawn.at(0, y)
+    ports = drawn.ports_at(0, y)
+    y += drawn.height
+    for i, (text, tone) in enumerate([(branch.after, "norm")] * bool(branch.after) + [(each, "pointwise") for each in branch.factors]):
+        shapes.append(Line(((middle, y), (middle, y + SPACE)), arrow=True))
+        shapes += small_box(0, y + SPACE, column, text, tone, f"{about}/after {i}")
+        y += SPACE + LOW
+    return Drawing(column, y, tuple(shapes), ports), raised
+
+
+def _on_rail(side: Side, y: float, text: str, tone: str, about: str) -> list[Shape]:
+    wide = max(NORM_ON_RAIL, width_of(text, SMALL) + 10)
+    return small_box(side.box(RAIL - 14, wide), y, wide, text, tone, about)
+
+
+def _pill(side: Side, y: float, text: str, about: str) -> list[Shape]:
+    """A factor of the stream itself."""
+    wide = width_of(text, SMALL - 0.6) + 5
+    low = SMALL * LINE + 2
+    x = side.x(RAIL)
+    return [
+        Box(x - wide / 2, y - low / 2, wide, low, "pointwise", f"{about}/scale", text),
+        Words(x, y, text, SMALL - 0.6, about=f"{about}/scale"),
+    ]

@@ -1,0 +1,47 @@
+"""How wide text is, by the metrics of the font that it is drawn in."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+FONT = "DejaVu Sans"
+"""It comes with matplotlib, and is wide: where an SVG is shown in another font, text still fits its box."""
+LINE = 1.28
+"""Height of a line of text, in sizes."""
+_MEASURED = 100.0
+_KERNED = 64
+"""FreeType measures in 64ths of a pixel."""
+
+
+@lru_cache(maxsize=2)
+def _font(bold: bool) -> FT2Font:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    font = get_font(findfont(FontProperties(family=FONT, weight="bold" if bold else "normal")))
+    font.set_size(_MEASURED, 72)
+    return font
+
+
+@lru_cache(maxsize=20_000)
+def width_of(text: str, size: float, bold: bool = False) -> float:
+    """Points from the left of the first letter to the right of the last."""
+    font = _font(bold)
+    font.set_size(_MEASURED, 72)
+    font.set_text(text, 0.0)
+    return float(font.get_width_height()[0]) / _KERNED / _MEASURED * size
+
+
+def wrapped(text: str, size: float, width: float, bold: bool = False) -> list[str]:
+    """Lines of whole words that fit a width; a word that does not stands alone."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and width_of(longer, size, bold) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
