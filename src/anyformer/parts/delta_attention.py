@@ -91,8 +91,8 @@ class DeltaAttention(SublayerValue):
         H, M, K, E = self.heads, self.key_width, self.states, self.columns
         projected = fan(heads_cell("Q", H, M), heads_cell("K", H, M), heads_cell("V", K, E))
         convolved = None if self.convolution is None else Cell(self.convolution.said, "mix")
-        decay = None if self.decay is None else Cell(words(self.decay), "memory")
-        read = fan(chain(projected, convolved), chain(Cell("β"), decay))
+        decay = "" if self.decay is None else f" · {words(self.decay)}"
+        read = fan(chain(projected, convolved), Cell(f"β{decay}", "memory"))
         state = Cell(f"state {K} × ({M} × {E}), delta rule", "memory")
         norm = None if self.norm is None else Cell("norm of each head", "norm")
         mixed = gated(chain(read, state, norm), self.gate)

@@ -114,7 +114,7 @@ class Embedding(InputValue):
         return self.vocab
 
     def sketch(self, width: int) -> Sketch:
-        there = {f"{self.vocab:,} × {number(width)}": True, f"× {number(self.scale)}": self.scale != 1}
+        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(self.scale)}": self.scale != 1}
         more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
         return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
 

@@ -21,7 +21,7 @@ from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.selection import best
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
@@ -136,8 +136,8 @@ class Experts(SublayerValue):
         if self.shared is not None:
             gate = None if self.shared.gate is None else Cell(f"{self.shared.gate} gate", "pointwise")
             inner = self.shared.feedforward.width
-            routed = fan(routed, chain(Cell(f"shared {number(inner)}"), gate), join="+")
-        capacity = () if self.capacity is None else (words(self.capacity),)
+            routed = fan(routed, chain(Cell(f"shared expert {number(inner)}"), gate), join="+")
+        capacity = () if self.capacity is None else (self.capacity.words,)
         return Sketch(f"Mixture of {self.choices} experts", (*bounds(self), *capacity), routed)
 
     @property

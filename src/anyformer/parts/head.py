@@ -82,7 +82,7 @@ class Head(Drawn):
         first = {"first": "first position", "mean": "mean of positions"}
         facts = [first[self.pool]] if self.pool else []
         facts += [self.transform.said] if self.transform else []
-        there = {"table of the embedding": self.tied, f"× {number(self.scale)}": self.scale != 1}
+        there = {"tied to the embedding": self.tied, f"scaled by {number(self.scale)}": self.scale != 1}
         facts += [fact for fact, is_there in there.items() if is_there]
         facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
         return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def heads_cell(name: str, heads: int, features: int, groups: int = 0) -> Cell:
     """`Q 32 × 128`: so many heads of so many features."""
-    return Cell(f"{name} {heads} × {features}", count=heads, groups=groups)
+    return Cell(f"{name} {heads} × {number(features)}", count=heads, groups=groups)
 
 
 def rotary_cell(rotary: Rotary | None) -> Cell | None:
@@ -52,7 +52,7 @@ def heads_sketch(
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
     # Shades show which queries share a key; where none do, all are alike.
-    groups = K if K < part.heads else 0
+    groups = K if part.heads > K else 0
     query, key = heads_cell("Q", part.heads, E, groups), heads_cell("K", K, E, groups)
     value: Flow = heads_cell("V", K, U, groups) if part.values == "own" else Cell("V = K", "pointwise")
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))

@@ -61,7 +61,8 @@ class MaskValue(Value):
     @property
     def words(self) -> str:
         """In words, for pictures: `window 1,024`."""
-        return words(self)
+        kind, *facts = words(self).split(", ")
+        return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 else ", ".join([kind, *facts])
 
     kind: str
 

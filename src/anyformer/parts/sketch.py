@@ -103,10 +103,8 @@ def facts_of(value: Value) -> tuple[str, ...]:
 
 
 def words(value: Value) -> str:
-    """A small value in one line: `window 1,024`, `yarn, factor 40, trained 4,096`."""
-    facts = facts_of(value)
-    kind = _plain(str(getattr(value, "kind", type(value).__name__.lower())))
-    return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 and facts[0][-1].isdigit() else ", ".join([kind, *facts])
+    """A small value in one line: `channel decay, rank 128`."""
+    return ", ".join([_plain(str(getattr(value, "kind", type(value).__name__.lower()))), *facts_of(value)])
 
 
 def _plain(name: str) -> str:

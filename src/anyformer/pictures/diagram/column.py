@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from anyformer.parts.sketch import Sketch
-from anyformer.pictures.diagram.block import LEFT, RAIL, block, frame_width, rail, step_heights
-from anyformer.pictures.diagram.flow import LOW, PAD, SMALL, least_width
+from anyformer.pictures.diagram.block import LEFT, RAIL, block, rail, step_heights
+from anyformer.pictures.diagram.flow import PAD, SMALL, least_width
 from anyformer.pictures.diagram.kinds import Section
 from anyformer.pictures.diagram.look import BlockLook, ColumnLook, Item
 from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
@@ -17,7 +17,7 @@ MARGIN, APART, SPACE, STRIP = 58.0, 12.0, 12.0, 8.0
 """Beside the frame for bracket and strip, between frames, between rows, width of a strip."""
 LABEL, TIMES = 7.2, 10.5
 """Sizes of text."""
-RAIL_BOX, BESIDE = 168.0, 132.0
+RAIL_BOX, BESIDE = 190.0, 132.0
 """Widths of boxes on the stream and beside it."""
 Series = Section[BlockLook]
 
@@ -31,12 +31,14 @@ class Sizes:
 
 
 def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """What an earlier section shows already is named and not shown again."""
+    """What an earlier section shows already is named and not shown again, but where layers that take turns are held together."""
     seen: dict[Sketch, str] = {}
     made = []
     for section in series:
         where = _numbers(section)
-        kinds = tuple(replace(kind, look=_shortened(kind.look, seen)) for kind in section.kinds)
+        kinds = section.kinds
+        if len(kinds) == 1:
+            kinds = (replace(kinds[0], look=_shortened(kinds[0].look, seen)),)
         seen |= {
             branch.sketch: f"as in {where}"
             for kind in section.kinds
@@ -96,11 +98,10 @@ class Tower:
 def tower(look: ColumnLook, sizes: Sizes, starts: tuple[float, ...] = ()) -> Tower:
     """The column; `starts`: the least heights at which its sections begin, so that those side by side begin alike."""
     drawn = [_section(section, look, sizes, i) for i, section in enumerate(look.sections)]
-    mirrored, left = look.reads, 0.0 if look.reads else MARGIN
-    frames = max((each.width for each in drawn), default=RAIL_BOX) if drawn else RAIL_BOX
-    right = MARGIN if mirrored else 0.0
-    notes = [item for item in look.inputs if item.place in ("added", "beside")]
-    inside = max(frames, RAIL_BOX + (BESIDE + 18 if notes else 0))
+    mirrored, margin = look.reads, MARGIN if drawn else 0.0
+    left, right = (0.0, margin) if mirrored else (margin, 0.0)
+    needs = {"rail": RAIL_BOX + 6, "joined": RAIL_BOX + 6, "added": RAIL + 30 + BESIDE, "beside": RAIL + 38 + RAIL_BOX}
+    inside = max([each.width for each in drawn] + [needs[item.place] for item in look.inputs])
     width = left + inside + right
     x = width - right - RAIL if mirrored else left + RAIL
     place = _Rows(look, x, mirrored)
@@ -166,7 +167,9 @@ class _Rows:
     def label(self, text: str) -> None:
         low = LABEL * LINE
         wide = width_of(text, LABEL)
-        self.shapes.append(Words(self.left(-14, wide) + wide / 2, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
+        self.shapes.append(
+            Words(self.left(-14, wide) + wide / 2, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label")
+        )
         self.y += low + 3
 
     def on_rail(self, item: Item, about: str) -> None:
@@ -218,7 +221,16 @@ def _section(section: Series, look: ColumnLook, sizes: Sizes, number: int) -> _D
         shared = " (shared weights)" if kind.shared else ""
         header = f"{kind.name}{shared}" if several or len(look.sections) > 1 or shared else ""
         drawn.append(
-            block(kind.look, sizes.column, least, f"{about}/{i}", header=header, kind=i if several else number, mirrored=look.reads, lanes=look.lanes)
+            block(
+                kind.look,
+                sizes.column,
+                least,
+                f"{about}/{i}",
+                header=header,
+                kind=i if several else number,
+                mirrored=look.reads,
+                lanes=look.lanes,
+            )
         )
     top = max(each.height for each in drawn)
     shapes, ports, x = list[Shape](), list[Point](), 0.0
@@ -245,11 +257,11 @@ def _section(section: Series, look: ColumnLook, sizes: Sizes, number: int) -> _D
         left = PAD + LEFT if not look.reads else PAD + 4
         shapes += written(left, height - PAD, lines, LABEL, bold=True, align="left", about=f"{about}/pattern")
         over = bottom + top + 9
-        shapes += rail(at, 0, bottom, look.lanes, arrow=True) + rail(at, bottom + top, height, look.lanes)
+        shapes += rail(at, 0, 7, look.lanes) + rail(at, over, height, look.lanes)
         for other in rails:
-            if other != at:
-                shapes.append(Line(((at, 9), (other, 9), (other, bottom)), arrow=True, dashed=True))
-                shapes.append(Line(((other, bottom + top), (other, over), (at, over)), arrow=True, dashed=True))
+            shapes.append(Line(((at, 7), (other, 7), (other, bottom)), arrow=True, dashed=True))
+            shapes.append(Line(((other, bottom + top), (other, over), (at, over)), dashed=True))
+        shapes += [Mark(at, 7), Mark(at, over)]
     drawing = Drawing(width, height, (*shapes, *_bracket(section, width, height, look, several=several)), tuple(ports))
     return _Drawn(drawing, at, width)
 

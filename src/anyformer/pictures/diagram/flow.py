@@ -139,7 +139,7 @@ def _rising(sources: tuple[float, ...], targets: tuple[float, ...], y: float, to
     """Arrows from below, by way of a bar where they do not stand above one another."""
     if sources == targets:
         return [Line(((x, y), (x, top)), arrow=True) for x in targets]
-    bar = y + (top - y) * 0.4
+    bar = top - BEND * 0.6
     lines: list[Shape] = [Line(((x, y), (x, bar))) for x in sources]
     ends = (*sources, *targets)
     lines.append(Line(((min(ends), bar), (max(ends), bar))))
@@ -159,8 +159,9 @@ def _ticks(cell: Cell, width: float) -> Cells | None:
         shades = tuple(int(i in chosen) for i in range(cell.count))
     else:
         share = cell.count // (cell.groups or 1)
-        # Neighbours differ in shade, in a row and from row to row.
-        shades = tuple((i // share + i // each * (1 - each // share % 2)) % 2 for i in range(cell.count))
+        # Neighbouring groups differ in shade, in a row and from row to row.
+        turn = 1 if cell.groups and each // share % 2 == 0 else 0
+        shades = tuple((i // share + i // each * turn) % 2 for i in range(cell.count))
     return Cells(0, 0, size * each, rows * min(max(size, 2.6), 4.6), rows, shades, "used" if cell.used else "tick")
 
 
@@ -175,20 +176,20 @@ def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0
     body = PAD if inner is None else entry + inner.drawing.height + 3
     tall = max(height, head + body)
     shapes: list[Shape] = [Box(0, 0, width, tall, tone, about, sketch.title)]
-    # A box that is taller than it needs to be keeps its flow in the middle of what is below the title.
     top = tall - PAD / 2 if inner is not None else (tall + head) / 2 - PAD / 2
     shapes += written(width / 2, top, title, TITLE, bold=True, about=about)
     shapes += written(width / 2, top - len(title) * TITLE * LINE, facts, SMALL, faint=True, about=about)
     ports: tuple[Point, ...] = ()
     if inner is not None:
-        left, y = 2 * PAD, entry + (tall - head - body) / 2
+        left, y = 2 * PAD, entry + tall - head - body
         shapes += inner.drawing.at(left, y)
         shapes += _rising((width / 2,), tuple(left + x for x in inner.enters), 0, y) if not inner.read else []
         if inner.read:
-            shapes += _entering(width / 2, [left + x for x in inner.enters], 4.5, y)
-            shapes += [Line(((left + max(inner.read), 11.5), (0, 11.5)))]
-            shapes += [Line(((left + x, 11.5), (left + x, y)), arrow=True) for x in inner.read]
-            ports = ((0.0, 11.5),)
+            level = y - BEND * 0.6
+            shapes += _entering(width / 2, [left + x for x in inner.enters], level - 7, y)
+            shapes += [Line(((left + max(inner.read), level), (0, level)))]
+            shapes += [Line(((left + x, level), (left + x, y)), arrow=True) for x in inner.read]
+            ports = ((0.0, level),)
     return Drawing(width, tall, tuple(shapes), ports)
 
 

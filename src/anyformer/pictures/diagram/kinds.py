@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar
 L = TypeVar("L", bound=Hashable)
 MANY = 3
 """Of more kinds in a stack, those that differ in numbers alone are drawn as one, each number as a range."""
+UNBROKEN = "\u00a0"
+"""A space at which no line is broken."""
 _NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -27,7 +29,7 @@ class Kind(Generic[L]):
     @property
     def name(self) -> str:
         """`local`, or `latent_0 … latent_5`."""
-        return self.names[0] if len(self.names) == 1 else f"{self.names[0]} … {self.names[-1]}"
+        return ", ".join(self.names) if len(self.names) < 3 else f"{self.names[0]} … {self.names[-1]}"
 
 
 @dataclass(frozen=True)
@@ -122,4 +124,4 @@ def ranged(looks: Sequence[Any]) -> Any:
 
 def _range(numbers: Sequence[str]) -> str:
     ordered = sorted(set(numbers), key=lambda text: float(text.replace(",", "")))
-    return ordered[0] if len(ordered) == 1 else f"{ordered[0]} … {ordered[-1]}"
+    return ordered[0] if len(ordered) == 1 else f"{ordered[0]}{UNBROKEN}…{UNBROKEN}{ordered[-1]}"

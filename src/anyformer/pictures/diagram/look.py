@@ -156,7 +156,11 @@ def _column(
         enters=enters,
         inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []))
         + tuple(Item(part.sketch(width), "beside") for part in beside if part is not None),
-        sections=sections(stack.layers, {variant: block_look(block, width) for variant, block in stack.variants.items()}, shared=stack.shared_weights),
+        sections=sections(
+            stack.layers,
+            {variant: block_look(block, width) for variant, block in stack.variants.items()},
+            shared=stack.shared_weights,
+        ),
         outputs=(*(() if stack.final_norm is None else (Item(stack.final_norm.sketch(width)),)), *outputs),
         leaves=leaves,
         reads=stack.reads_source,

@@ -10,10 +10,12 @@ from anyformer.pictures.diagram.column import Sizes, Tower, heights_of, shortene
 from anyformer.pictures.diagram.flow import SMALL
 from anyformer.pictures.diagram.look import ColumnLook, Look
 from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
-from anyformer.pictures.diagram.text import LINE, wrapped
+from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 EDGE, GUTTER, PANELS = 16.0, 34.0, 40.0
 """Around the page, between the columns of an architecture, between architectures."""
+OVER = 12.0
+"""How far the line of a source rises above its column."""
 TITLE, LABEL = 13.0, 7.6
 
 
@@ -71,7 +73,8 @@ def _starts(towers: Sequence[Sequence[Tower]], number: int) -> tuple[float, ...]
 
 
 def _body(towers: Sequence[Tower]) -> float:
-    return max(each.drawing.height for each in towers) + (20.0 if len(towers) > 1 else 0.0)
+    *sources, last = towers
+    return max([last.drawing.height, *(each.drawing.height + OVER + 4 for each in sources)])
 
 
 def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
@@ -84,25 +87,35 @@ def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
         x += each.drawing.width + GUTTER
     width = max(x - GUTTER, 190.0)
     title = wrapped(look.title, TITLE, width, bold=True)
-    line = wrapped(look.line, LABEL, width)
-    head = len(title) * TITLE * LINE + len(line) * LABEL * LINE
+    rows = wrapped(" · ".join(look.facts), LABEL, width)
+    head = len(title) * TITLE * LINE + len(rows) * LABEL * LINE
     top = tall + 14 + head
     shapes += written(0, top, title, TITLE, bold=True, align="left")
-    shapes += written(0, top - len(title) * TITLE * LINE, line, LABEL, align="left", faint=True, about="line")
+    for i, row in enumerate(rows):
+        shapes += _facts(row, top - len(title) * TITLE * LINE - (i + 0.5) * LABEL * LINE)
     return Drawing(width, top, tuple(shapes))
+
+
+def _facts(row: str, y: float) -> list[Shape]:
+    """The facts of a line, each by itself, so that each can be marked."""
+    shapes, x = list[Shape](), 0.0
+    for fact in row.split(" · "):
+        shapes.append(Words(x, y, fact, LABEL, align="left", faint=True, about="fact"))
+        x += width_of(f"{fact} · ", LABEL) + 2
+    return shapes
 
 
 def _source(tower: Tower, x: float, reader: Tower, at: float, look: ColumnLook) -> list[Shape]:
     """From the top of one column down between both to every place that reads it."""
     start, top = x + tower.rail, tower.drawing.height
-    bus, over = at - GUTTER / 2, top + 12.0
+    bus, over = at - GUTTER / 2, top + OVER
     shapes: list[Shape] = []
     ports = reader.drawing.ports_at(at, 0)
     ends = [over, *(y for _, y in ports)]
-    shapes.append(Line(((start, top), (start, over), (bus, over)), thick=True))
-    shapes.append(Line(((bus, max(ends)), (bus, min(ends))), thick=True))
+    shapes.append(Line(((start, top), (start, over), (bus, over)), thick=True, behind=True))
+    shapes.append(Line(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
     for port in ports:
-        shapes.append(Line(((bus, port[1]), port), arrow=True, thick=True))
+        shapes.append(Line(((bus, port[1]), port), arrow=True, thick=True, behind=True))
         shapes.append(Mark(bus, port[1]))
     return shapes
 

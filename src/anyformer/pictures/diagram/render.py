@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path as FilePath
 from typing import TYPE_CHECKING
 
 from anyformer.pictures.diagram import colours
-from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Shape, Words
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words
 from anyformer.pictures.diagram.text import FONT
 
 if TYPE_CHECKING:
@@ -14,7 +15,15 @@ if TYPE_CHECKING:
 
 INCH = 72.0
 DPI = 200
-SETTINGS = {"svg.fonttype": "none", "pdf.fonttype": 42, "svg.hashsalt": "anyformer", "font.sans-serif": [FONT, "Verdana", "Arial", "sans-serif"], "font.family": "sans-serif"}
+TIP = 3.6
+"""Length of an arrow head."""
+SETTINGS = {
+    "svg.fonttype": "none",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "anyformer",
+    "font.sans-serif": [FONT, "Verdana", "Arial", "sans-serif"],
+    "font.family": "sans-serif",
+}
 """Text stays text, in SVG and in PDF; the same picture gives the same bytes."""
 
 
@@ -66,7 +75,7 @@ def _box(axes: Axes, box: Box, level: int) -> None:
     axes.add_patch(
         FancyBboxPatch(
             (box.x, box.y), box.width, box.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=wide,
-            linestyle=(0, (4, 3)) if box.tone == "group" else "-", zorder=1 + level * 1e-4,
+            linestyle=(0, (4, 3)) if box.tone == "group" else "-", zorder=(1 if box.tone in ("frame", "group") else 2) + level * 1e-4,
         )
     )  # fmt: skip
 
@@ -87,16 +96,27 @@ def _line(axes: Axes, line: Line, level: int) -> None:
 
     colour, wide = (colours.STREAM, 1.5) if line.thick else (colours.WIRE, 0.75)
     style = (0, (3, 2)) if line.dashed else "-"
-    z = 1 + level * 1e-4
+    z = 1.5 if line.behind else 2 + level * 1e-4
+    if line.dashed:
+        xs, ys = zip(*line.points, strict=True)
+        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=style, zorder=z))
+        line = replace(line, points=tip(line.points))
     if line.arrow:
         patch = FancyArrowPatch(
             path=Path(line.points), arrowstyle="-|>,head_length=3.2,head_width=1.7", mutation_scale=1, shrinkA=0, shrinkB=0,
             facecolor=colour, edgecolor=colour, linewidth=wide, linestyle="-", joinstyle="miter", zorder=z, fill=True,
         )  # fmt: skip
         axes.add_patch(patch)
-    else:
+    elif not line.dashed:
         xs, ys = zip(*line.points, strict=True)
-        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=style, zorder=z, solid_joinstyle="miter"))
+        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, zorder=z, solid_joinstyle="miter"))
+
+
+def tip(points: tuple[Point, ...]) -> tuple[Point, ...]:
+    """The last piece of a line, as long as its arrow head."""
+    (x, y), (ex, ey) = points[-2:]
+    length = max(abs(ex - x) + abs(ey - y), 1e-9)
+    return (ex - (ex - x) / length * TIP, ey - (ey - y) / length * TIP), (ex, ey)
 
 
 def _mark(axes: Axes, mark: Mark) -> None:

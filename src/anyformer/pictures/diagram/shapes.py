@@ -67,6 +67,8 @@ class Line:
     arrow: bool = False
     dashed: bool = False
     thick: bool = False
+    behind: bool = False
+    """Whether it passes behind sublayers, in front of the frames around them."""
 
     def moved(self, dx: float, dy: float) -> Line:
         return replace(self, points=tuple((x + dx, y + dy) for x, y in self.points))
