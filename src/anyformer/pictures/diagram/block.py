@@ -54,15 +54,7 @@ def frame_width(look: BlockLook, column: float) -> float:
 
 
 def block(
-    look: BlockLook,
-    column: float,
-    heights: tuple[float, ...],
-    about: str,
-    *,
-    header: str,
-    kind: int,
-    mirrored: bool,
-    lanes: int,
+    look: BlockLook, column: float, heights: tuple[float, ...], about: str, *, header: str, kind: int, mirrored: bool
 ) -> Drawing:
     """A frame around its steps, without the stream, which `rail` draws once the frame's height is known."""
     side = Side(frame_width(look, column), mirrored)
@@ -76,10 +68,8 @@ def block(
     if header:
         wide = width_of(header, SMALL, True) + 10
         x = side.box(LEFT, wide)
-        shapes += [
-            Box(x, y, wide, HEADER - 4, f"kind {kind}"),
-            Words(x + wide / 2, y + HEADER / 2 - 2, header, SMALL, bold=True),
-        ]
+        shapes.append(Box(x, y, wide, HEADER - 4, f"kind {kind}"))
+        shapes.append(Words(x + wide / 2, y + HEADER / 2 - 2, header, SMALL, bold=True))
         y += HEADER
     return Drawing(side.width, y, tuple(shapes), tuple(ports))
 
@@ -153,9 +143,8 @@ def _branch(branch: BranchLook, column: float, height: float, about: str, *, ali
     shapes += drawn.at(0, y)
     ports = drawn.ports_at(0, y)
     y += drawn.height
-    for i, (text, tone) in enumerate(
-        [(branch.after, "norm")] * bool(branch.after) + [(each, "pointwise") for each in branch.factors]
-    ):
+    after = [(branch.after, "norm")] if branch.after else []
+    for i, (text, tone) in enumerate([*after, *((factor, "pointwise") for factor in branch.factors)]):
         shapes.append(Line(((middle, y), (middle, y + SPACE)), arrow=True))
         shapes += small_box(0, y + SPACE, column, text, tone, f"{about}/after {i}")
         y += SPACE + LOW

@@ -1,4 +1,4 @@
-"""Colours: apart for the colour-blind (Okabe and Ito's hues, lightened), and of different lightness, so that they print in grey."""
+"""Colours that the colour-blind tell apart (Okabe and Ito's hues), of different lightness, so that they print in grey."""
 
 from __future__ import annotations
 

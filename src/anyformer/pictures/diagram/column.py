@@ -31,7 +31,7 @@ class Sizes:
 
 
 def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """What an earlier section shows already is named and not shown again, but where layers that take turns are held together."""
+    """What an earlier section shows already is named and not shown again, but among layers that take turns."""
     seen: dict[Sketch, str] = {}
     made = []
     for section in series:
@@ -167,9 +167,8 @@ class _Rows:
     def label(self, text: str) -> None:
         low = LABEL * LINE
         wide = width_of(text, LABEL)
-        self.shapes.append(
-            Words(self.left(-14, wide) + wide / 2, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label")
-        )
+        x = self.left(-14, wide) + wide / 2
+        self.shapes.append(Words(x, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
         self.y += low + 3
 
     def on_rail(self, item: Item, about: str) -> None:
@@ -220,17 +219,9 @@ def _section(section: Series, look: ColumnLook, sizes: Sizes, number: int) -> _D
         least = heights if len(heights) == len(own) else own
         shared = " (shared weights)" if kind.shared else ""
         header = f"{kind.name}{shared}" if several or len(look.sections) > 1 or shared else ""
+        kind_number = i if several else number
         drawn.append(
-            block(
-                kind.look,
-                sizes.column,
-                least,
-                f"{about}/{i}",
-                header=header,
-                kind=i if several else number,
-                mirrored=look.reads,
-                lanes=look.lanes,
-            )
+            block(kind.look, sizes.column, least, f"{about}/{i}", header=header, kind=kind_number, mirrored=look.reads)
         )
     top = max(each.height for each in drawn)
     shapes, ports, x = list[Shape](), list[Point](), 0.0

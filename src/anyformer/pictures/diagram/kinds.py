@@ -1,4 +1,4 @@
-"""Layers that look alike as one kind, and a stack as sections in series, in each of which one kind repeats or several take turns."""
+"""Layers that look alike as one kind; a stack as sections in series, where one kind repeats or several take turns."""
 
 from __future__ import annotations
 

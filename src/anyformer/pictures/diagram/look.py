@@ -1,4 +1,4 @@
-"""What of an architecture is drawn: blocks as steps and branches in words, layers that look alike as one kind, sections in series.
+"""What of an architecture is drawn, in words: blocks as steps and branches, stacks as sections in series.
 
 Everything after this file draws words and lines and knows no parts.
 """
@@ -76,24 +76,24 @@ class ColumnLook:
 
 @dataclass(frozen=True)
 class Look:
-    """An architecture: title, a line below it, one column or two."""
+    """An architecture: title, facts below it, one column or two."""
 
     title: str
-    line: str
+    facts: tuple[str, ...]
     columns: tuple[ColumnLook, ...]
 
 
 def look(architecture: Architecture, title: str) -> Look:
     """What is drawn of `architecture`."""
-    return Look(title, _line(architecture), tuple(_columns(architecture)))
+    return Look(title, _facts(architecture), tuple(_columns(architecture)))
 
 
-def _line(architecture: Architecture) -> str:
+def _facts(architecture: Architecture) -> tuple[str, ...]:
     cost = architecture.folded_cost(Shape(source=1))
     active = "" if cost.active_parameters == cost.parameters else f", {_scaled(cost.active_parameters)} active per token"
     depth = " + ".join(str(stack.depth) for stack in architecture.stacks.values())
     words = (architecture.shape_of_model, f"{depth} layers", f"width {number(architecture.width)}")
-    return " · ".join((*words, f"{_scaled(cost.parameters)} parameters{active}"))
+    return *words, f"{_scaled(cost.parameters)} parameters{active}"
 
 
 def _scaled(count: int) -> str:
@@ -150,18 +150,16 @@ def _column(
     norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
     position = _added(stack.position, before)
     placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
-    beside = (stack.score_bias, stack.relative, stack.streams)
+    parts = (stack.score_bias, stack.relative, stack.streams)
+    beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
+    looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
+    final = [] if stack.final_norm is None else [Item(stack.final_norm.sketch(width))]
     return ColumnLook(
         name=name,
         enters=enters,
-        inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []))
-        + tuple(Item(part.sketch(width), "beside") for part in beside if part is not None),
-        sections=sections(
-            stack.layers,
-            {variant: block_look(block, width) for variant, block in stack.variants.items()},
-            shared=stack.shared_weights,
-        ),
-        outputs=(*(() if stack.final_norm is None else (Item(stack.final_norm.sketch(width)),)), *outputs),
+        inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []), *beside),
+        sections=sections(stack.layers, looks, stack.shared_weights),
+        outputs=(*final, *outputs),
         leaves=leaves,
         reads=stack.reads_source,
         lanes=1 if stack.streams is None else stack.streams.count,

@@ -19,10 +19,10 @@ TIP = 3.6
 """Length of an arrow head."""
 SETTINGS = {
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,
     "svg.hashsalt": "anyformer",
-    "font.sans-serif": [FONT, "Verdana", "Arial", "sans-serif"],
+    "pdf.fonttype": 42,
     "font.family": "sans-serif",
+    "font.sans-serif": [FONT, "Verdana", "Arial", "sans-serif"],
 }
 """Text stays text, in SVG and in PDF; the same picture gives the same bytes."""
 
@@ -75,7 +75,8 @@ def _box(axes: Axes, box: Box, level: int) -> None:
     axes.add_patch(
         FancyBboxPatch(
             (box.x, box.y), box.width, box.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=wide,
-            linestyle=(0, (4, 3)) if box.tone == "group" else "-", zorder=(1 if box.tone in ("frame", "group") else 2) + level * 1e-4,
+            linestyle=(0, (4, 3)) if box.tone == "group" else "-",
+            zorder=(1 if box.tone in ("frame", "group") else 2) + level * 1e-4,
         )
     )  # fmt: skip
 
