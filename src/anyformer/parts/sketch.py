@@ -99,7 +99,13 @@ def number(value: float) -> str:
 def facts_of(value: Value) -> tuple[str, ...]:
     """What differs from the defaults of its class, a fact each: `span 256`."""
     pairs = ((name, getattr(value, name), field.default) for name, field in type(value).model_fields.items())
-    return tuple(f"{_plain(name)} {_said(item)}" for name, item, default in pairs if name != "kind" and item != default)
+    return tuple(_fact(_plain(name), item) for name, item, default in pairs if name != "kind" and item != default)
+
+
+def _fact(name: str, item: object) -> str:
+    if isinstance(item, bool):
+        return name if item else f"not {name}"
+    return f"{name} {_said(item)}"
 
 
 def words(value: Value) -> str:
@@ -116,6 +122,4 @@ def _said(item: object) -> str:
         return f"({words(item)})"
     if isinstance(item, tuple):
         return f"({len(item)} values)" if len(item) > LISTED else ", ".join(map(_said, item))
-    if isinstance(item, bool):
-        return "yes" if item else "no"
     return number(item) if isinstance(item, int | float) else _plain(str(item))

@@ -75,70 +75,67 @@ def block(
 
 
 def _step(step: StepLook, side: Side, column: float, height: float, about: str) -> Drawing:
+    """From where its branches leave the stream to what stands on the stream after they came back."""
     shapes, ports, y = list[Shape](), list[Point](), SPACE
     if step.normed:
         shapes += _on_rail(side, y, step.before, "norm", f"{about}/before")
         y += LOW + SPACE
     count = len(step.branches)
     centres = [LEFT + column / 2 + i * (column + BETWEEN) for i in range(count)]
-    middle = (centres[0] + centres[-1]) / 2
-    y_leave = y + 3
-    shapes.append(Mark(side.x(RAIL), y_leave))
-    y = y_leave + TURN
+    leave = y + 3
+    shapes.append(Mark(side.x(RAIL), leave))
+    paths: list[tuple[Point, ...]] = [((RAIL, leave), (centre, leave)) for centre in centres]
+    y = leave + TURN
     if step.before and not step.normed:
-        wide = column * count + BETWEEN * (count - 1)
-        shapes.append(side.line((RAIL, y_leave), (middle, y_leave), (middle, y), arrow=True))
+        middle, wide = (centres[0] + centres[-1]) / 2, centres[-1] - centres[0] + column
+        shapes.append(side.line((RAIL, leave), (middle, leave), (middle, y), arrow=True))
         shapes += small_box(side.box(LEFT, wide), y, wide, step.before, "norm", f"{about}/before")
-        y += LOW
-        starts = [y] * count
-        y += SPACE
-    else:
-        shapes += [side.line((RAIL, y_leave), (centre, y_leave), (centre, y), arrow=True) for centre in centres]
-        starts = []
+        paths = [((centre, y + LOW),) for centre in centres]
+        y += LOW + SPACE
+    # One without a norm before stands beside others' sublayers, not beside their norms.
+    raised = LOW + SPACE if any(branch.before for branch in step.branches) else 0.0
     tops = []
-    for i, (branch, centre) in enumerate(zip(step.branches, centres, strict=True)):
-        if starts:
-            shapes.append(side.line((centre, starts[i]), (centre, y), arrow=True))
-        first = any(each.before for each in step.branches)
-        drawn, into = _branch(branch, column, height, f"{about}/{i}", aligned=first)
-        shapes += drawn.at(side.box(centre - column / 2, column), y)
-        ports += drawn.ports_at(side.box(centre - column / 2, column), y)
-        tops.append(y + drawn.height)
-        if into:
-            shapes.append(side.line((centre, y), (centre, y + into), arrow=True))
-    y = max(tops) + TURN
-    if step.summed:
-        shapes += [side.line((centre, top), (centre, y), (middle, y)) for centre, top in zip(centres, tops, strict=True)]
-        shapes.append(side.line((middle, y), (middle, y + SPACE + 2), arrow=True))
-        shapes += [Mark(side.x(middle), y, "+")] if count > 1 else []
-        shapes += small_box(side.box(middle - column / 2, column), y + SPACE + 2, column, step.summed, "norm", f"{about}/sum")
-        top, y = y + SPACE + 2 + LOW, y + SPACE + 2 + LOW + TURN
-        shapes.append(side.line((middle, top), (middle, y), (RAIL + 4, y), arrow=True))
-    else:
-        for centre, top in zip(centres, tops, strict=True):
-            shapes.append(side.line((centre, top), (centre, y), (RAIL + 4, y), arrow=True))
-        shapes += [Mark(side.x(centre), y) for centre in centres[:-1]]
+    for i, (branch, centre, path) in enumerate(zip(step.branches, centres, paths, strict=True)):
+        start = y if branch.before else y + raised
+        drawn, x = _branch(branch, column, height, f"{about}/{i}"), side.box(centre - column / 2, column)
+        shapes += [side.line(*path, (centre, start), arrow=True), *drawn.at(x, start)]
+        ports += drawn.ports_at(x, start)
+        tops.append((centre, start + drawn.height))
+    back, y = _coming_back(step, side, column, tops, f"{about}/sum")
+    shapes += back
     if step.scale:
-        shapes += _pill(side, (y_leave + y) / 2, step.scale, about)
+        shapes += _factor_of_stream(side, (leave + y) / 2, step.scale, f"{about}/scale")
     shapes.append(Mark(side.x(RAIL), y, "+"))
     y += 6
-    for i, after in enumerate(step.after):
-        y += SPACE
-        shapes += _on_rail(side, y, after, "norm", f"{about}/after {i}")
-        y += LOW
+    for i, (text, tone) in enumerate(step.after):
+        shapes += _on_rail(side, y + SPACE, text, tone, f"{about}/after {i}")
+        y += SPACE + LOW
     return Drawing(side.width, y, tuple(shapes), tuple(ports))
 
 
-def _branch(branch: BranchLook, column: float, height: float, about: str, *, aligned: bool) -> tuple[Drawing, float]:
-    """Norm, sublayer, norm and factors; and how far its first box is raised to stand beside others with a norm before."""
-    shapes, y, raised = list[Shape](), 0.0, 0.0
-    middle = column / 2
+def _coming_back(step: StepLook, side: Side, column: float, tops: list[Point], about: str) -> tuple[list[Shape], float]:
+    """Lines from the branches to the plus on the stream, whose height is given; by way of the norm of their sum."""
+    y = max(top for _, top in tops) + TURN
+    if not step.summed:
+        lines: list[Shape] = [side.line((x, top), (x, y), (RAIL + 4, y), arrow=True) for x, top in tops]
+        return [*lines, *(Mark(side.x(x), y) for x, _ in tops[:-1])], y
+    middle = (tops[0][0] + tops[-1][0]) / 2
+    low = y + SPACE + 2
+    shapes: list[Shape] = [side.line((x, top), (x, y), (middle, y)) for x, top in tops]
+    shapes.append(side.line((middle, y), (middle, low), arrow=True))
+    shapes += [Mark(side.x(middle), y, "+")] if len(tops) > 1 else []
+    shapes += small_box(side.box(middle - column / 2, column), low, column, step.summed, "norm", about)
+    y = low + LOW + TURN
+    return [*shapes, side.line((middle, low + LOW), (middle, y), (RAIL + 4, y), arrow=True)], y
+
+
+def _branch(branch: BranchLook, column: float, height: float, about: str) -> Drawing:
+    """Norm, sublayer, norm and factors."""
+    shapes, y, middle = list[Shape](), 0.0, column / 2
     if branch.before:
         shapes += small_box(0, 0, column, branch.before, "norm", f"{about}/before")
         shapes.append(Line(((middle, LOW), (middle, LOW + SPACE)), arrow=True))
         y = LOW + SPACE
-    elif aligned:
-        y = raised = LOW + SPACE
     drawn = box(branch.sketch, column, "mixing" if branch.mixes else "pointing", f"{about}/sublayer", height)
     shapes += drawn.at(0, y)
     ports = drawn.ports_at(0, y)
@@ -148,7 +145,7 @@ def _branch(branch: BranchLook, column: float, height: float, about: str, *, ali
         shapes.append(Line(((middle, y), (middle, y + SPACE)), arrow=True))
         shapes += small_box(0, y + SPACE, column, text, tone, f"{about}/after {i}")
         y += SPACE + LOW
-    return Drawing(column, y, tuple(shapes), ports), raised
+    return Drawing(column, y, tuple(shapes), ports)
 
 
 def _on_rail(side: Side, y: float, text: str, tone: str, about: str) -> list[Shape]:
@@ -156,12 +153,12 @@ def _on_rail(side: Side, y: float, text: str, tone: str, about: str) -> list[Sha
     return small_box(side.box(RAIL - 14, wide), y, wide, text, tone, about)
 
 
-def _pill(side: Side, y: float, text: str, about: str) -> list[Shape]:
-    """A factor of the stream itself."""
+def _factor_of_stream(side: Side, y: float, text: str, about: str) -> list[Shape]:
+    """A factor of what the branches are added to."""
     wide = width_of(text, SMALL - 0.6) + 5
     low = SMALL * LINE + 2
     x = side.x(RAIL)
     return [
-        Box(x - wide / 2, y - low / 2, wide, low, "pointwise", f"{about}/scale", text),
-        Words(x, y, text, SMALL - 0.6, about=f"{about}/scale"),
+        Box(x - wide / 2, y - low / 2, wide, low, "pointwise", about, text),
+        Words(x, y, text, SMALL - 0.6, about=about),
     ]

@@ -16,7 +16,8 @@ PAD, GAP, RISE, BEND = 4.0, 6.0, 7.0, 12.0
 """Inside a cell, between columns, between rows joined by straight lines, between rows joined by bent ones."""
 UNBROKEN = 96.0
 """Shorter text is not wrapped."""
-TICK = (1.7, 6.0)
+GOLDEN = 0.618034
+TICK = (1.5, 6.0)
 """Least and greatest width of a tick."""
 
 
@@ -150,26 +151,40 @@ def _ticks(cell: Cell, width: float) -> Cells | None:
     """Two shades: of neighbouring groups, or of what is used and what is not."""
     if not cell.count:
         return None
-    rows = ceil(cell.count / max(int(width / TICK[0]), 1))
+    share = cell.count // (cell.groups or 1)
+    rows = _rows(cell.count, share if share * 2 < width / TICK[0] else 1, ceil(cell.count * TICK[0] / width))
     each = ceil(cell.count / rows)
     size = min(width / each, TICK[1])
     if cell.used:
-        step = cell.count / cell.used
-        chosen = {int((i + 0.4) * step) for i in range(cell.used)}
+        chosen = _spread(cell.used, cell.count)
         shades = tuple(int(i in chosen) for i in range(cell.count))
     else:
-        share = cell.count // (cell.groups or 1)
         # Neighbouring groups differ in shade, in a row and from row to row.
         turn = 1 if cell.groups and each // share % 2 == 0 else 0
         shades = tuple((i // share + i // each * turn) % 2 for i in range(cell.count))
     return Cells(0, 0, size * each, rows * min(max(size, 2.6), 4.6), rows, shades, "used" if cell.used else "tick")
 
 
+def _rows(count: int, share: int, least: int) -> int:
+    """How many rows, `least` at least: full ones of whole groups if there are such."""
+    whole = (rows for rows in range(least, 2 * least + 1) if count % (rows * share) == 0)
+    return next(whole, least)
+
+
+def _spread(used: int, count: int) -> set[int]:
+    """So many places that look as if chosen by chance, always the same ones."""
+    places, i = set[int](), 0
+    while len(places) < used:
+        i += 1
+        places.add(int(count * (i * GOLDEN % 1)))
+    return places
+
+
 def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0) -> Drawing:
     """A sublayer: title, facts, and its flow; the stream enters below the middle, the source on the left."""
     room = width - 2 * PAD
     title = wrapped(sketch.title, TITLE, room, bold=True)
-    facts = [line for fact in sketch.facts for line in wrapped(fact, SMALL, room)]
+    facts = wrapped(" · ".join(sketch.facts), SMALL, room) if sketch.facts else []
     head = len(title) * TITLE * LINE + len(facts) * SMALL * LINE + PAD
     inner = None if sketch.flow is None else placed(sketch.flow, width - 4 * PAD, about)
     entry = 0.0 if inner is None else 19.0 if inner.read else 12.0

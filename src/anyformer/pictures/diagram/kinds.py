@@ -118,7 +118,7 @@ def ranged(looks: Sequence[Any]) -> Any:
         return tuple(ranged(items) for items in zip(*looks, strict=True))
     if is_dataclass(first):
         made = {field.name: ranged([getattr(look, field.name) for look in looks]) for field in fields(first)}
-        return type(first)(**made)  # type: ignore[operator]
+        return type(first)(**made)  # type: ignore[misc]
     return max(looks)
 
 

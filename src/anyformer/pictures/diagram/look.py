@@ -13,7 +13,7 @@ from anyformer.parts import Block, Stack
 from anyformer.parts.block import Step
 from anyformer.parts.branch import Branch
 from anyformer.parts.gain import Gain
-from anyformer.parts.sketch import Drawn, Sketch, number
+from anyformer.parts.sketch import Drawn, Sketch, Tone, number
 from anyformer.pictures.diagram.kinds import Section, sections
 from anyformer.tally import Shape
 
@@ -43,7 +43,7 @@ class StepLook:
     summed: str
     """The norm of the branches' sum."""
     scale: str
-    after: tuple[str, ...]
+    after: tuple[tuple[str, Tone], ...]
     """What stands on the stream after the sum."""
 
 
@@ -176,14 +176,15 @@ def block_look(block: Block, width: int) -> BlockLook:
 
 
 def _step(step: Step, width: int) -> StepLook:
-    gain = [] if step.gain is None else [_gain(step.gain)]
+    norm: list[tuple[str, Tone]] = [] if step.norm_after is None else [(_title(step.norm_after, width), "norm")]
+    gain: list[tuple[str, Tone]] = [] if step.gain is None else [(_gain(step.gain), "pointwise")]
     return StepLook(
         before=_title(step.norm_before, width),
         normed=step.residual == "normed",
         branches=tuple(_branch(branch, width) for branch in step.branches.values()),
         summed=_title(step.norm_branches, width),
         scale="" if step.residual_scale == 1 else f"× {number(step.residual_scale)}",
-        after=(*filter(None, [_title(step.norm_after, width)]), *gain),
+        after=(*norm, *gain),
     )
 
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import zip_longest
 
-from anyformer.pictures.diagram.column import Sizes, Tower, heights_of, shortened, tower, widest
+from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
 from anyformer.pictures.diagram.flow import SMALL
 from anyformer.pictures.diagram.look import ColumnLook, Look
+from anyformer.pictures.diagram.section import Sizes, shortened
 from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
@@ -100,8 +101,10 @@ def _facts(row: str, y: float) -> list[Shape]:
     """The facts of a line, each by itself, so that each can be marked."""
     shapes, x = list[Shape](), 0.0
     for fact in row.split(" · "):
+        shapes += [Words(x, y, "·", LABEL, faint=True)] if x else []
+        x += 6.0 if x else 0.0
         shapes.append(Words(x, y, fact, LABEL, align="left", faint=True, about="fact"))
-        x += width_of(f"{fact} · ", LABEL) + 2
+        x += width_of(fact, LABEL, bold=True) + 6.0
     return shapes
 
 

@@ -96,11 +96,10 @@ def _line(axes: Axes, line: Line, level: int) -> None:
     from matplotlib.path import Path
 
     colour, wide = (colours.STREAM, 1.5) if line.thick else (colours.WIRE, 0.75)
-    style = (0, (3, 2)) if line.dashed else "-"
     z = 1.5 if line.behind else 2 + level * 1e-4
     if line.dashed:
         xs, ys = zip(*line.points, strict=True)
-        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=style, zorder=z))
+        axes.add_line(Line2D(xs, ys, color=colour, linewidth=wide, linestyle=(0, (3, 2)), zorder=z))
         line = replace(line, points=tip(line.points))
     if line.arrow:
         patch = FancyArrowPatch(
