@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.arguments import Changes, Tiny, What, assigned
+from anyformer.cli.titles import titled
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
@@ -27,7 +28,8 @@ def run(
         Path | None, typer.Option("--masks", help="Draw each distinct attention mask.", metavar="FILE.png")
     ] = None,
     diagram: Annotated[
-        Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
+        Path | None,
+        typer.Option("--diagram", help="Draw the architecture: an SVG, PNG or PDF by the file's ending.", metavar="FILE"),
     ] = None,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
@@ -40,7 +42,7 @@ def run(
 
     value = find(what, assigned(changes), tiny=tiny)
     if masks or diagram:
-        draw(value, masks, diagram)
+        draw(value, titled(what, changes, tiny=tiny), masks, diagram)
     elif schema:
         print(schema_of(type(value)), end="")
     elif toml:
@@ -64,7 +66,7 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
+def draw(value: Value, named: str, masks: Path | None, diagram: Path | None) -> None:
     """Write the pictures that were asked for."""
     from anyformer.pictures import draw_diagram, draw_masks
 
@@ -73,7 +75,7 @@ def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
         draw_masks(arch, masks)
         print(masks)
     if diagram:
-        draw_diagram(arch, diagram)
+        draw_diagram({named: arch}, diagram)
         print(diagram)
 
 

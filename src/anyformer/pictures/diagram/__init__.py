@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anyformer.describe import UserError
+from anyformer.files import check_file, writing
 from anyformer.model import Architecture
 from anyformer.pictures.diagram.look import look
 from anyformer.pictures.diagram.page import page
@@ -27,6 +28,11 @@ def diagram(architectures: Mapping[str, Architecture]) -> Drawing:
 def draw_diagram(architectures: Architecture | Mapping[str, Architecture], path: Path) -> None:
     """Write the drawing to an SVG, PNG or PDF file, whichever its name ends in."""
     if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path}: a diagram is an SVG, PNG or PDF: let the name end in {', '.join(ENDINGS)}")
+        raise UserError(
+            f"{path}: a diagram is an SVG, PNG or PDF: let the name end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
+        )
+    check_file(path)
     named = {"": architectures} if isinstance(architectures, Architecture) else architectures
-    render(diagram(named), path)
+    drawing = diagram(named)
+    with writing(path) as partial:
+        render(drawing, partial)

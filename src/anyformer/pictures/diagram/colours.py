@@ -24,4 +24,4 @@ INK, FAINT, STREAM, WIRE = "#1c2329", "#5b6670", "#1c2329", "#4a545e"
 TICKS = {"tick": ("#3f77a6", "#9cc1e0"), "used": ("#c9d6e2", "#d55e00")}
 DIFFERS = "#d55e00"
 """What differs between architectures side by side."""
-DIFFERS_FILL = "#fde3d0"
+DIFFERS_FILL, DIFFERS_INK = "#fde3d0", "#a84300"

@@ -174,7 +174,7 @@ def _rows(count: int, share: int, least: int) -> int:
 def _spread(used: int, count: int) -> set[int]:
     """So many places that look as if chosen by chance, always the same ones."""
     places, i = set[int](), 0
-    while len(places) < used:
+    while len(places) < min(used, count):
         i += 1
         places.add(int(count * (i * GOLDEN % 1)))
     return places

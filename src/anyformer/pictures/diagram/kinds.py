@@ -14,7 +14,7 @@ MANY = 3
 """Of more kinds in a stack, those that differ in numbers alone are drawn as one, each number as a range."""
 UNBROKEN = "\u00a0"
 """A space at which no line is broken."""
-_NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 
 @dataclass(frozen=True)

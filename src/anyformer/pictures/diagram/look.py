@@ -98,7 +98,7 @@ def _facts(architecture: Architecture) -> tuple[str, ...]:
 
 def _scaled(count: int) -> str:
     for size, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
-        if count >= size:
+        if count >= size * 0.9995:
             return f"{count / size:.3g} {name}"
     return str(count)
 

@@ -50,7 +50,7 @@ def _panels(looks: Sequence[Look]) -> list[Drawing]:
     sizes = Sizes(width, {about: _most(found) for about, found in heights.items()})
     towers = [[tower(column, sizes) for column in look.columns] for look in looks]
     # Sections with the same number begin at the same height, so that equal things stand beside each other.
-    for number in range(max(len(column.sections) for column in every)):
+    for number in range(max(len(column.sections) for column in every) if len(looks) > 1 else 0):
         starts = _starts(towers, number)
         towers = [[tower(column, sizes, starts) for column in look.columns] for look in looks]
     tall = max(_body(each) for each in towers)
@@ -101,10 +101,10 @@ def _facts(row: str, y: float) -> list[Shape]:
     """The facts of a line, each by itself, so that each can be marked."""
     shapes, x = list[Shape](), 0.0
     for fact in row.split(" · "):
-        shapes += [Words(x, y, "·", LABEL, faint=True)] if x else []
-        x += 6.0 if x else 0.0
+        if x:
+            shapes.append(Words(x - 5.5, y, "·", LABEL, faint=True))
         shapes.append(Words(x, y, fact, LABEL, align="left", faint=True, about="fact"))
-        x += width_of(fact, LABEL, bold=True) + 6.0
+        x += width_of(fact, LABEL) + 11.0
     return shapes
 
 

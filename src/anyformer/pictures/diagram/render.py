@@ -62,7 +62,7 @@ def _draw(axes: Axes, shape: Shape, level: int) -> None:
 def _box(axes: Axes, box: Box, level: int) -> None:
     from matplotlib.patches import FancyBboxPatch
 
-    radius = 5.0 if box.tone in ("frame", "group") else 2.6
+    radius = 5.0 if box.frame else 2.6
     if box.tone.startswith("kind "):
         fill, edge = colours.KINDS[int(box.tone[5:]) % len(colours.KINDS)], colours.EDGE
     else:
@@ -76,14 +76,14 @@ def _box(axes: Axes, box: Box, level: int) -> None:
         FancyBboxPatch(
             (box.x, box.y), box.width, box.height, boxstyle=style, facecolor=fill, edgecolor=edge, linewidth=wide,
             linestyle=(0, (4, 3)) if box.tone == "group" else "-",
-            zorder=(1 if box.tone in ("frame", "group") else 2) + level * 1e-4,
+            zorder=(1 if box.frame else 2) + level * 1e-4,
         )
     )  # fmt: skip
 
 
 def _words(axes: Axes, words: Words) -> None:
-    colour = colours.DIFFERS if words.differs else colours.FAINT if words.faint else colours.INK
-    weight = "bold" if words.bold or words.differs else "normal"
+    colour = colours.DIFFERS_INK if words.differs else colours.FAINT if words.faint else colours.INK
+    weight = "bold" if words.bold else "normal"
     axes.text(
         words.x, words.y, words.says, fontsize=words.size, color=colour, weight=weight, ha=words.align, va="center_baseline",
         zorder=4,

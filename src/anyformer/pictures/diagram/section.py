@@ -89,7 +89,7 @@ def _frames(look: ColumnLook, number: int, sizes: Sizes, shade: int) -> list[Dra
         shared = " (shared weights)" if kind.shared else ""
         header = f"{kind.name}{shared}" if shared or len(section.kinds) > 1 or len(look.sections) > 1 else ""
         heights = peers if len(peers) == len(own) else own
-        made.append(block(kind.look, sizes.column, heights, f"{about}/{i}", header=header, kind=shade + i, mirrored=look.reads))
+        made.append(block(kind.look, sizes.column, heights, about, header=header, kind=shade + i, mirrored=look.reads))
     return made
 
 

@@ -25,6 +25,11 @@ class Box:
     says: str = ""
     differs: bool = False
 
+    @property
+    def frame(self) -> bool:
+        """Whether it stands behind all that is in it, lines too."""
+        return self.tone in ("frame", "group")
+
     def moved(self, dx: float, dy: float) -> Box:
         return replace(self, x=self.x + dx, y=self.y + dy)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -13,26 +13,28 @@ FONT = "DejaVu Sans"
 LINE = 1.28
 """Height of a line of text, in sizes."""
 _MEASURED = 100.0
-_KERNED = 64
-"""FreeType measures in 64ths of a pixel."""
+_FIXED = 65_536
+"""FreeType gives unhinted advances in 65,536ths of a pixel."""
 
 
-@lru_cache(maxsize=2)
+@cache
 def _font(bold: bool) -> FT2Font:
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
-    font = get_font(findfont(FontProperties(family=FONT, weight="bold" if bold else "normal")))
-    font.set_size(_MEASURED, 72)
-    return font
+    return get_font(findfont(FontProperties(family=FONT, weight="bold" if bold else "normal")))
 
 
-@lru_cache(maxsize=20_000)
-def width_of(text: str, size: float, bold: bool = False) -> float:
-    """Points from the left of the first letter to the right of the last."""
+@cache
+def _advance(letter: str, bold: bool) -> float:
+    """Of a letter, in sizes."""
     font = _font(bold)
     font.set_size(_MEASURED, 72)
-    font.set_text(text, 0.0)
-    return float(font.get_width_height()[0]) / _KERNED / _MEASURED * size
+    return float(font.load_char(ord(letter)).linearHoriAdvance) / _FIXED / _MEASURED
+
+
+def width_of(text: str, size: float, bold: bool = False) -> float:
+    """Points from the left of the first letter to the right of the last; kerning can only make it less."""
+    return sum(_advance(letter, bold) for letter in text) * size
 
 
 def wrapped(text: str, size: float, width: float, bold: bool = False) -> list[str]:
