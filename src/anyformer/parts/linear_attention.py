@@ -63,16 +63,13 @@ class LinearAttention(RecurrentHeads):
         return self.heads if self.kv_heads is None else self.kv_heads
 
     def sketch(self, width: int) -> Sketch:
-        E, M = self.width_of_head(width), self.feature_map.features(self.width_of_head(width))
-        query, key, value = (
-            heads_cell("Q", self.heads, E, self.groups),
-            heads_cell("K", self.groups, E),
-            heads_cell("V", self.groups, E),
-        )
+        K, E = self.groups, self.width_of_head(width)
+        M, groups = self.feature_map.features(E), K if self.heads > K else 0
+        query, key, value = (heads_cell(name, H, E, groups) for name, H in (("Q", self.heads), ("K", K), ("V", K)))
         mapped = Cell(f"φ: {words(self.feature_map)}", "pointwise")
         read = fan(chain(fan(query, key), mapped, rotary_cell(self.rotary)), value)
         over = "" if self.causal else ", of the whole row"
-        state = Cell(f"state {self.groups} × ({M} × {E}){over}", "memory")
+        state = Cell(f"state {K} × ({M} × {E}){over}", "memory")
         return Sketch("Linear attention", flow=chain(read, state, Cell(f"output {number(width)}")))
 
     @property

@@ -19,6 +19,8 @@ UNBROKEN = 96.0
 GOLDEN = 0.618034
 TICK = (1.5, 6.0)
 """Least and greatest width of a tick."""
+TICKS = 5.4
+"""Room for ticks: cells with one row and with two are as high."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +72,13 @@ def placed(flow: Flow, width: float, about: str) -> Placed:
 def _cell(flow: Cell, width: float, about: str) -> Placed:
     lines = wrapped(flow.text, SMALL, width - 2 * PAD)
     ticks = _ticks(flow, width - 2 * PAD)
-    tall = ticks.height + 2.5 if ticks else 0.0
+    tall = max(ticks.height, TICKS) + 2.5 if ticks else 0.0
     height = len(lines) * SMALL * LINE + PAD + tall
     says = f"{flow.text} {flow.count} {flow.groups} {flow.used}"
     shapes: list[Shape] = [Box(0, 0, width, height, flow.tone, about, says)]
     shapes += written(width / 2, height - PAD / 2, lines, SMALL, about=about)
     if ticks:
-        shapes.append(ticks.moved(width / 2 - ticks.width / 2, PAD / 2 + 1))
+        shapes.append(ticks.moved((width - ticks.width) / 2, PAD / 2 + 1 + (tall - 2.5 - ticks.height) / 2))
     return Placed(Drawing(width, height, tuple(shapes)), (width / 2,), (width / 2,))
 
 

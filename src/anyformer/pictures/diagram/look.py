@@ -92,7 +92,11 @@ def _facts(architecture: Architecture) -> tuple[str, ...]:
     cost = architecture.folded_cost(Shape(source=1))
     active = "" if cost.active_parameters == cost.parameters else f", {_scaled(cost.active_parameters)} active per token"
     depth = " + ".join(str(stack.depth) for stack in architecture.stacks.values())
-    words = (architecture.shape_of_model, f"{depth} layers", f"width {number(architecture.width)}")
+    words = (
+        architecture.shape_of_model,
+        "1 layer" if depth == "1" else f"{depth} layers",
+        f"width {number(architecture.width)}",
+    )
     return *words, f"{_scaled(cost.parameters)} parameters{active}"
 
 
