@@ -17,7 +17,7 @@ PAD, GAP, RISE, BEND = 4.0, 6.0, 7.0, 12.0
 UNBROKEN = 96.0
 """Shorter text is not wrapped."""
 GOLDEN = 0.618034
-TICK = (1.5, 6.0)
+TICK = (1.35, 6.0)
 """Least and greatest width of a tick."""
 TICKS = 5.4
 """Room for ticks: cells with one row and with two are as high."""
@@ -169,7 +169,7 @@ def _ticks(cell: Cell, width: float) -> Cells | None:
 
 def _rows(count: int, share: int, least: int) -> int:
     """How many rows, `least` at least: full ones of whole groups if there are such."""
-    whole = (rows for rows in range(least, 2 * least + 1) if count % (rows * share) == 0)
+    whole = (rows for rows in range(least, least + 2) if count % (rows * share) == 0)
     return next(whole, least)
 
 
