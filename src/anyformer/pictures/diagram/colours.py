@@ -24,4 +24,4 @@ INK, FAINT, STREAM, WIRE = "#1c2329", "#5b6670", "#1c2329", "#4a545e"
 TICKS = {"tick": ("#3f77a6", "#9cc1e0"), "used": ("#c3d0dc", "#0b3c5d")}
 DIFFERS = "#d55e00"
 """What differs between architectures side by side."""
-DIFFERS_FILL, DIFFERS_INK = "#fde3d0", "#a84300"
+DIFFERS_FILL, DIFFERS_INK = "#fac79e", "#8f3800"

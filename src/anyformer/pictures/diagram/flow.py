@@ -164,7 +164,8 @@ def _ticks(cell: Cell, width: float) -> Cells | None:
         # Neighbouring groups differ in shade, in a row and from row to row.
         turn = 1 if cell.groups and each // share % 2 == 0 else 0
         shades = tuple((i // share + i // each * turn) % 2 for i in range(cell.count))
-    return Cells(0, 0, size * each, rows * min(max(size, 2.6), 4.6), rows, shades, "used" if cell.used else "tick")
+    high = 4.6 if rows == 1 else 2.7
+    return Cells(0, 0, size * each, rows * high, rows, shades, "used" if cell.used else "tick")
 
 
 def _rows(count: int, share: int, least: int) -> int:

@@ -90,7 +90,7 @@ def look(architecture: Architecture, title: str) -> Look:
 
 def _facts(architecture: Architecture) -> tuple[str, ...]:
     cost = architecture.folded_cost(Shape(source=1))
-    active = "" if cost.active_parameters == cost.parameters else f", {_scaled(cost.active_parameters)} active per token"
+    active = "" if cost.active_parameters == cost.parameters else f", {_scaled(cost.active_parameters)} active"
     depth = " + ".join(str(stack.depth) for stack in architecture.stacks.values())
     words = (
         architecture.shape_of_model,
