@@ -7,6 +7,9 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from combinations import draw
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import TextPath
 from zoo import ZOO
 
 from anyformer.catalogue import architecture, listing
@@ -17,6 +20,7 @@ from anyformer.parts.sketch import Cell, Fan, Sketch, number
 from anyformer.pictures import diagram, draw_diagram
 from anyformer.pictures.diagram.kinds import sections
 from anyformer.pictures.diagram.shapes import Box, Cells, Line, Words
+from anyformer.pictures.diagram.text import FONT, width_of
 from pictures.geometry import faults, marks, texts
 
 LINEAGES = {entry.lineage: entry.name for entry in listing()}
@@ -52,6 +56,13 @@ def test_every_part_and_field_can_be_drawn_and_every_branch_is(name):
             for branch in block.branches.values():
                 # A title may stand in several lines.
                 assert branch.sublayer.sketch(ZOO[name].width).title.split(" ")[0] in said
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 2))
+def test_random_combinations_of_parts_can_be_drawn_alone_and_side_by_side(seed):
+    one, two = draw(seed), draw(seed + 1)
+    for named in ({"one": one}, {"one": one, "two": two}):
+        assert faults(diagram(named)) == []
 
 
 def test_the_check_of_drawings_notices_what_it_is_for():
@@ -245,8 +256,16 @@ def test_text_of_an_svg_is_text(tmp_path):
     assert (tmp_path / "one.svg").stat().st_size < 150_000
 
 
+@pytest.mark.parametrize("text", ["Q 32 × 128", "rotary θ 500,000 · yarn × 40", "Feed-forward, SwiGLU", "× 3.557"])
+@pytest.mark.parametrize("bold", [False, True])
+def test_text_is_as_wide_as_it_is_measured(text, bold):
+    font = FontProperties(family=FONT, weight="bold" if bold else "normal")
+    drawn_width = TextPath((0, 0), text, size=8, prop=font).get_extents().x1
+    assert drawn_width <= width_of(text, 8, bold) <= 1.03 * drawn_width
+
+
 def test_other_endings_and_places_are_refused_before_anything_is_drawn(tmp_path):
-    with pytest.raises(UserError, match=r"picture\.jpg: .* \.svg, \.png or \.pdf"):
+    with pytest.raises(UserError, match=r"picture\.jpg: .* \.png, \.svg, \.pdf"):
         draw_diagram(ZOO["llama"], tmp_path / "picture.jpg")
     with pytest.raises(UserError, match="does not exist"):
         draw_diagram(ZOO["llama"], tmp_path / "nowhere" / "picture.svg")

@@ -32,8 +32,8 @@ def run(
         Path | None,
         typer.Option(
             "--diagram",
-            help="Draw both side by side, what differs in colour: an SVG, PNG or PDF by the file's ending.",
-            metavar="FILE",
+            help="Draw both side by side instead, what differs in colour.",
+            metavar="FILE.svg|png|pdf",
         ),
     ] = None,
 ) -> None:

@@ -67,6 +67,10 @@ class Window(MaskValue):
         return self.after > 0
 
     @property
+    def span(self) -> int:
+        return self.size + self.after
+
+    @property
     def reach(self) -> int | None:
         return self.size
 
@@ -99,6 +103,10 @@ class _Combined(MaskValue):
     @property
     def words(self) -> str:
         return f" {self.sign} ".join(f"({mask.words})" if isinstance(mask, _Combined) else mask.words for mask in self.masks)
+
+    @property
+    def span(self) -> int:
+        return max(mask.span for mask in self.masks)
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -6,14 +6,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anyformer.describe import UserError
-from anyformer.files import check_file, writing
+from anyformer.files import writing
 from anyformer.model import Architecture
 from anyformer.pictures.diagram.look import look
 from anyformer.pictures.diagram.page import page
 from anyformer.pictures.diagram.render import render
 from anyformer.pictures.diagram.shapes import Drawing
-
-ENDINGS = (".svg", ".png", ".pdf")
+from anyformer.pictures.style import check_picture
 
 __all__ = ["diagram", "draw_diagram"]
 
@@ -27,11 +26,7 @@ def diagram(architectures: Mapping[str, Architecture]) -> Drawing:
 
 def draw_diagram(architectures: Architecture | Mapping[str, Architecture], path: Path) -> None:
     """Write the drawing to an SVG, PNG or PDF file, whichever its name ends in."""
-    if path.suffix.lower() not in ENDINGS:
-        raise UserError(
-            f"{path}: a diagram is an SVG, PNG or PDF: let the name end in {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}"
-        )
-    check_file(path)
+    check_picture(path)
     named = {"": architectures} if isinstance(architectures, Architecture) else architectures
     drawing = diagram(named)
     with writing(path) as partial:
