@@ -235,6 +235,19 @@ def test_what_a_part_says_is_what_is_drawn():
     assert [cell.count for cell in (*first.items[0].items, first.items[1]) if isinstance(cell, Cell)] == [6, 2, 2]
 
 
+def test_which_projections_add_a_bias_and_where_queries_are_normalised():
+    assert "biases" in texts(drawn("gpt2"))
+    assert "bias on query, key, value" in texts(drawn("qwen2-7b"))
+    assert not [says for says in texts(drawn("llama-3-8b")) if "bias" in says]
+
+    def norm_below_rotary(name):
+        height = {says: box.y for box in drawn(name).shapes if isinstance(box, Box) for says in [box.says.split(" ")[0]]}
+        return height["QK-norm"] < height["rotary"]
+
+    assert norm_below_rotary("qwen3-8b")
+    assert not norm_below_rotary("hunyuan-7b")
+
+
 @pytest.mark.parametrize(("value", "said"), [(14336, "14,336"), (5e5, "500,000"), (0.07715167, "0.07715"), (1e-5, "1e-05")])
 def test_numbers_are_short(value, said):
     assert number(value) == said

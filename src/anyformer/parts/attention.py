@@ -67,7 +67,8 @@ class SelfAttention(Heads):
             self.score_bias.check(width)
 
     def sketch(self, width: int) -> Sketch:
-        return heads_sketch(self, width, self.called, self.said, turned=(rotary_cell(self.rotary),), memory=self.keys_from)
+        turned = rotary_cell(self.rotary)
+        return heads_sketch(self, width, self.called, self.said, turned=turned, late=self._late, memory=self.keys_from)
 
     @property
     def called(self) -> str:

@@ -21,7 +21,7 @@ from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.selection import best
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
@@ -138,7 +138,9 @@ class Experts(SublayerValue):
             inner = self.shared.feedforward.width
             routed = fan(routed, chain(Cell(f"shared expert {number(inner)}"), gate), join="+")
         capacity = () if self.capacity is None else (self.capacity.words,)
-        return Sketch(f"Mixture of {self.choices} experts", (*bounds(self), *capacity), routed)
+        return Sketch(
+            f"Mixture of {self.choices} experts", (*biases(self.bias, len(self.projections)), *bounds(self), *capacity), routed
+        )
 
     @property
     def choices(self) -> int:

@@ -13,7 +13,7 @@ from anyformer.parts.activation import ACTIVATIONS, activation_name, keeps_input
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
@@ -83,7 +83,11 @@ class FeedForward(SublayerValue):
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
         title = activation_name(self.activation, gated=self.gated)
-        return Sketch(f"Feed-forward, {title}", bounds(self), chain(inner, norm, Cell(f"down {number(width)}")))
+        return Sketch(
+            f"Feed-forward, {title}",
+            (*biases(self.bias, 3 if self.gated else 2), *bounds(self)),
+            chain(inner, norm, Cell(f"down {number(width)}")),
+        )
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)

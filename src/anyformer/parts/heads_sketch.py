@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, Given, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Flow, Given, Sketch, biases, chain, fan, number
 
 if TYPE_CHECKING:
     from anyformer.parts.gate import Gate
@@ -42,13 +42,15 @@ def heads_sketch(
     title: str,
     said: Iterable[str],
     *,
-    turned: Iterable[Cell | None] = (),
+    turned: Cell | None = None,
+    late: bool = False,
     memory: str | None = None,
     source: bool = False,
 ) -> Sketch:
-    """`said`: what the softmax cell adds; `turned`: cells over queries and keys; `memory`: whose keys and values it reads.
+    """An attention over heads, projection by projection.
 
-    What reads a source stands on the side of the source: keys and values before the queries.
+    `said`: what the softmax cell adds; `turned`: what turns queries and keys, before their norm if that is `late`; `memory`:
+    whose keys and values it reads. What reads a source has keys and values on the side of the source, before the queries.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
     # Shades show which queries share a key; where none do, all are alike.
@@ -58,7 +60,7 @@ def heads_sketch(
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
     over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
     norm = None if part.qk_norm is None else Cell(over[part.qk_norm_over], "norm")
-    cells = [norm, *turned]
+    cells = [turned, norm] if late else [norm, turned]
     if memory is not None:
         read = fan(chain(query, *cells), Given(Cell(f"K, V of the latest {memory} layer", "memory")))
     elif source:
@@ -71,7 +73,8 @@ def heads_sketch(
     mixed = chain(read, Cell(" · ".join(["softmax", *said, *limits, *sinks]), "mix"))
     return Sketch(
         title,
-        flow=chain(
+        biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2),
+        chain(
             gated(mixed, part.gate),
             None if part.sub_norm is None else Cell("norm of all heads", "norm"),
             Cell(f"output {number(width)}"),

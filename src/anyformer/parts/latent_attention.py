@@ -79,7 +79,9 @@ class LatentAttention(SublayerValue):
         mixed = chain(read, Cell(f"softmax · {self.mask.words}", "mix"))
         remembered = f"remembered: {self.kv_rank + self.rope_width} numbers per token"
         return Sketch(
-            "Multi-head latent attention", (remembered,), chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+            "Multi-head latent attention",
+            (remembered, *biases(self.bias, 3)),
+            chain(gated(mixed, self.gate), Cell(f"output {number(width)}")),
         )
 
     @property

@@ -19,7 +19,7 @@ from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recu
 from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
@@ -53,7 +53,9 @@ class LightningAttention(RecurrentHeads):
         read = chain(fan(*(heads_cell(name, H, E) for name in "QKV")), acted)
         state = Cell(f"state {H} × ({E} × {E}), decay {number(self.decay)}", "memory")
         mixed = chain(read, state, None if self.norm is None else Cell("norm of all heads", "norm"))
-        return Sketch("Lightning attention", flow=chain(gated(mixed, self.gate), Cell(f"output {number(width)}")))
+        return Sketch(
+            "Lightning attention", biases(self.bias, 4), chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        )
 
     @property
     def mixing(self) -> str | None:

@@ -17,7 +17,7 @@ from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.rotary import Rotary
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally
 from anyformer.tape import Held, Tape
@@ -70,7 +70,7 @@ class LinearAttention(RecurrentHeads):
         read = fan(chain(fan(query, key), mapped, rotary_cell(self.rotary)), value)
         over = "" if self.causal else ", of the whole row"
         state = Cell(f"state {K} × ({M} × {E}){over}", "memory")
-        return Sketch("Linear attention", flow=chain(read, state, Cell(f"output {number(width)}")))
+        return Sketch("Linear attention", biases(self.bias, 4), chain(read, state, Cell(f"output {number(width)}")))
 
     @property
     def mixing(self) -> str | None:

@@ -7,6 +7,7 @@ draws needs to know no part; one that says nothing is drawn as a box with its ti
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -89,6 +90,13 @@ def fan(*items: Flow | None, join: Join = "") -> Flow:
     """Those that are there, side by side."""
     there = tuple(item for item in items if item is not None)
     return there[0] if len(there) == 1 else Fan(there, join)
+
+
+def biases(named: Sequence[str], every: int) -> tuple[str, ...]:
+    """Which of so many projections add a bias, as a fact: `biases` if all do, nothing if none does."""
+    if not named:
+        return ()
+    return ("biases",) if len(named) == every else (f"bias on {', '.join(named)}".replace("_", " "),)
 
 
 def number(value: float) -> str:
