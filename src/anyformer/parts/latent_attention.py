@@ -19,7 +19,7 @@ from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.norm import Norm
 from anyformer.parts.rotary import Rotary
-from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.state import FullState, RingState
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
@@ -78,11 +78,8 @@ class LatentAttention(SublayerValue):
         read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
         mixed = chain(read, Cell(f"softmax · {self.mask.words}", "mix"))
         remembered = f"remembered: {self.kv_rank + self.rope_width} numbers per token"
-        return Sketch(
-            "Multi-head latent attention",
-            (remembered, *biases(self.bias, 3)),
-            chain(gated(mixed, self.gate), Cell(f"output {number(width)}")),
-        )
+        flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        return Sketch("Multi-head latent attention", (remembered, *biases(self.bias, 3)), flow)
 
     @property
     def cuts(self) -> tuple[int, ...]:
