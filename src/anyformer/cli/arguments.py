@@ -16,7 +16,7 @@ WHAT = (
     "or the directory of a run, a checkpoint or a Hugging Face model."
 )
 """What may name an architecture."""
-CHANGE, WORKLOAD, MACHINE, OUTPUT = "Changes to the architecture", "Workload", "Machine", "Output"
+CHANGE, WORKLOAD, MACHINE, OUTPUT, PICTURES = "Changes to the architecture", "Workload", "Machine", "Output", "Pictures"
 """Titles of the groups that `--help` shows options in."""
 
 What = Annotated[str, typer.Argument(help=WHAT, metavar="NAME|PATH")]

@@ -7,17 +7,20 @@ import shlex
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.aligned import aligned, wrapped
-from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, found
+from anyformer.cli.arguments import PICTURES, WHAT, Batch, Changes, Json, Length, Tiny, found
+from anyformer.cli.titles import titled
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
 anyformer diff gpt2 gpt2 --set decoder.layer.attention.kv_heads=1
 anyformer diff mixtral-8x7b mixtral-8x7b --set decoder.layer.experts.chosen=1 --length 32k
+anyformer diff llama-3-8b gemma-3-4b --diagram both.svg
 """
 
 LENGTH = 4096
@@ -26,6 +29,7 @@ SAME = "as before"
 
 if TYPE_CHECKING:
     from anyformer.compare import Difference
+    from anyformer.model import Architecture
 
 
 def run(
@@ -33,6 +37,15 @@ def run(
     right: Annotated[str, typer.Argument(help="What to compare it with, named likewise. --set changes it.", metavar="TO")],
     changes: Changes = None,
     tiny: Tiny = False,
+    diagram: Annotated[
+        Path | None,
+        typer.Option(
+            "--diagram",
+            help="Draw both side by side instead, with what differs in colour.",
+            metavar="FILE.svg|png|pdf",
+            rich_help_panel=PICTURES,
+        ),
+    ] = None,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
@@ -43,6 +56,9 @@ def run(
     from anyformer.compare import difference
     from anyformer.costs.page import longest
 
+    if diagram is not None:
+        draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)
+        return
     rooms = [room for room in map(longest, (start, end)) if room is not None]
     length = length or min([LENGTH, *rooms])
     differs = difference(start, end, batch=batch, length=length)
@@ -71,6 +87,15 @@ def page(left: str, right: str, differs: Difference, title: str, width: int) -> 
         for change in differs.costs
     ]
     yield from (f"  {line}" for line in aligned(rows, (False, True, False, True, False)))
+
+
+def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
+    """Write the picture of two architectures; one that is changed only by `--set` is named apart."""
+    from anyformer.pictures import draw_diagram
+
+    name, other = left[0], right[0]
+    draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path)
+    print(path)
 
 
 def answer(differs: Difference) -> str:

@@ -14,8 +14,13 @@ anyformer export checkpoint exported --family llama
 
 
 def run(
-    model: Annotated[Path, typer.Argument(help="The directory of a run or of a checkpoint.", metavar="RUN|CHECKPOINT")],
-    out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="DIRECTORY")],
+    model: Annotated[
+        Path,
+        typer.Argument(
+            help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"
+        ),
+    ],
+    out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="OUT")],
     family: Annotated[
         str | None,
         typer.Option(
@@ -24,15 +29,17 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Write a trained model as a directory that transformers loads: configuration, weights and tokenizer.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digest of each.
 
     transformers' AutoModel classes load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`.
     """
     from anyformer import huggingface
-    from anyformer.loading import load
+    from anyformer.files import check_directory
+    from anyformer.loading import load, trained_length
 
+    check_directory(out)
     loaded, tokenizer = load(model)
-    chosen = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family)
+    chosen = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
     extra = "; load it after `import anyformer.huggingface.auto`" if chosen is huggingface.own() else ""
     print(f"{out}: {chosen.model_type}{extra}")

@@ -31,8 +31,15 @@ def run(
         ),
     ],
     prompts: Annotated[
-        list[str], typer.Argument(help="One prompt or several. Several are computed together.", metavar="PROMPT")
-    ],
+        list[str] | None, typer.Argument(help="One prompt or several. Several are computed together.", metavar="PROMPT")
+    ] = None,
+    tokens: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A prompt as token numbers, as in 1,2,3, for a model without a tokenizer. Repeat it for more prompts.",
+            metavar="NUMBERS",
+        ),
+    ] = None,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", help="Stop after this many new tokens.", min=1, metavar="TOKENS")
     ] = 128,
@@ -88,16 +95,31 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Continue text with a trained model, and print it as it comes."""
+    """Continue text with a trained model, and print it as it comes.
+
+    With --tokens it continues token numbers, and prints token numbers.
+    """
     import torch
 
-    from anyformer.generation import Sampling, stream
+    from anyformer.describe import UserError
+    from anyformer.generation import Sampling, generate, stream
     from anyformer.loading import load
 
+    if (not prompts) == (not tokens):
+        raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
+    numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     dtype = {"stored": None, "fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     loaded, tokenizer = load(model, device=device, dtype=dtype)
+    if numbers:
+        found = generate(
+            loaded, tokenizer, numbers, max_tokens=max_tokens, sampling=sampling, stop=tuple(stop or ()), compile=compile
+        )
+        for given, more in zip(numbers, found, strict=True):
+            print(",".join(map(str, given + more)))
+        return
+    assert prompts
     pieces = stream(
         loaded, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=tuple(stop or ()), compile=compile
     )
@@ -112,3 +134,13 @@ def run(
         texts[row] += piece
     for number, text in enumerate(texts):
         print(f"--- {number + 1} of {len(texts)}\n{text}")
+
+
+def _numbers(text: str) -> list[int]:
+    """Token numbers with commas between them."""
+    from anyformer.describe import UserError
+
+    try:
+        return [int(word) for word in text.split(",")]
+    except ValueError:
+        raise UserError(f"--tokens: {text!r} should be whole numbers with commas between them, as 1,2,3") from None

@@ -25,18 +25,21 @@ def run(
 ) -> None:
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
-    A checkpoint holds the digest of every file, so that damage is noticed. `anyformer generate`, `verify`, `show`,
-    `cost` and `diff` also read a Hugging Face directory as it is.
+    A checkpoint holds the digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
+    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and
+    starts with new weights.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
     from anyformer.describe import UserError
+    from anyformer.files import check_directory, told
+    from anyformer.loading import trained_length
 
-    if out.exists():
-        raise UserError(f"{out} exists; give a new directory")
+    check_directory(out)
     if check and not report(huggingface.verify(directory)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     model, tokenizer = huggingface.load(directory, progress=True)
-    checkpoint.save(model, out, tokenizer=tokenizer)
+    with told(out):
+        checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory)})
     count = sum(parameter.numel() for parameter in model.parameters())
     print(f"{out}: {model.architecture.shape_of_model}, {count:,} parameters" + ("" if tokenizer else ", no tokenizer"))

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import OUTPUT, Batch, Changes, Length, Tiny, What, assigned
+from anyformer.cli.arguments import OUTPUT, PICTURES, Batch, Changes, Length, Tiny, What, assigned
+from anyformer.cli.titles import titled
 
 EXAMPLES = """
 anyformer show gemma-3-27b
@@ -20,7 +21,6 @@ anyformer show gpt2 --set decoder.layer.attention.kv_heads=4 --toml
 anyformer show gpt2 --masks masks.png --diagram gpt2.svg
 anyformer show runs/2026-01-01-120000
 """
-PICTURES = "Pictures"
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
@@ -51,7 +51,9 @@ def run(
     ] = None,
     diagram: Annotated[
         Path | None,
-        typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg", rich_help_panel=PICTURES),
+        typer.Option(
+            "--diagram", help="Draw its blocks, layers and streams.", metavar="FILE.svg|png|pdf", rich_help_panel=PICTURES
+        ),
     ] = None,
     length: Length = None,
     batch: Batch = 1,
@@ -68,7 +70,7 @@ def run(
     if len(several) > 1:
         raise UserError(f"{' and '.join(several)} are different forms of one answer: give one of them at a time")
     value = find(what, assigned(changes), tiny=tiny)
-    drawn = draw(Path(what).name, value, masks, diagram, length) if masks or diagram else []
+    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length) if masks or diagram else []
     if schema:
         print(schema_of(type(value)), end="")
     elif toml:
@@ -102,7 +104,7 @@ def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, leng
     if masks is not None:
         draw_masks(architecture_of(value), masks, length, title=name)
     if diagram is not None:
-        draw_diagram(architecture_of(value), diagram)
+        draw_diagram({name: architecture_of(value)}, diagram)
     return [place for place in (masks, diagram) if place is not None]
 
 
