@@ -65,6 +65,11 @@ def test_a_pipe_gets_one_exact_line_for_each(call):
     assert {row[at - 1] for row in rows} == {" "}, "columns are aligned"
 
 
+def test_a_pipe_may_ask_for_what_a_terminal_shows(call):
+    short_table = call("list", "gemma", "--short", columns=80).stdout
+    assert short_table == plain("\n".join(page(chosen({"text": "gemma"}), 80, grouped=True))) + "\n"
+
+
 def test_json_is_everything(call):
     found = json.loads(call("list", "gpt-4", "--json").stdout)
     entry = next(each for each in found if each["name"] == "gpt-4")

@@ -86,8 +86,14 @@ def run(
         ),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Print every column, with exact counts, at any width.", rich_help_panel=OUTPUT)
-    ] = False,
+        bool | None,
+        typer.Option(
+            "--exact/--short",
+            help="Print every column with exact counts, or as many columns as fit with short counts. By default short in a "
+            "terminal and exact in a pipe.",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     sources: Annotated[
         bool,
         typer.Option(
@@ -115,7 +121,7 @@ def run(
         print("\n".join(entry.name for entry in found))
     elif sources:
         print("\n\n".join(map(_source, found)))
-    elif exact or not sys.stdout.isatty():
+    elif exact or (exact is None and not sys.stdout.isatty()):
         print("\n".join(_table(ALL, found)))
     else:
         typer.echo("\n".join(page(found, shutil.get_terminal_size().columns, grouped=sort is None)))
