@@ -44,7 +44,7 @@ LISTED = 8
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: the nearest names, and what is known where that is short or nothing is near."""
+    """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near."""
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
     suggestion = f"; did you mean {_either(near)}?" if near else ""

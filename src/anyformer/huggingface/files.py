@@ -12,7 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.huggingface.config import HuggingFaceError
+from anyformer.huggingface.config import HuggingFaceError, read_table, shown
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
@@ -79,10 +79,9 @@ def _files(directory: Path) -> Mapping[str, str]:
     """Tensor -> file."""
     index = directory / INDEX
     if index.is_file():
-        try:
-            table: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        except (ValueError, KeyError) as error:
-            raise HuggingFaceError(f"{index}: cannot be read as an index of shards ({error})") from None
+        table = read_table(index).get("weight_map")
+        if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
+            raise HuggingFaceError(f"{index}: weight_map should be a table of tensors and their files, got {shown(table)}")
         missing = sorted({file for file in table.values() if not (directory / file).is_file()})
         if missing:
             raise HuggingFaceError(f"{directory}: the index names files that are not there: {', '.join(missing[:4])}")
