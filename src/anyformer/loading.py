@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 import torch
@@ -20,9 +21,9 @@ def load(
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
     """
     path = Path(path)
-    if (path / "config.json").is_file() and not (path / checkpoint.MANIFEST).is_file():
+    if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype)
-    if not path.is_dir():
+    if not isdir(path):
         raise checkpoint.CheckpointError(f"{path}: no such directory; give a run's directory or a checkpoint's")
     if checkpoint.steps(path):
         found, damaged = checkpoint.latest(path)

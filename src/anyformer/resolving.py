@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from os.path import exists, isdir  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
@@ -44,7 +45,7 @@ def architecture(what: What, *, tiny: bool = False, changes: Mapping[str, Any] |
 def is_run(what: str | Path) -> bool:
     """Whether `what` is the directory or the file of a run, rather than of an architecture."""
     path = Path(what)
-    if path.is_dir():
+    if isdir(path):
         return (path / RUN).is_file()
     if path.suffix not in (".toml", ".json"):
         return False
@@ -68,7 +69,7 @@ def _found(what: What) -> Architecture:
     if not isinstance(what, str | Path):
         return _checked(what)
     path = Path(what)
-    if path.is_dir():
+    if isdir(path):
         return _of_directory(path)
     if isinstance(what, Path) or path.suffix in (".toml", ".json"):
         return _of_data(read_data(path), str(path), path.parent)
@@ -123,4 +124,4 @@ def _of_data(data: Any, where: str, beside: Path) -> Architecture:
 def near(named: str, beside: Path) -> str | Path:
     """The file or directory that a run's file names, if it lies `beside` that file; else the name itself."""
     path = beside / named
-    return path if path.exists() else named
+    return path if exists(path) else named

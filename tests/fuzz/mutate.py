@@ -83,7 +83,9 @@ def _scaled(data: Any, draw: random.Random) -> Any:
         return data
     way = draw.choice(numbers)
     old = at(data, way)
-    return _put(data, way, draw.choice((-old, old * 1000, old * 2**31, old * 2**53, old + 1, old - 1, old // 3, old / 7, old * 0)))
+    return _put(
+        data, way, draw.choice((-old, old * 1000, old * 2**31, old * 2**53, old + 1, old - 1, old // 3, old / 7, old * 0))
+    )
 
 
 def _nested(data: Any, draw: random.Random) -> Any:

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from huggingface.cases import CASES
 from zoo import ZOO
 
 from anyformer.catalogue import architecture, listing
@@ -18,6 +17,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import read_architecture
 from anyformer.model import Architecture, Transformer
 from fuzz.mutate import mutated
+from huggingface.cases import CASES
 
 BUILT = 2e8
 """Parameters up to which a valid description is built on the meta device."""

@@ -43,15 +43,21 @@ LISTED = 8
 """Most names that are listed as known."""
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near."""
+def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
+    """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near.
+
+    `all_by`: the command that lists the known ones, where they are many.
+    """
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
     suggestion = f"; did you mean {_either(near)}?" if near else ""
-    if len(names) > LISTED and near:
+    if len(names) <= LISTED:
+        return f"{suggestion} (known: {', '.join(names)})" if names else suggestion
+    if near:
         return suggestion
-    rest = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{suggestion} (known: {', '.join(names[:LISTED])}{rest})" if names else suggestion
+    if all_by:
+        return f"; `{all_by}` lists all {len(names)}"
+    return f" (known: {', '.join(names[:LISTED])} and {len(names) - LISTED} more)"
 
 
 def _either(near: list[str]) -> str:

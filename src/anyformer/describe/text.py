@@ -13,6 +13,8 @@ from anyformer.describe.errors import DescriptionError
 from anyformer.describe.value import Value
 
 V = TypeVar("V", bound=Value)
+DEEPEST = 1000
+"""Most parts of a dotted name: the parser takes time in their square."""
 
 
 def to_toml(value: Value) -> str:
@@ -37,6 +39,8 @@ def from_json(kind: type[V], text: str, where: str = "") -> V:
 
 def parse_toml(text: str, where: str = "") -> Any:
     """Plain data from TOML, its syntax errors told as ours."""
+    if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
+        raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
     try:
         return tomllib.loads(text)
     except ValueError as error:  # its own error is one, and so is a number of thousands of digits

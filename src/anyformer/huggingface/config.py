@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import DescriptionError, UserError, read_data
-from anyformer.huggingface.vocabulary import KINDS, NULL, misfits
+from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
 
 
 class HuggingFaceError(UserError):
@@ -40,16 +40,21 @@ class Config:
     def __init__(self, data: Mapping[str, Any], where: str = "config.json") -> None:
         self._data, self._left, self.where = dict(data), set(data), where
 
-    def __call__(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The value of a key; its default where it is absent. Without a default it must be there."""
+    def __call__(self, name: str, default: Any = _REQUIRED, *, kind: Kind | None = None) -> Any:
+        """The value of a key, of the kind that the vocabulary says; its default where it is absent.
+
+        Without a default it must be there. Null is a value of its own where the vocabulary says so, and absence where the
+        default is None. `kind`: where a model type wants more than the vocabulary does, and no null.
+        """
         self._left.discard(name)
         assert name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be"
         if name in self._data:
             value = self._data[name]
-            if value is None and default is not None and name not in NULL:
-                raise self.refused(name, value, KINDS[name].words)
-            for path, found, kind in misfits(name, value):
-                raise self.refused(path, found, kind.words)
+            wanted = kind or KINDS[name]
+            if value is None and default is not None and (kind is not None or name not in NULL):
+                raise self.refused(name, value, wanted.words)
+            for path, found, expected in misfits(name, value, kind):
+                raise self.refused(path, found, expected.words)
             return value
         if default is _REQUIRED:
             raise HuggingFaceError(f"{self.where}: {name} is missing")

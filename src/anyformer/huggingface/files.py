@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -82,12 +83,12 @@ def _files(directory: Path) -> Mapping[str, str]:
         table = read_table(index).get("weight_map")
         if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
             raise HuggingFaceError(f"{index}: weight_map should be a table of tensors and their files, got {shown(table)}")
-        missing = sorted({file for file in table.values() if not (directory / file).is_file()})
-        if missing:
-            raise HuggingFaceError(f"{directory}: the index names files that are not there: {', '.join(missing[:4])}")
         outside = sorted({file for file in table.values() if Path(file).name != file})
         if outside:
-            raise HuggingFaceError(f"{index}: names files outside the directory: {', '.join(outside[:4])}")
+            raise HuggingFaceError(f"{index}: names files outside the directory: {shown(outside[:4])}")
+        missing = sorted({file for file in table.values() if not os.path.isfile(directory / file)})
+        if missing:
+            raise HuggingFaceError(f"{directory}: the index names files that are not there: {shown(missing[:4])}")
         return table
     if (directory / WHOLE).is_file():
         with _opened(directory / WHOLE) as file:

@@ -73,7 +73,7 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
         table = table[layer_type]
     old = config("rope_scaling", None)
     base = config("rope_theta", theta)
-    table = dict(table if table is not None else old or {})
+    table = {name: value for name, value in (table if table is not None else old or {}).items() if value is not None}
     kind = table.pop("type", None) or "default"
     table.setdefault("rope_type", kind)
     if table.get("rope_theta") is None:
@@ -82,6 +82,8 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
         table["original_max_position_embeddings"] = config("max_position_embeddings")
     elif table["rope_type"] not in ("default", "linear", "proportional"):
         table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
+    if table["rope_type"] == "yarn" and "factor" not in table:
+        raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
     return table
 
 

@@ -67,7 +67,8 @@ RUNS = Kind(
 _KEYS: tuple[tuple[Kind, str], ...] = (
     (
         LAYERS,
-        """decoder_layers encoder_layers n_layer n_layers num_conv_layers num_decoder_layers num_hidden_layers num_layers""",
+        """decoder_layers encoder_layers inner_group_num n_layer n_layers num_conv_layers num_decoder_layers num_hidden_layers
+        num_layers""",
     ),
     (
         SIZE,
@@ -76,7 +77,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads encoder_ffn_dim
         expansion_ratio expert_capacity experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale
         full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size
-        image_size inner_group_num input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
+        image_size input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
         intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
         layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
         linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
@@ -102,7 +103,7 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
     (
         POSITIVE,
-        """beta_fast beta_slow embed_init_std factor global_rope_theta high_freq_factor local_rope_theta logits_scaling
+        """alpha beta_fast beta_slow embed_init_std factor global_rope_theta high_freq_factor local_rope_theta logits_scaling
         low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth swa_rope_theta""",
     ),
     (
@@ -166,8 +167,8 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
     (MAPPING, """architecture id2label"""),
 )
 _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
-    moe_normalize_expert_weights n_group n_shared_experts num_key_value_heads q_lora_rank routed_scaling_factor scale_depth
-    sliding_window topk_group v_head_dim"""
+    moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth
+    sliding_window"""
 NULL = frozenset(_NULL.split())
 """Keys whose null says something else than their absence, in some family."""
 
@@ -175,11 +176,14 @@ KINDS: Mapping[str, Kind] = {name: kind for kind, names in _KEYS for name in nam
 """Key -> what its value has to be, in the configuration and in its tables alike."""
 
 
-def misfits(name: str, value: Any, path: str = "") -> Iterator[tuple[str, Any, Kind]]:
-    """(path, value, what it has to be) of a key, and of the known keys in its table, where they do not fit; null fits."""
-    kind = KINDS.get(name)
+def misfits(name: str, value: Any, kind: Kind | None = None, path: str = "") -> Iterator[tuple[str, Any, Kind]]:
+    """(path, value, what it has to be) of a key, and of the known keys in its table, where they do not fit; null fits.
+
+    `kind`: what it has to be, if not what the vocabulary says.
+    """
+    kind = kind or KINDS.get(name)
     if value is not None and kind is not None and not kind.fits(value):
         yield f"{path}{name}", value, kind
     elif kind in (None, TABLE) and isinstance(value, Mapping):
         for inner, item in value.items():
-            yield from misfits(inner, item, f"{path}{name}.")
+            yield from misfits(inner, item, path=f"{path}{name}.")

@@ -17,6 +17,7 @@ from anyformer.huggingface.families.experts import (
     sublayers,
     written_activation,
 )
+from anyformer.huggingface.families.hunyuan import stretched
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
@@ -78,7 +79,7 @@ def _rotary(config: Config, head_width: int) -> Rotary:
     alpha = table.get("alpha")
     if table["rope_type"] != "dynamic" or not alpha:
         return read_rotary(table, unread=("alpha",))
-    return Rotary(theta=float(table["rope_theta"] * alpha ** (head_width / (head_width - 2))))
+    return Rotary(theta=stretched(config, float(table["rope_theta"]), alpha, head_width))
 
 
 def write(architecture: Architecture) -> dict[str, Any]:

@@ -98,6 +98,9 @@ def _rotaries(config: Config) -> dict[str, Rotary]:
     strange = sorted(set(tables) - set(_ROPE))
     if strange:
         raise HuggingFaceError(f"{config.where}: rope_parameters has {', '.join(strange)} beside {' and '.join(_ROPE)}")
+    nameless = [kind for kind, table in tables.items() if table is not None and not {"rope_type", "rope_theta"} <= set(table)]
+    if nameless:
+        raise HuggingFaceError(f"{config.where}: rope_parameters.{nameless[0]} needs a rope_type and a rope_theta")
     return {WORDS[kind]: read_partial(dict(table)) for kind, table in tables.items() if table is not None}
 
 
