@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,11 +18,9 @@ RUN = "runs/2026-01-01-120000"
 EXPORTED = "exported"
 
 
-def test_the_snippets_run_one_after_the_other():
-    code = "\n".join(SNIPPETS)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert "decode state" in result.stdout
+def test_the_snippets_run_one_after_the_other(capsys):
+    exec("\n".join(SNIPPETS), {"__name__": "readme"})
+    assert "decode state" in capsys.readouterr().out
 
 
 @pytest.fixture(scope="module")
@@ -52,25 +47,21 @@ NEEDED = {
 """What other commands of the README speak of, and how it comes about."""
 
 
-def run(words: list[str], place: Path) -> subprocess.CompletedProcess:
-    command = [sys.executable, "-c", "from anyformer.cli import main; main()", *words]
-    environment = {**os.environ, "ANYFORMER_CACHE": str(place / "cache")}
-    return subprocess.run(command, capture_output=True, text=True, cwd=place, env=environment, timeout=300, check=False)
-
-
 @pytest.mark.parametrize("line", COMMANDS)
-def test_every_command_runs(line, place):
+def test_every_command_runs(line, place, call):
     words = shlex.split(line)[1:]
     makes = EXPORTED if words[0] == "export" else None
     for needed, words_before in NEEDED.items():
         if {RUN, EXPORTED} & set(words) and needed != makes and not (place / needed).exists():
-            made = run(words_before, place)
+            made = call(*words_before, cwd=place)
             assert made.returncode == 0, made.stderr
     if makes:
         shutil.rmtree(place / makes, ignore_errors=True)
     if words[0] == "train" and RUN not in words:
         words += [f"--set={text}" for text in SMALL]
-    result = run(words, place)
+    if "--measure" in words:
+        words += ["--batch", "1", "--length", "16"]
+    result = call(*words, cwd=place)
     assert result.returncode == 0, result.stderr
     assert result.stdout.strip()
 
