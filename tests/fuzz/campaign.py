@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from zoo import ZOO
+
 from anyformer.model import build
 from fuzz.commands import command
 from fuzz.directories import directory
@@ -25,7 +26,7 @@ BAD = ("escape", "hang")
 
 
 def campaign(kind: str, seeds: Iterable[int]) -> dict[str, Any]:
-    """Counts of outcomes, percentiles of processor seconds per case, and of every escape and hang where it is and its first seeds."""
+    """Outcomes counted, percentiles of processor seconds per case, and where each escape and hang is, with its first seeds."""
     make, _ = KINDS[kind]
     build(ZOO["llama"])  # what is loaded once is not the first case's time
     with little_memory():

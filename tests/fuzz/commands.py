@@ -17,21 +17,11 @@ import typer
 from anyformer.cli import app
 from fuzz import hostile_files
 
-NAMES = (
-    "gpt2",
-    "llama-12m",
-    "t5-small",
-    "bert-base-uncased",
-    "mixtral-8x7b",
-    "deepseek-v3",
-    "vit-base-16",
-    "GPT2",
-    "llama3",
-    "x",
-)
+NAMES = ("gpt2", "llama-12m", "t5-small", "bert-base-uncased", "mixtral-8x7b", "deepseek-v3", "vit-base-16", "GPT2", "llama3")
 VALUES = (
     "1", "2", "0", "-1", "7", "8k", "1.5", "0.5", "1e3", "1e9", "1e15", "1e400", "1e-400", "1e99999999999999999999",
-    "9" * 5000, "nan", "inf", "-inf", "2147483648", "9223372036854775808", "1.3B", "70e9", "1E", "٣", "", " ", "=", "a=b", "none", "true",
+    "9" * 5000, "nan", "inf", "-inf", "2147483648", "9223372036854775808", "1.3B", "70e9", "1E", "٣", "", " ", "=", "a=b",
+    "none", "true",
     "ä", "x" * 5000, "..", "/", "no/such/place", "h100", "h1000", "a100", "train", "decode", "prefill", "gpt2", "params",
     "rope", "decoder", "encoder", "decoder.layer.attention.heads=" + "9" * 5000, "decoder.layer.attention.heads=2147483648",
     "decoder.layer.attention.heads=1e400", 'decoder.order="layer*2*1000000"', 'decoder.order="' + "(" * 3000 + '"',

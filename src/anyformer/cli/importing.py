@@ -24,9 +24,9 @@ def run(
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
     from anyformer.describe import UserError
+    from anyformer.files import check_directory
 
-    if out.exists():
-        raise UserError(f"{out} exists; give a new directory")
+    check_directory(out)
     if check and not report(huggingface.verify(directory)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     model, tokenizer = huggingface.load(directory, progress=True)

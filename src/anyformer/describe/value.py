@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from math import log10
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -55,8 +54,8 @@ class Value(BaseModel):
             if type(item) is int and abs(item) > GREATEST:
                 raise PydanticCustomError(
                     "too_great",
-                    "{name} has {digits} digits, and a whole number may be at most {greatest}",
-                    {"name": name, "digits": round(abs(item).bit_length() * log10(2)) or 1, "greatest": GREATEST},
+                    "{name} is beyond what a description holds: whole numbers go to {greatest}",
+                    {"name": name, "greatest": GREATEST},
                 )
         return {name: tuple(item) if isinstance(item, list) else item for name, item in data.items()}
 

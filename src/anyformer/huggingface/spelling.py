@@ -89,6 +89,9 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
 
 def read_rotary(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
     """Rotary positions from a table of settings. `unread`: keys of it that this family does not look at."""
+    absent = [name for name in ("rope_type", "rope_theta") if table.get(name) is None]
+    if absent:
+        raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
     kind = table["rope_type"]
     given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *unread)}
     if kind == "default":

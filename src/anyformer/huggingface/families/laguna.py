@@ -70,6 +70,11 @@ def read(config: Config) -> Architecture:
     mlps = layer_words(config, lambda i: "sparse" if i else "dense", key="mlp_layer_types")
     rotaries, size = _rotaries(config), config("sliding_window", 512)
     masks = {"full": Causal(), "local": Window(size=size)}
+    if set(windows) - set(rotaries) or len(counts) != depth:
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters should have a table for each type of layer, and num_attention_heads_per_layer "
+            f"{depth} numbers, got {sorted(rotaries)} and {len(counts)}"
+        )
     plain = Attention(
         heads=width,
         kv_heads=config("num_key_value_heads", 8),
@@ -98,9 +103,6 @@ def _rotaries(config: Config) -> dict[str, Rotary]:
     strange = sorted(set(tables) - set(_ROPE))
     if strange:
         raise HuggingFaceError(f"{config.where}: rope_parameters has {', '.join(strange)} beside {' and '.join(_ROPE)}")
-    nameless = [kind for kind, table in tables.items() if table is not None and not {"rope_type", "rope_theta"} <= set(table)]
-    if nameless:
-        raise HuggingFaceError(f"{config.where}: rope_parameters.{nameless[0]} needs a rope_type and a rope_theta")
     return {WORDS[kind]: read_partial(dict(table)) for kind, table in tables.items() if table is not None}
 
 
