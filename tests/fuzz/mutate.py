@@ -88,6 +88,17 @@ def _scaled(data: Any, draw: random.Random) -> Any:
     )
 
 
+def _renumbered(data: Any, draw: random.Random) -> Any:
+    """Another number of the same type, as somebody might mean it."""
+    numbers = [way for way in ways(data) if type(at(data, way)) in (int, float)]
+    if not numbers:
+        return data
+    way = draw.choice(numbers)
+    whole = (1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 30, 100, 1000, 4096, 2**20, 2**24, 2**31 - 1)
+    real = (0.0, 1e-300, 1e-30, 1e-5, 0.1, 0.5, 0.99, 1.0, 2.0, 100.0, 1e6, 1e30, 1e300)
+    return _put(data, way, draw.choice(whole if type(at(data, way)) is int else real))
+
+
 def _nested(data: Any, draw: random.Random) -> Any:
     """A node inside lists or tables, sometimes very deep."""
     way = _picked(data, draw)
@@ -114,4 +125,4 @@ def _swapped(data: Any, draw: random.Random) -> Any:
     return _put(data, target, copy.deepcopy(at(data, source)))
 
 
-MUTATIONS = (_hostile, _hostile, _deleted, _retyped, _scaled, _nested, _duplicated, _swapped)
+MUTATIONS = (_hostile, _hostile, _deleted, _retyped, _scaled, _renumbered, _renumbered, _nested, _duplicated, _swapped)
