@@ -36,5 +36,5 @@ def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> in
     except ArithmeticError:  # an exponent that no number has
         number = Decimal("inf")
     if not 1 <= number <= most:
-        raise typer.BadParameter(f"{text!r} should be at least 1 and at most {most:g}")
+        raise typer.BadParameter(f"{text!r} should be at least 1 and at most {most:,}")
     return round(number)

@@ -50,16 +50,28 @@ class Stored:
         return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
 
     def tensor(self, name: str) -> Tensor:
-        """One tensor, read from its file."""
-        known = self._known_as(name)
-        with _opened(self.directory / self.files[known]) as file:
-            return file.get_tensor(self.stored[known])  # type: ignore[no-any-return]
+        """One tensor of floating point, read from its file."""
+        with self._file_of(name) as file:
+            tensor: Tensor = file.get_tensor(self.stored[self._known_as(name)])
+        if not tensor.is_floating_point():
+            number = str(tensor.dtype).removeprefix("torch.")
+            raise HuggingFaceError(
+                f"{self.directory}: {name} is stored as {number}, and a weight is a number of floating point"
+            )
+        return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Its shape, from the file's header."""
+        with self._file_of(name) as file:
+            return tuple(file.get_slice(self.stored[self._known_as(name)]).get_shape())
+
+    def _file_of(self, name: str) -> safe_open:
+        """The open file that holds a tensor, and does."""
         known = self._known_as(name)
-        with _opened(self.directory / self.files[known]) as file:
-            return tuple(file.get_slice(self.stored[known]).get_shape())
+        file = _opened(self.directory / self.files[known])
+        if self.stored[known] not in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
+            raise HuggingFaceError(f"{self.directory / self.files[known]}: {name} is not in it, although the index says so")
+        return file
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that no rule reads and that do not match an ignored pattern."""
