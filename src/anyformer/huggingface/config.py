@@ -83,8 +83,9 @@ class Config:
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         """Refuse any value of `name` but these (or its absence): another would change what is computed."""
-        got = self(name, values[0])
-        if got not in values:
+        self._left.discard(name)
+        got = self._data.get(name, values[0])
+        if not any(got == value and isinstance(got, bool) == isinstance(value, bool) for value in values):
             allowed = " or ".join(json.dumps(value) for value in values)
             raise HuggingFaceError(
                 f"{self.where}: {name} = {shown(got)} is not supported for {self.model_type}, only {allowed}"

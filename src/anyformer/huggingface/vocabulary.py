@@ -147,14 +147,14 @@ _KEYS: tuple[tuple[Kind, str], ...] = (
         position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
         shared_expert_combination_strategy topk_method type""",
     ),
-    (NAMES, """architectures attention_layers attn_type_list layer_types mlp_layer_types"""),
+    (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
     (NAMES | NAME, """pos_att_type"""),
     (FLAG | NAME, """gating use_bidirectional_attention"""),
     (WHOLE | NAME, """sliding_window_pattern"""),
     (
         INTEGERS,
-        """conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers mlp_only_layers moe_layers
-        no_rope_layers num_attention_heads_per_layer""",
+        """attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers mlp_only_layers
+        moe_layers no_rope_layers num_attention_heads_per_layer""",
     ),
     (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
     (NUMBERS, """layer_rope_theta long_factor short_factor"""),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
     decoder,
@@ -69,6 +69,8 @@ def read(config: Config) -> Architecture:
     )
     chosen = config("moe_topk", 1)
     tops = chosen if isinstance(chosen, list) else [chosen] * depth
+    if len(tops) != depth:
+        raise HuggingFaceError(f"{config.where}: moe_topk has {len(tops)} entries for {depth} layers")
     blocks = [pre_norm(norm, attention, experts.but(chosen=top)) for top in tops]
     return decoder(config, label([f"top{top}" for top in tops]), blocks, norm)
 
