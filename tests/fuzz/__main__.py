@@ -23,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="fuzz", description=__doc__)
     parser.add_argument("--only", choices=KINDS, action="append", help="attack only this; repeat for more")
     parser.add_argument("--seeds", metavar="FIRST:END", help="these seeds instead of a full campaign's")
-    parser.add_argument("--output", type=Path, help="write the result here as JSON")
+    parser.add_argument("--output", type=Path, help="write the result here as JSON, beside what it holds of the others")
     given = parser.parse_args()
     results = {}
     for kind in given.only or KINDS:
@@ -37,6 +37,8 @@ def main() -> None:
         "attacked": results,
     }
     if given.output:
+        if given.output.exists():
+            whole["attacked"] = json.loads(given.output.read_text(encoding="utf-8"))["attacked"] | results
         given.output.write_text(json.dumps(whole, indent=2) + "\n", encoding="utf-8")
     sys.exit(any(each["found"] for each in results.values()))
 

@@ -26,7 +26,7 @@ BAD = ("escape", "hang")
 
 
 def campaign(kind: str, seeds: Iterable[int]) -> dict[str, Any]:
-    """Outcomes counted, percentiles of processor seconds per case, and where each escape and hang is, with its first seeds."""
+    """Outcomes counted, percentiles of seconds per case, and where each escape and hang is, with its first seeds."""
     make, _ = KINDS[kind]
     build(ZOO["llama"])  # what is loaded once is not the first case's time
     with little_memory():

@@ -31,6 +31,7 @@ VALUES = (
 )  # fmt: skip
 SLOW = {"--measure", "--help", "-h", "--install-completion", "--show-completion", "--version"}
 """Options that run something long by design, or that are not ours."""
+FILES = tuple(hostile_files.FILES)
 ONE_STEP = ("--tiny", "--set", "steps=1", "--set", "minutes=0.01", "--out", "out")
 """What ends a training at once, should one begin."""
 
@@ -42,7 +43,7 @@ def command(seed: int) -> Callable[[], Any]:
 
     def run() -> None:
         with TemporaryDirectory(prefix="anyformer-fuzz-") as place, _inside(Path(place)):
-            hostile_files.write(Path(place))
+            hostile_files.write(Path(place), line)
             with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
                 _command()(args=line, prog_name="anyformer", standalone_mode=False)
 
@@ -52,12 +53,6 @@ def command(seed: int) -> Callable[[], Any]:
 @cache
 def _command() -> Any:
     return typer.main.get_command(app)
-
-
-@cache
-def _files() -> tuple[str, ...]:
-    with TemporaryDirectory(prefix="anyformer-fuzz-") as place:
-        return tuple(hostile_files.write(Path(place)))
 
 
 def _line(draw: random.Random) -> list[str]:
@@ -81,7 +76,7 @@ def _line(draw: random.Random) -> list[str]:
 
 def _what(draw: random.Random) -> str:
     """A name of the catalogue, a hostile file, or anything."""
-    return draw.choice(draw.choice((NAMES, NAMES, _files(), _files(), VALUES)))
+    return draw.choice(draw.choice((NAMES, NAMES, FILES, FILES, VALUES)))
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 DEEP = 20_000
@@ -44,28 +45,36 @@ INDICES = {
 }  # fmt: skip
 
 
-def write(place: Path) -> list[str]:
-    """Write them all into `place`; gives their names."""
-    names = []
+def _all() -> dict[str, dict[str, bytes]]:
+    """What to call a file or directory by -> its files."""
+    made: dict[str, dict[str, bytes]] = {
+        "bytes.json": {"bytes.json": b"\xff\xfe\x00"},
+        "bytes.toml": {"bytes.toml": b"\xff\xfe\x00"},
+        "directory.toml": {"directory.toml/x": b""},
+    }
     for name, text in TEXTS.items():
-        names += [_file(place / f"{name}.json", text), _file(place / f"in_{name}" / "config.json", text)]
+        made[f"{name}.json"] = {f"{name}.json": text.encode()}
+        made[f"in_{name}"] = {f"in_{name}/config.json": text.encode()}
     for name, text in TOMLS.items():
-        names += [_file(place / f"{name}.toml", text), _file(place / f"run_{name}" / "run.toml", text)]
+        made[f"{name}.toml"] = {f"{name}.toml": text.encode()}
+        made[f"run_{name}"] = {f"run_{name}/run.toml": text.encode()}
+    config = json.dumps(CONFIG).encode()
     for name, index in INDICES.items():
-        _file(place / f"index_{name}" / "model.safetensors.index.json", json.dumps(index))
-        names.append(_file(place / f"index_{name}" / "config.json", json.dumps(CONFIG)))
+        place = f"index_{name}"
+        made[place] = {f"{place}/config.json": config, f"{place}/model.safetensors.index.json": json.dumps(index).encode()}
     for name, header in HEADERS.items():
-        text = json.dumps(header).encode()
-        _file(place / f"tensors_{name}" / "config.json", json.dumps(CONFIG))
-        names.append(_file(place / f"tensors_{name}" / "model.safetensors", struct.pack("<Q", len(text)) + text + bytes(6784)))
-    names.append(_file(place / "bytes.json", b"\xff\xfe\x00"))
-    names.append(_file(place / "bytes.toml", b"\xff\xfe\x00"))
-    (place / "directory.toml").mkdir(exist_ok=True)
-    return [*names, "directory.toml"]
+        place, text = f"tensors_{name}", json.dumps(header)
+        tensors = struct.pack("<Q", len(text)) + text.encode() + bytes(6784)
+        made[place] = {f"{place}/config.json": config, f"{place}/model.safetensors": tensors}
+    return made
 
 
-def _file(path: Path, content: str | bytes) -> str:
-    """Write a file; gives what to call it by: the directory where it lies alone in one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path.parent.name if path.parent.name.startswith(("in_", "run_", "index_", "tensors_")) else path.name
+FILES = _all()
+
+
+def write(place: Path, named: Iterable[str]) -> None:
+    """Write those that are `named` into `place`."""
+    for name in set(named) & FILES.keys():
+        for path, content in FILES[name].items():
+            (place / path).parent.mkdir(parents=True, exist_ok=True)
+            (place / path).write_bytes(content)

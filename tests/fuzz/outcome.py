@@ -27,7 +27,10 @@ class Hang(BaseException):
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: ok, refused, usage, escape or hang. `where`: the error and the last line of the package that it passed."""
+    """`kind`: ok, refused, usage, escape or hang; seconds as a clock on the wall gives them.
+
+    `where`: the error and the last line of the package that it passed.
+    """
 
     kind: str
     seconds: float
@@ -36,7 +39,7 @@ class Outcome:
 
 def judged(case: Callable[[], Any]) -> Outcome:
     """Run one case."""
-    began = time.process_time()
+    began = time.perf_counter()
     where = ""
     try:
         with _alarm():
@@ -53,7 +56,7 @@ def judged(case: Callable[[], Any]) -> Outcome:
     except Exception as error:
         usage = type(error).__module__.startswith(("click", "typer"))
         kind, where = ("usage", "") if usage else ("escape", _where(error))
-    return Outcome(kind, time.process_time() - began, where)
+    return Outcome(kind, time.perf_counter() - began, where)
 
 
 @contextlib.contextmanager
