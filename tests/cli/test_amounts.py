@@ -25,7 +25,7 @@ def test_metric(text, number):
 @pytest.mark.parametrize("read", [tokens, metric])
 @pytest.mark.parametrize("text", ["1e400", "1e31", "0", "0.2", "9" * 5000, "1e99999999999999999999", "1e999999999"])
 def test_what_is_too_much_or_too_little(read, text):
-    with pytest.raises(typer.BadParameter, match="should be at least 1 and at most [0-9,]+$"):
+    with pytest.raises(typer.BadParameter, match=r"should be at least 1 and at most [0-9,]+$"):
         read(text)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -95,6 +96,21 @@ def test_a_tensor_of_a_shape_that_cannot_be_cut(directory):
         save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
         with pytest.raises(HuggingFaceError, match=r"c_attn\.weight"):
             huggingface.load(place)
+
+
+def test_a_directory_without_the_embedding(directory):
+    place = directory()
+    tensors = load_file(place / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"):
+        left = {key: value for key, value in tensors.items() if key != name}
+        save_file(left | {"x" * 60: torch.zeros(1)}, place / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(HuggingFaceError, match="tensor"):
+            huggingface.load(place)
+
+
+def test_a_directory_whose_name_no_file_can_have():
+    with pytest.raises(HuggingFaceError, match="has no config.json"):
+        huggingface.read_config(Path("x" * 5000))
 
 
 def test_the_whole_directories_load(whole):

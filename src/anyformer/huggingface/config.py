@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
@@ -126,7 +127,7 @@ def read_table(path: Path) -> dict[str, Any]:
 def read_config(directory: Path) -> Config:
     """The `config.json` of a directory; refuses quantised weights."""
     path = directory / "config.json"
-    if not path.exists():
+    if not isfile(path):
         raise HuggingFaceError(f"{directory}: has no config.json")
     data = read_table(path)
     quantised = data.get("quantization_config")

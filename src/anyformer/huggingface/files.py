@@ -68,6 +68,8 @@ class Stored:
     def _file_of(self, name: str) -> safe_open:
         """The open file that holds a tensor, and does."""
         known = self._known_as(name)
+        if known not in self.files:
+            raise HuggingFaceError(f"{self.directory}: has no tensor {name}")
         file = _opened(self.directory / self.files[known])
         if self.stored[known] not in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
             raise HuggingFaceError(f"{self.directory / self.files[known]}: {name} is not in it, although the index says so")
