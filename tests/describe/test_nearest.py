@@ -73,5 +73,5 @@ def test_names_are_told_once():
 def test_few_names_are_all_known_and_many_are_listed_by_a_command():
     assert did_you_mean("zebra", ["silu", "gelu"]) == " (known: silu, gelu)"
     assert did_you_mean("sillu", ["silu", "gelu"]) == "; did you mean 'silu'? (known: silu, gelu)"
-    assert did_you_mean("zebra", NAMES, "anyformer list") == f"; `anyformer list` lists all {len(NAMES)}"
+    assert did_you_mean("zebra", NAMES, "`anyformer list`") == f"; `anyformer list` lists the {len(NAMES)}"
     assert did_you_mean("t5", ["t5-a", "t5-b"]).startswith("; did you mean 't5-a' or 't5-b'?")

@@ -109,7 +109,7 @@ def test_a_directory_without_the_embedding(directory):
 
 
 def test_a_directory_whose_name_no_file_can_have():
-    with pytest.raises(HuggingFaceError, match="has no config.json"):
+    with pytest.raises(HuggingFaceError, match=r"has no config\.json"):
         huggingface.read_config(Path("x" * 5000))
 
 

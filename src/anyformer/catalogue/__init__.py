@@ -35,7 +35,7 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
     known = {entry.name: entry for entry in listing()}
     if name not in known:
         raise DescriptionError(
-            f"no architecture is called {name!r}{did_you_mean(name, known, 'anyformer list')}; a path should end in .toml or "
+            f"no architecture is called {name!r}{did_you_mean(name, known, '`anyformer list`')}; a path should end in .toml or "
             ".json, or be a directory that exists"
         )
     module = importlib.import_module(f"anyformer.catalogue.{known[name].lineage}")

@@ -46,17 +46,17 @@ LISTED = 8
 def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
     """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near.
 
-    `all_by`: the command that lists the known ones, where they are many.
+    `all_by`: the command or page that lists the known ones, where they are many.
     """
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
     suggestion = f"; did you mean {_either(near)}?" if near else ""
     if len(names) <= LISTED:
         return f"{suggestion} (known: {', '.join(names)})" if names else suggestion
+    if all_by:
+        return f"{suggestion or ';'} {all_by} lists the {len(names)}"
     if near:
         return suggestion
-    if all_by:
-        return f"; `{all_by}` lists all {len(names)}"
     return f" (known: {', '.join(names[:LISTED])} and {len(names) - LISTED} more)"
 
 

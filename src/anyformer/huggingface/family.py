@@ -143,7 +143,8 @@ def family(model_type: str) -> Family:
         if model_type in types:
             return next(each for each in families_of(file) if each.model_type == model_type)
     known = [each for types in FAMILIES.values() for each in types]
-    raise HuggingFaceError(f"model type {model_type!r} is not known here{did_you_mean(model_type, sorted(known))}")
+    hint = did_you_mean(model_type, sorted(known), "docs/families.md")
+    raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
 
 
 def own() -> Family:
