@@ -1,4 +1,4 @@
-"""Cases of damaged directories: a checkpoint of ours or an export, one file of it flipped, cut, filled, or gone."""
+"""Cases of damaged directories: a checkpoint of ours, an export or one without digests, one file of it flipped, cut, filled, or gone."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KEPT = TemporaryDirectory(prefix="anyformer-fuzz-")
 def directory(seed: int) -> Callable[[], Any]:
     """One damaged directory, loaded."""
     draw = random.Random(seed)
-    whole = _whole(draw.choice(("checkpoint", "export")))
+    whole = _whole(draw.choice(("checkpoint", "export", "hub")))
 
     def run() -> None:
         with TemporaryDirectory(prefix="anyformer-fuzz-") as place:
@@ -65,5 +65,10 @@ def _damage(path: Path, draw: random.Random) -> None:
 def _whole(kind: str) -> Path:
     place = Path(mkdtemp(dir=KEPT.name)) / kind
     model = build(ZOO["llama"], seed=0)
-    checkpoint.save(model, place, facts={"step": 7}) if kind == "checkpoint" else huggingface.export(model, place)
+    if kind == "checkpoint":
+        checkpoint.save(model, place, facts={"step": 7})
+        return place
+    huggingface.export(model, place)
+    if kind == "hub":
+        (place / "digests.json").unlink()
     return place
