@@ -1,4 +1,4 @@
-"""Cases of damaged directories: a checkpoint of ours, an export or one without digests, one file of it flipped, cut, filled, or gone."""
+"""Cases of damaged directories: a checkpoint, an export, one without digests; one file of it flipped, cut, filled, or gone."""
 
 from __future__ import annotations
 
