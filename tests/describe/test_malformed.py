@@ -48,6 +48,7 @@ def test_an_assignment_of_what_is_no_value(right):
     ("order", "words"),
     [
         ("layer*2*1000000", "more than 10,000 layers"),
+        ("layer*9999*9", "more than 10,000 layers"),
         ("(layer*100)*100 layer", "has 10,001 layers"),
         ("layer*" + "9" * 5000, "more than 10,000 layers"),
         ("layer*00", "at least 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
-    if not directory.is_dir():
+    if not isdir(directory):
         raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
