@@ -9,6 +9,7 @@ Padding and document boundaries are run-time data, not description: the context 
 
 from __future__ import annotations
 
+from math import lcm
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -94,6 +95,9 @@ class _Combined(MaskValue):
 
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    def period(self, keys: int) -> int:
+        return lcm(*(mask.period(keys) for mask in self.masks))
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -71,37 +71,57 @@ def _congruent(a: Progression, b: Progression) -> Progression:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The keys of each query, a union of progressions, which may overlap. Closed under `&` and `|`."""
+    """The keys of each query, a union of progressions, which may overlap. Closed under `&` and `|`.
+
+    `edges`: of each mask in it, the positions (T,) between which a query's keys lie, before they are cut to those there are:
+    what a query sees changes its law only where one of them crosses another (`pairs.py`).
+    """
 
     parts: tuple[Progression, ...]
+    edges: tuple[Integers, ...] = ()
 
     @staticmethod
     def plain(start: Integers, stop: Integers, keys: int) -> Ranges:
         """start <= k < stop, cut to the keys there are."""
-        start, stop = np.clip(start, 0, keys), np.clip(stop, 0, keys)
-        return Ranges((Progression(start, stop, np.zeros_like(start)),))
+        first, last = np.clip(start, 0, keys), np.clip(stop, 0, keys)
+        return Ranges((Progression(first, last, np.zeros_like(first)),), (start, stop))
+
+    @staticmethod
+    def strided(keys: int, phase: Integers, step: int, run: int = 1) -> Ranges:
+        """All keys k with (k - phase) mod step < run, 0 <= phase < step."""
+        part = Progression(np.zeros_like(phase), np.full_like(phase, keys), phase, step, run)
+        return Ranges((part,), (phase - step, phase - step + run, phase, phase + run))
 
     def __and__(self, other: Ranges) -> Ranges:
-        return Ranges(tuple(_alive(both for a, b in product(self.parts, other.parts) for both in _meet(a, b))))
+        met = _alive(both for a, b in product(self.parts, other.parts) for both in _meet(a, b))
+        return Ranges(tuple(met), self.edges + other.edges)
 
     def __or__(self, other: Ranges) -> Ranges:
-        return Ranges(tuple(_alive((*self.parts, *other.parts))))
+        return Ranges(tuple(_alive((*self.parts, *other.parts))), self.edges + other.edges)
 
-    @property
-    def pairs(self) -> int:
-        """How many (query, key) pairs there are, each counted once."""
+    def counts(self) -> Integers:
+        """How many keys each query sees, (T,), each counted once."""
         plain = _disjoint([part for part in self.parts if part.plain])
         strided = [part for part in self.parts if not part.plain]
-        total = sum(int(part.counts().sum()) for part in plain)
+        total = np.zeros_like(self.parts[0].start)
+        for part in plain:
+            total = total + part.counts()
         for size in range(1, len(strided) + 1):
             for chosen in combinations(strided, size):
                 both = [chosen[0]]
                 for part in chosen[1:]:
                     both = [met for held in both for met in _meet(held, part)]
-                new = sum(int(part.counts().sum()) for part in both)
-                old = sum(int(part.within(p.start, p.stop).counts().sum()) for part in both for p in plain)
-                total += (1 if size % 2 else -1) * (new - old)
+                for part in both:
+                    new = part.counts()
+                    for p in plain:
+                        new = new - part.within(p.start, p.stop).counts()
+                    total = total + (new if size % 2 else -new)
         return total
+
+    @property
+    def pairs(self) -> int:
+        """How many (query, key) pairs there are, each counted once."""
+        return int(self.counts().sum())
 
     def dense(self, keys: int) -> NDArray[np.bool_]:
         """The same as a (T, S) matrix, for pictures and tests of small sizes."""
