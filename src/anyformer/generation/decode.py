@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
+from anyformer.costs.foretold import foretell_generation
 from anyformer.generation.sampling import Sampling
 from anyformer.model import InputError, Transformer
 from anyformer.parts.stack_state import StackState
@@ -66,6 +67,7 @@ def continuations(
     """
     check(model, prompts, max_tokens, start, source)
     device = model.device
+    _foretell(model, prompts, max_tokens, start, source)
     tokens, padding = pad_left(prompts, device)
     if start is not None:
         source, source_padding = tokens, padding
@@ -134,6 +136,20 @@ def check(
         longest += architecture.embedding.check("source", source, None)
     if room is not None and longest > room:
         raise InputError(f"prompt and text would reach {longest} positions, and the position table ends at {room}; shorten one")
+
+
+def _foretell(
+    model: Transformer, prompts: Sequence[Sequence[int]], max_tokens: int, start: int | None, source: Tensor | None
+) -> None:
+    """Refuse what does not fit into memory, before any of it is taken."""
+    longest = max(len(prompt) for prompt in prompts)
+    read = longest if start is not None else 0
+    if source is not None:
+        read = model.architecture.embedding.check("source", source, None)
+    foretell_generation(
+        model.architecture, rows=len(prompts), prompt=longest if start is None else 1, max_tokens=max_tokens, source=read,
+        size=next(model.parameters()).itemsize, device=model.device,
+    )  # fmt: skip
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
