@@ -18,7 +18,7 @@ from anyformer.parts.ranges import Integers, Ranges
 if TYPE_CHECKING:
     from anyformer.parts.mask_value import MaskValue
 
-AT_ONCE = 1 << 14
+AT_ONCE = 1 << 13
 """Queries, or classes of them, that are counted side by side."""
 MOST_QUERIES = 1 << 24
 """What is counted one by one, at most: a period longer than that is refused."""
@@ -53,19 +53,17 @@ def _pieces(start: int, stop: int) -> Iterator[Integers]:
 
 def _of_classes(mask: MaskValue, first: Integers, period: int, keys: int, prefix: int) -> int:
     """Of the queries first, first + P, first + 2 P, ... below `keys`: (C,) classes."""
-    starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
     members = -((first - keys) // period)
+    starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
     starts = np.sort(np.clip(starts, 0, members), axis=0)
-    total = 0
-    for start, stop in zip(starts, np.concatenate([starts[1:], members[None]]), strict=True):
-        there = stop > start
-        if there.any():
-            ends = (first[there] + period * at[there] for at in (start, stop - 1))
-            lowest, highest = (mask.ranges(queries, keys, prefix).counts() for queries in ends)
-            # Python's integers, since a sum over 10^15 queries is beyond 64 bits.
-            total += int(((stop - start)[there].astype(object) * (lowest + highest).astype(object)).sum())
-    assert total % 2 == 0
-    return total // 2
+    stops = np.concatenate([starts[1:], members[None]])
+    there = stops > starts
+    origin, start, last = (np.broadcast_to(x, there.shape)[there] for x in (first, starts, stops - 1))
+    lowest, highest = (mask.ranges(origin + period * at, keys, prefix).counts() for at in (start, last))
+    # Python's integers, since a sum over 10^15 queries is beyond 64 bits.
+    twice = int(((last - start + 1).astype(object) * (lowest + highest).astype(object)).sum())
+    assert twice % 2 == 0, "a series of whole numbers has a whole sum"
+    return twice // 2
 
 
 def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int) -> Integers:
@@ -79,5 +77,4 @@ def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int
     assert (moving | still).all(), "an edge stands still or moves with the query"
     fixed = np.concatenate([edges[still], np.stack([np.zeros_like(first), np.full_like(first, keys)])])
     gaps = (fixed[:, None] - edges[moving][None]).reshape(-1, len(first))
-    crossings = np.concatenate([-(-gaps // period), gaps // period + 1])
-    return np.concatenate([np.zeros_like(first)[None], np.unique(crossings, axis=0)])
+    return np.concatenate([np.zeros_like(first)[None], -(-gaps // period), gaps // period + 1])

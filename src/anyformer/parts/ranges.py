@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import gcd, lcm
 
 import numpy as np
@@ -106,16 +107,11 @@ class Ranges:
         total = np.zeros_like(self.parts[0].start)
         for part in plain:
             total = total + part.counts()
-        for size in range(1, len(strided) + 1):
-            for chosen in combinations(strided, size):
-                both = [chosen[0]]
-                for part in chosen[1:]:
-                    both = [met for held in both for met in _meet(held, part)]
-                for part in both:
-                    new = part.counts()
-                    for p in plain:
-                        new = new - part.within(p.start, p.stop).counts()
-                    total = total + (new if size % 2 else -new)
+        for sign, part in _inclusions(strided):
+            new = part.counts()
+            for other in plain:
+                new = new - part.within(other.start, other.stop).counts()
+            total = total + sign * new
         return total
 
     @property
@@ -131,6 +127,19 @@ class Ranges:
             inside = (k >= part.start[:, None]) & (k < part.stop[:, None])
             seen |= inside & ((k - part.phase[:, None]) % part.step < part.run)
         return seen
+
+
+def _inclusions(parts: list[Progression]) -> Iterator[tuple[int, Progression]]:
+    """What all of some parts share, with the sign that counts their union: those of one part add, of two subtract, ...
+
+    What is empty is empty with any other part too, so that disjoint parts cost their pairs alone.
+    """
+    ways: list[tuple[int, Progression, int]] = [(1, part, at + 1) for at, part in enumerate(parts)]
+    while ways:
+        sign, shared, following = ways.pop()
+        yield sign, shared
+        for at in range(following, len(parts)):
+            ways += [(-sign, met, at + 1) for met in _meet(shared, parts[at]) if (met.stop > met.start).any()]
 
 
 def _alive(parts: object) -> list[Progression]:
