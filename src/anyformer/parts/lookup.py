@@ -24,6 +24,4 @@ def rows_of(table_VD: Tensor, index: Tensor, what: str, hint: str = "") -> Tenso
         return F.embedding(index, table_VD)
     except IndexError:
         least, most = int(index.min()), int(index.max())
-        raise InputError(
-            f"{what} run from {least} to {most}, and the table has rows 0 to {len(table_VD) - 1}{hint}"
-        ) from None
+        raise InputError(f"{what} run from {least} to {most}, and the table has rows 0 to {len(table_VD) - 1}{hint}") from None
