@@ -51,13 +51,13 @@ def test_what_does_not_fit_is_refused_with_what_would():
 
 
 def test_what_fits_in_no_way_is_said_so():
-    with pytest.raises(NotEnoughMemoryError, match="one row with plan.checkpointing = 'full' still needs"):
+    with pytest.raises(NotEnoughMemoryError, match=r"one row with plan.checkpointing = 'full' still needs"):
         training(free=10_000)
 
 
 def test_a_huge_batch_is_refused_by_arithmetic():
     gpt2 = catalogue("gpt2")
-    with pytest.raises(NotEnoughMemoryError, match="1,000,000,000 x 1,024 tokens needs .* GB"):
+    with pytest.raises(NotEnoughMemoryError, match=r"1,000,000,000 x 1,024 tokens needs .* GB"):
         list(foretell_training(gpt2, batch=10**9, length=1024, plan=PLAN, free=23 * 10**9))
     # In pieces of a row the tokens alone are too many.
     with pytest.raises(NotEnoughMemoryError):

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def in_short(architecture: Architecture) -> str:
-    """Architecture(decoder-only, parameters 124,439,808, width 768, vocabulary 50,257, decoder 12 x (attention + feedforward))."""
-    facts = [*(f"{name} {value}" for name, value in _facts(architecture).items())]
+    """`Architecture(decoder-only, parameters 124,439,808, width 768, ..., decoder 12 x (attention + feedforward))`."""
+    facts = [f"{name} {value}" for name, value in _facts(architecture).items()]
     return f"Architecture({architecture.shape_of_model}, {', '.join(facts)})"
 
 

@@ -55,7 +55,7 @@ class _Call:
     softcap: float | None
 
     def blocks(self, q: Tensor, k: Tensor) -> Iterator[tuple[slice, slice]]:
-        """(queries, keys that they may see), R queries at a time: a block has as many scores as there are queries, R S = T E."""
+        """(queries, keys they may see), R queries at a time: a block has as many scores as queries have features, R S = T E."""
         (T, E), S = q.shape[2:], k.shape[2]
         size = max(1, T * E // S)
         for first in range(0, T, size):
@@ -85,7 +85,11 @@ class _Call:
 
 def _cut(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
     """(.., T or 1, S) of a block."""
-    return None if x is None else x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
+    return None if x is None else _view(x, queries, keys)
+
+
+def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
 @torch.library.custom_op("anyformer::attend_blocks", mutates_args=())
@@ -133,7 +137,7 @@ def _attend_backward(
         if softcap is not None:
             d_scores = d_scores * (1 - (capped / softcap).square())
         if bias is not None:
-            part = _cut(d_bias, queries, keys)
+            part = _view(d_bias, queries, keys)
             part += d_scores.sum_to_size(part.shape)
         d_products = side_by_side((d_scores * scale).to(q.dtype), K)
         dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])

@@ -13,7 +13,6 @@ from anyformer.parts.lookup import InputError, rows_of
 from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
-
 WHOLE = (torch.int64, torch.int32)
 """Types of numbers that a table is read by."""
 

@@ -38,7 +38,7 @@ def count_pairs(mask: MaskValue, past: int, keys: int, prefix: int) -> int:
     one_by_one = count < max(2 * period, AT_ONCE)
     if (count if one_by_one else period) > MOST_QUERIES:
         raise TooLongError(
-            f"the mask {mask.spelled} repeats itself after {period:,} positions, too many to count the pairs of {count:,} queries; "
+            f"the mask {mask.spelled} repeats itself after {period:,} positions, too many to count {count:,} queries; "
             f"give sizes with a smaller common multiple, or a length below {MOST_QUERIES:,}"
         )
     if one_by_one:
