@@ -28,7 +28,8 @@ Call = Callable[..., subprocess.CompletedProcess[str]]
 def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
     """`call("show", "gpt2", cwd=..., columns=80)`: run a command in this process, its output piped, `COLUMNS` set.
 
-    Gives what `subprocess.run` does: `returncode`, `stdout`, `stderr`. A process of its own would spend seconds importing torch.
+    Gives what `subprocess.run` does: `returncode`, `stdout`, `stderr`. A process of its own would spend seconds on importing
+    torch.
     All calls share one cache, so that this machine is calibrated once.
     """
     cache = tmp_path_factory.mktemp("cache")

@@ -10,11 +10,8 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.available import left_to_the_group
-from anyformer.costs.foretold import NotEnoughMemoryError, foretell_generation, foretell_training
+from anyformer.costs.foretold import NotEnoughMemoryError, foretell_training
 from anyformer.costs.peak import peak_memory
-from anyformer.generation import continuations
-from anyformer.generation.sampling import Sampling
-from anyformer.model import build
 from anyformer.plan import Plan
 
 PLAN = Plan(precision="fp32")
@@ -62,21 +59,6 @@ def test_a_huge_batch_is_refused_by_arithmetic():
     # In pieces of a row the tokens alone are too many.
     with pytest.raises(NotEnoughMemoryError):
         list(foretell_training(gpt2, batch=10**9, length=1024, plan=PLAN, accumulation=10**9, free=23 * 10**9))
-
-
-def test_generation_of_too_many_tokens_or_rows():
-    llama = catalogue("llama-3-8b")
-    foretell_generation(llama, rows=1, prompt=8, max_tokens=1000, free=10**9)
-    with pytest.raises(NotEnoughMemoryError, match=r"100,000,000 tokens for 1 rows needs .* this fits: max_tokens = \d"):
-        foretell_generation(llama, rows=1, prompt=8, max_tokens=10**8, free=20 * 10**9)
-    with pytest.raises(NotEnoughMemoryError, match="rows = "):
-        foretell_generation(llama, rows=10**8, prompt=8, max_tokens=16, free=20 * 10**9)
-
-
-def test_generation_asks_before_it_allocates():
-    model = build(TINY)
-    with pytest.raises(NotEnoughMemoryError, match="generating 1,000,000,000,000 tokens"):
-        next(continuations(model, [[1, 2]], sampling=Sampling(), max_tokens=10**12))
 
 
 @pytest.mark.parametrize(

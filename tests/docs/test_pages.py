@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import runpy
 import shlex
@@ -82,8 +81,7 @@ def test_everything_on_a_page_runs_in_its_order(page, place, call, monkeypatch):
             words = small(line)
             if words[0] == "export":
                 shutil.rmtree(words[2], ignore_errors=True)
-            with contextlib.ExitStack():
-                result = call(*words, cwd=place)
+            result = call(*words, cwd=place)
             assert result.returncode == 0, f"{page.name}: {line}\n{result.stderr}"
             assert result.stdout.strip(), line
 

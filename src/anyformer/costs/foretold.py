@@ -1,4 +1,4 @@
-"""Memory foretold: what training or generation will take, held against what the device has, before anything is allocated."""
+"""Memory foretold: what a training step will take, held against what the device has, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -11,21 +11,16 @@ from typing import get_args
 
 import torch
 
-from anyformer.costs.activations import activations
 from anyformer.costs.available import free_memory
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import UserError
 from anyformer.model import Architecture
-from anyformer.parts.state import Slots
-from anyformer.plan import BYTES, Checkpointing, Plan
-from anyformer.tally import Shape
+from anyformer.plan import Checkpointing, Plan
 
 CLOSE = 0.85
 """Share of the free memory from which it is said how much is taken."""
 TOKEN_BYTES = 8 * 6
 """Of each position of a whole batch on its way from the data: tokens, targets, places, positions and copies of them."""
-LOGIT_BYTES = 32
-"""Of each logit while a token is chosen: logits, probabilities, and their sums in fp64."""
 
 
 class NotEnoughMemoryError(UserError):
@@ -55,43 +50,6 @@ def foretell_training(
             f"a training step on {asked} needs {_size(step.bytes)}, and {_size(free)} are free; {_remedy(step, free)}"
         )
     yield from _close("a training step", step.bytes, free)
-
-
-def foretell_generation(
-    architecture: Architecture,
-    *,
-    rows: int,
-    prompt: int,
-    max_tokens: int,
-    source: int = 0,
-    size: int = 4,
-    device: torch.device | str = "cpu",
-    free: int | None = None,
-) -> None:
-    """Raise `NotEnoughMemoryError` where decode state, prompts and logits do not fit beside the weights, which are there.
-
-    `size`: bytes of a number of the decode state.
-    """
-    free = free_memory(torch.device(device)) if free is None else free
-
-    def needed(rows: int, max_tokens: int) -> int:
-        return _generation_bytes(architecture, rows, prompt, max_tokens, source, size)
-
-    need = needed(rows, max_tokens)
-    if need <= free:
-        return
-    fits = [
-        f"{name} = {most:,}"
-        for name, most in (
-            ("max_tokens", _largest(max_tokens, lambda count: needed(rows, count) <= free)),
-            ("rows", _largest(rows, lambda count: needed(count, max_tokens) <= free)),
-        )
-        if most
-    ]
-    raise NotEnoughMemoryError(
-        f"generating {max_tokens:,} tokens for {rows:,} rows needs {_size(need)} beside the weights, most of it decode state, "
-        f"and {_size(free)} are free; {'this fits: ' + ', or '.join(fits) if fits else 'take a shorter prompt'}"
-    )
 
 
 @dataclass(frozen=True)
@@ -139,16 +97,6 @@ def _remedy(step: _Step, free: int) -> str:
     if least > free:
         return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
     return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"
-
-
-def _generation_bytes(architecture: Architecture, rows: int, prompt: int, max_tokens: int, source: int, size: int) -> int:
-    """Decode state with its book, what the largest layer makes of the prompts, and the logits of a token."""
-    plan = Plan(precision="bf16" if size == BYTES["bf16"] else "fp32")
-    room = Shape(batch=rows, length=1, capacity=prompt + max_tokens, source=source)
-    state = architecture.folded_cost(room, plan).total_state_bytes + Slots.bytes(rows, prompt + max_tokens)
-    read = Shape(batch=rows, length=prompt, source=source)
-    layer = activations(architecture, read, plan.but(checkpointing="full"), loss=False).again
-    return state + layer + rows * architecture.outputs * LOGIT_BYTES
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.parts.lookup import InputError, rows_of
+from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
@@ -24,7 +25,7 @@ class InputModule(nn.Module):
         raise NotImplementedError
 
 
-class InputValue(Value):
+class InputValue(Drawn):
     """A kind of input: how it becomes positions of the residual stream."""
 
     kind: str
@@ -112,6 +113,11 @@ class Embedding(InputValue):
     def symbols(self) -> int:
         return self.vocab
 
+    def sketch(self, width: int) -> Sketch:
+        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(self.scale)}": self.scale != 1}
+        more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
+        return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
+
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if given.dim() != 2:
             raise InputError(f"{name} should have shape (B, T), got {tuple(given.shape)}")
@@ -151,7 +157,7 @@ class EmbeddingModule(InputModule):
         self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+    def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         x_BTD = rows_of(self.weight, given, "tokens", ": is this the model's tokenizer?")
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale

@@ -10,6 +10,7 @@ from torch import Tensor
 from anyformer.describe import Value, brief
 from anyformer.parts.pairs import count_pairs
 from anyformer.parts.ranges import Integers, Ranges
+from anyformer.parts.sketch import words
 from anyformer.tally import Contract, Limit, Shape
 
 if TYPE_CHECKING:
@@ -47,6 +48,11 @@ class MaskValue(Value):
         """After how many positions what queries see, counted from themselves or from 0, is alike again."""
         return 1
 
+    @property
+    def span(self) -> int:
+        """How many positions its pattern takes before it shows: its window, chunk or stride; 1 where every length shows it."""
+        return 1
+
     def period(self, keys: int) -> int:
         """The same among so many keys: what repeats itself only after the last of them stands still."""
         return self.repeats if self.repeats < keys else 1
@@ -65,6 +71,12 @@ class MaskValue(Value):
     def spelled(self) -> str:
         """As it is written in Python, in short."""
         return brief(self)
+
+    @property
+    def words(self) -> str:
+        """In words, for pictures: `window 1,024`."""
+        kind, *facts = words(self).split(", ")
+        return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 else ", ".join([kind, *facts])
 
     kind: str
 

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.parts.batch_norm import BatchNorm, Gain, gain_and_bias
+from anyformer.parts.batch_norm import BatchNorm, Gain, NormValue, gain_and_bias
 from anyformer.tally import Tally
 from anyformer.tape import Held, Tape
 
 Eps = Annotated[float, Field(gt=0)]
 
 
-class RMSNorm(Value):
+class RMSNorm(NormValue):
     """Divide by the root mean square: y = x / sqrt(mean(x^2) + eps) * gain, over D (Zhang & Sennrich 2019, arXiv 1910.07467).
 
     Statistics are taken in fp32. `cast` says when the result returns to the input's type: before the gain (Llama) or
@@ -33,7 +33,7 @@ class RMSNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "before_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=False))
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=False))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
@@ -42,7 +42,7 @@ class RMSNorm(Value):
         return _keeps(self, tape, x, width, heads, centre=False)
 
 
-class LayerNorm(Value):
+class LayerNorm(NormValue):
     """Centre and scale: y = (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, over D (Ba et al. 2016, arXiv 1607.06450).
 
     Statistics are taken in fp32; `cast` as in `RMSNorm`. The paper's g and b are our gain and bias.
@@ -56,7 +56,7 @@ class LayerNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "after_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=True))
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=True))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
@@ -65,7 +65,7 @@ class LayerNorm(Value):
         return _keeps(self, tape, x, width, heads, centre=True)
 
 
-class GroupNorm(Value):
+class GroupNorm(NormValue):
     """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
 
     The paper normalises (B, C, H, W) over a group's channels and all pixels. Over text that would let a token see later ones,
@@ -81,7 +81,7 @@ class GroupNorm(Value):
 
     def build(self, width: int) -> NormModule:
         self.check(width)
-        return NormModule(self, width, lambda x_D: normalise_groups(x_D, self.groups, self.eps))
+        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps))
 
     def check(self, width: int) -> None:
         if width % self.groups:
@@ -97,10 +97,7 @@ class GroupNorm(Value):
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
-
-    def normalised(x: Tensor) -> Tensor:
-        return normalise(x.view(*x.shape[:-1], heads, head_width), norm.eps, centre=norm.centres).flatten(-2)
-
+    normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
     return NormModule(norm, heads * head_width, normalised)
 
 
@@ -125,7 +122,7 @@ def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: in
 
 
 class NormModule(nn.Module):
-    """`normalised` in fp32, then gain and bias."""
+    """`normalised` in fp32, then gain and bias. It is a partial function of this file, so that a model can be pickled."""
 
     def __init__(self, norm: RMSNorm | LayerNorm | GroupNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -155,6 +152,12 @@ def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
     if centre:
         x_D = x_D - x_D.mean(-1, keepdim=True)
     return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
+
+
+def normalise_heads(x_D: Tensor, heads: int, eps: float, *, centre: bool) -> Tensor:
+    """`normalise` of each of `heads` equal pieces of the last dimension."""
+    split = x_D.view(*x_D.shape[:-1], heads, -1)
+    return normalise(split, eps, centre=centre).flatten(-2)
 
 
 def normalise_groups(x_D: Tensor, groups: int, eps: float) -> Tensor:

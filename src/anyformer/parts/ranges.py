@@ -119,10 +119,15 @@ class Ranges:
         """How many (query, key) pairs there are, each counted once."""
         return int(self.counts().sum())
 
+    @property
+    def queries(self) -> int:
+        """T."""
+        return len(self.parts[0].start) if self.parts else 0
+
     def dense(self, keys: int) -> NDArray[np.bool_]:
         """The same as a (T, S) matrix, for pictures and tests of small sizes."""
         k = np.arange(keys)[None]
-        seen = np.zeros((len(self.parts[0].start) if self.parts else 0, keys), dtype=bool)
+        seen = np.zeros((self.queries, keys), dtype=bool)
         for part in self.parts:
             inside = (k >= part.start[:, None]) & (k < part.stop[:, None])
             seen |= inside & ((k - part.phase[:, None]) % part.step < part.run)

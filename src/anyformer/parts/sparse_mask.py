@@ -41,6 +41,10 @@ class Chunk(MaskValue):
         return Ranges.plain(start, start + self.size, keys)
 
     @property
+    def span(self) -> int:
+        return self.size
+
+    @property
     def ahead(self) -> bool:
         return self.size > 1
 
@@ -71,6 +75,10 @@ class Strided(MaskValue):
         return Ranges.strided(keys, query % self.stride, self.stride)
 
     @property
+    def span(self) -> int:
+        return self.stride
+
+    @property
     def ahead(self) -> bool:
         return True
 
@@ -99,6 +107,10 @@ class Fixed(MaskValue):
         return Ranges.strided(keys, np.full_like(query, self.size - self.summary), self.size, self.summary)
 
     @property
+    def span(self) -> int:
+        return self.size
+
+    @property
     def ahead(self) -> bool:
         return True
 
@@ -115,6 +127,10 @@ class GlobalTokens(MaskValue):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         seen = Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
         return replace(seen, edges=(np.full_like(query, self.count),))
+
+    @property
+    def span(self) -> int:
+        return self.count
 
     @property
     def ahead(self) -> bool:
@@ -139,6 +155,10 @@ class BlockWindow(MaskValue):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         first = query // self.block
         return Ranges.plain((first - self.count + 1) * self.block, (first + 1) * self.block, keys)
+
+    @property
+    def span(self) -> int:
+        return self.block * self.count
 
     @property
     def ahead(self) -> bool:
@@ -166,6 +186,10 @@ class VerticalStride(MaskValue):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         phase = np.full_like(query, self.block * (self.stride - 1))
         return Ranges.strided(keys, phase, self.block * self.stride, self.block)
+
+    @property
+    def span(self) -> int:
+        return self.block * self.stride
 
     @property
     def ahead(self) -> bool:
