@@ -28,7 +28,7 @@ receives one gradient and gives two; a fused attention kernel keeps four, receiv
 OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"normalised": 4.0, "softmax": 2.0})
 """The same where one tensor is kept: the gradient 2 x dy of a square is made in three steps, beside the one of the product
 that follows; a softmax receives one gradient and gives one."""
-BLOCK_BYTES = 10.0
+BLOCK_BYTES = 22.0
 """The same of attention by blocks, in bytes for each element of q, k and v that it keeps, whatever their type: gradients, and
 scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
 TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
