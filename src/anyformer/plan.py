@@ -22,8 +22,10 @@ class Plan(Value):
     """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
     `auto`: measure a matrix product in both on this machine and take the faster."""
     attention: Literal["auto", "plain", "sdpa"] = "auto"
-    """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths);
-    `sdpa` calls torch's scaled_dot_product_attention; `auto` chooses by device, length and what the part needs."""
+    """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths). `sdpa` writes no
+    scores: torch's scaled_dot_product_attention, and for what that does not compute (soft-caps, sinks, dropout in training) a
+    kernel of ours by blocks of queries, which computes scores again in the backward pass. `auto` chooses by device, length and
+    what the part needs."""
     chunk: Annotated[int, Field(ge=1)] = 64
     """Positions that a linear recurrence computes side by side: the larger, the more work and the fewer steps one by one."""
     checkpointing: Checkpointing = "none"

@@ -28,6 +28,9 @@ receives one gradient and gives two; a fused attention kernel keeps four, receiv
 OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"normalised": 4.0, "softmax": 2.0})
 """The same where one tensor is kept: the gradient 2 x dy of a square is made in three steps, beside the one of the product
 that follows; a softmax receives one gradient and gives one."""
+BLOCK_BYTES = 22.0
+"""The same of attention by blocks, in bytes for each element of q, k and v that it keeps, whatever their type: gradients, and
+scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
 TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
@@ -99,6 +102,7 @@ def peak_memory(
         each=0 if again else states.gradients,
         stream=size * batch * max(length, source) * architecture.width,
         logits=size * logits // 4,
+        others={**OTHERS_PER_KEPT, "blocks": BLOCK_BYTES / size},
     )
     stays = (states.weights + states.optimiser + states.master + (states.gradients if again else 0)) * count
     newest = states.gradients * max(counts.values()) if again else 0
@@ -120,11 +124,21 @@ class _Part:
     weights: int
 
 
-def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: int, stream: int, logits: int) -> Iterator[int]:
+def _back(
+    parts: list[_Part],
+    begins: Mapping[str, int],
+    copies: int,
+    *,
+    each: int,
+    stream: int,
+    logits: int,
+    others: Mapping[str, float],
+) -> Iterator[int]:
     """Bytes on top of what stays, operation by operation, with the `copies` of weights that are there at first.
 
     `begins`: kept bytes when the way back reaches a layer, or a part outside of them; `each`: bytes of a gradient per weight;
-    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave.
+    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave; `others`: bytes beside those that an operation
+    kept, for each of them.
     """
     count = sum(part.weights for part in parts)
     left, passed, at = 0, 0.0, ""
@@ -137,7 +151,7 @@ def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: i
             # Which weight is whose is not asked: a part's gradients come evenly, and copies of its weights go with them.
             passed += part.weights / len(part.kept)
             of_weights = each * passed + copies * (1 - passed / count)
-            yield int(left + of_weights + incoming + OTHERS_PER_KEPT.get(operation, GRADIENTS_PER_KEPT) * size)
+            yield int(left + of_weights + incoming + others.get(operation, GRADIENTS_PER_KEPT) * size)
             left -= size
 
 

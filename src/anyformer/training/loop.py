@@ -22,7 +22,7 @@ from anyformer.training import journal
 from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
-from anyformer.training.memory import MemoryMeter
+from anyformer.training.memory import MemoryMeter, foretell
 from anyformer.training.precision import Machine, default_device, deterministic, measure, resolve
 from anyformer.training.run import Run, load_run
 from anyformer.training.summary import Summary, summarise
@@ -58,6 +58,7 @@ def train(run: Run | str | Path, out: str | Path | None = None, *, console: Cons
     machine = measure(default_device())
     plan, notes = resolve(run.plan, machine, long=run.steps is None or run.steps >= LONG_STEPS)
     run = run.but(plan=plan)
+    foretell(run, machine.device, console)
     corpus = corpus_of(run)
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
@@ -75,6 +76,7 @@ def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
     console = console or Console()
     run = journal.read_run(directory)
     machine = measure(default_device())
+    foretell(run, machine.device, console)
     corpus = corpus_of(run)
     memory = MemoryMeter(machine.device)
     work = Work.start(run, corpus, machine)
