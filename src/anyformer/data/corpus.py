@@ -18,7 +18,7 @@ from anyformer.data.shards import Tokens, in_memory, open_numbers
 from anyformer.data.splitting import SPLITS
 from anyformer.data.tokenizers import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index.json"
 
 
@@ -43,7 +43,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content."""
+    """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
+
+    `sources`: every file read, with a fingerprint of its text.
+    """
 
     directory: Path
     tokenizer: Tokenizer
@@ -51,6 +54,7 @@ class Corpus:
     validation: Split
     skipped: tuple[Skipped, ...]
     digest: str
+    sources: Mapping[str, str]
 
     @classmethod
     def open(cls, directory: Path, verify: bool = False) -> Self:
@@ -62,7 +66,17 @@ class Corpus:
         dtype = np.dtype(index["dtype"])
         train, validation = (_open_split(directory, name, index["splits"][name], dtype, verify) for name in SPLITS)
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
-        return cls(directory, tokenizer, train, validation, skipped, index["digest"])
+        return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"])
+
+    def opening(self, number: int = 0, words: int = 4) -> str:
+        """The first words of a held-out document, counted from 0 and around: what a text of this kind begins like."""
+        starts = self.validation.starts
+        start = int(starts[number % len(starts)]) if len(starts) else 0
+        line = self.validation.tokens[start : start + 16 * words].tolist()
+        if self.tokenizer.end_of_text in line:
+            line = line[: line.index(self.tokenizer.end_of_text)]
+        text = self.tokenizer.decode(line).strip("\ufffd").strip()
+        return " ".join(text.split("\n")[0].split()[:words])
 
     def summary(self) -> str:
         """A few lines for people: what there is, and what was left out."""
