@@ -6,14 +6,15 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anyformer.catalogue import architecture
-    from anyformer.compare import difference
-    from anyformer.costs import Budget, cost, match
+    from anyformer.api import build, cost, difference, match
+    from anyformer.costs import Budget
+    from anyformer.describe import change, diff, get
     from anyformer.generation import generate
     from anyformer.huggingface import export
     from anyformer.loading import load
-    from anyformer.model import Architecture, Transformer, build, decoder_only, encoder_decoder, encoder_only
+    from anyformer.model import Architecture, Transformer, decoder_only, encoder_decoder, encoder_only
     from anyformer.plan import Plan
+    from anyformer.resolving import architecture
     from anyformer.training import Run, train
 
 __version__ = "0.1.0"
@@ -25,17 +26,20 @@ _HOMES = {
     "Plan": "plan",
     "Run": "training",
     "Transformer": "model",
-    "architecture": "catalogue",
-    "build": "model",
-    "cost": "costs",
+    "architecture": "resolving",
+    "build": "api",
+    "change": "describe",
+    "cost": "api",
     "decoder_only": "model",
-    "difference": "compare",
+    "diff": "describe",
+    "difference": "api",
     "encoder_decoder": "model",
     "encoder_only": "model",
     "export": "huggingface",
     "generate": "generation",
+    "get": "describe",
     "load": "loading",
-    "match": "costs",
+    "match": "api",
     "train": "training",
 }
 
@@ -47,13 +51,16 @@ __all__ = [
     "Transformer",
     "architecture",
     "build",
+    "change",
     "cost",
     "decoder_only",
+    "diff",
     "difference",
     "encoder_decoder",
     "encoder_only",
     "export",
     "generate",
+    "get",
     "load",
     "match",
     "train",
@@ -64,3 +71,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'anyformer' has no attribute {name!r}")
     return getattr(importlib.import_module(f"anyformer.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

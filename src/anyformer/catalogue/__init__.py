@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyformer.catalogue.row import Listed
-from anyformer.describe import DescriptionError, did_you_mean, read_data
+from anyformer.describe import DescriptionError, did_you_mean
 
 if TYPE_CHECKING:
     from anyformer.model import Architecture
@@ -23,29 +23,21 @@ def listing() -> tuple[Listed, ...]:
     return tuple(Listed.parse(line) for line in json.loads(INDEX.read_text(encoding="utf-8")))
 
 
-def architecture(what: str | Path, *, tiny: bool = False) -> Architecture:
-    """The architecture of a catalogue name, or of a TOML or JSON file (of an architecture, or of a run that has one).
+def architecture(name: str, *, tiny: bool = False) -> Architecture:
+    """The architecture of a catalogue name. `tiny`: every mechanism at small sizes, one layer of each kind.
 
-    `tiny`: with small sizes and one layer of each kind, but with every mechanism, to try it out.
+    `anyformer.architecture` also takes files, directories and configurations.
     """
     if tiny:
         from anyformer.catalogue.tiny import tiny as shrink
 
-        return shrink(architecture(what))
-    from anyformer.model import Architecture
-
-    path = Path(what)
-    if path.suffix in (".toml", ".json") or isinstance(what, Path):
-        data = read_data(path)
-        inner = data.get("architecture") if isinstance(data, dict) else None
-        if isinstance(inner, str):
-            return architecture(inner)
-        return Architecture.parse(data if inner is None else inner, where=str(path))
+        return shrink(architecture(name))
     known = {entry.name: entry for entry in listing()}
-    if what not in known:
+    if name not in known:
         raise DescriptionError(
-            f"no architecture is called {what!r}{did_you_mean(str(what), known)}; a path should end in .toml or .json"
+            f"no architecture is called {name!r}{did_you_mean(name, known)}; a path should end in .toml or .json, "
+            "or be a directory that exists"
         )
-    module = importlib.import_module(f"anyformer.catalogue.{known[str(what)].lineage}")
-    made: Architecture = next(entry.make() for entry in module.ENTRIES if entry.name == what)
+    module = importlib.import_module(f"anyformer.catalogue.{known[name].lineage}")
+    made: Architecture = next(entry.make() for entry in module.ENTRIES if entry.name == name)
     return made

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from typing import Annotated
 
 import typer
 
+from anyformer import __version__
 from anyformer.cli import (
     costing,
     differing,
@@ -33,6 +35,23 @@ app = typer.Typer(
     epilog="Start with [bold]anyformer list[/bold], then [bold]anyformer show NAME[/bold], "
     "[bold]anyformer cost NAME[/bold], then [bold]anyformer train NAME --data PATH[/bold].",
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"anyformer {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+    ] = False,
+) -> None:
+    """Any transformer, from one description: know what it costs, train it, compare it, run it."""
+
+
 app.command("list")(listing.run)
 app.command("show")(show.run)
 app.command("cost", epilog=costing.EXAMPLES)(costing.run)

@@ -11,7 +11,7 @@ import typer
 
 from anyformer.cli import measuring, training_on
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import WHAT
+from anyformer.cli.arguments import WHAT, Changes, Tiny, found
 
 if TYPE_CHECKING:
     from anyformer.costs.sheet import CostSheet
@@ -42,6 +42,8 @@ Examples:
 def run(
     context: typer.Context,
     names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several stand side by side.", metavar="A [B C ...]")],
+    changes: Changes = None,
+    tiny: Tiny = False,
     mode: Annotated[
         Literal["train", "prefill", "decode"] | None,
         typer.Option(
@@ -90,31 +92,32 @@ def run(
     ] = None,
 ) -> None:
     """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware."""
-    from anyformer.cli.show import find_architecture
     from anyformer.costs.hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost
     from anyformer.plan import Plan
 
+    made = {name: found(name, changes, tiny=tiny) for name in names}
     if measured:
         plan = Plan(precision=precision, checkpointing=checkpointing)
-        for name in names:
-            measuring.run(context, name, batch, length or measuring.LENGTH, source_length, plan, device, json=json)
+        for name, architecture in made.items():
+            measuring.run(
+                context, name, architecture, batch, length or measuring.LENGTH, source_length, plan, device, json=json
+            )
         return
     on, plan = hardware_of(hardware), Plan(precision=precision, checkpointing=checkpointing)
-    found = {name: find_architecture(name) for name in names}
     sheets = {
         name: cost(
-            made,
+            architecture,
             batch=batch,
-            length=length or min(LENGTH, *(longest(each) or LENGTH for each in found.values())),
+            length=length or min(LENGTH, *(longest(each) or LENGTH for each in made.values())),
             source_length=source_length,
             prefix=prefix,
             mode=mode or "train",
             plan=plan,
             hardware=on,
         )
-        for name, made in found.items()
+        for name, architecture in made.items()
     }
     modes = MODES if mode is None else (mode,)
     _refuse_idle(sheets, mode)

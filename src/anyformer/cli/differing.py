@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.arguments import WHAT
+from anyformer.cli.arguments import Changes, Tiny, What, found
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def run(
-    left: Annotated[str, typer.Argument(help=WHAT, metavar="A")],
-    right: Annotated[str, typer.Argument(help="What to hold against it.", metavar="B")],
+    left: What,
+    right: What,
+    changes: Changes = None,
+    tiny: Tiny = False,
     length: Annotated[int, typer.Option(help="Tokens per text that FLOPs and decode state are for.", min=1)] = 4096,
     batch: Annotated[int, typer.Option(help="Texts that FLOPs and decode state are for.", min=1)] = 1,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
@@ -27,25 +29,24 @@ def run(
     """Say what differs between two architectures, and what it does to parameters, FLOPs and decode state."""
     from rich.console import Console
 
-    from anyformer.cli.show import architecture_of, find
     from anyformer.compare import difference
 
-    found = difference(architecture_of(find(left)), architecture_of(find(right)), batch=batch, length=length)
+    differs = difference(found(left, tiny=tiny), found(right, changes, tiny=tiny), batch=batch, length=length)
     if json:
-        print(jsons.dumps(asdict(found), indent=2))
+        print(jsons.dumps(asdict(differs), indent=2))
         return
     console = Console()
-    if not found.details:
+    if not differs.details:
         console.print("the two architectures are equal")
         return
     sections = {
-        "in short": found.summary,
-        "in detail": found.details,
-        f"costs, {batch} x {length:,} tokens, 16-bit state": found.costs,
+        "in short": differs.summary,
+        "in detail": differs.details,
+        f"costs, {batch} x {length:,} tokens, 16-bit state": differs.costs,
     }
-    for title, changes in sections.items():
-        if changes:
-            console.print(_table(title, left, right, changes))
+    for title, section in sections.items():
+        if section:
+            console.print(_table(title, left, right, section))
             console.print()
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.amounts import metric, tokens
+from anyformer.cli.arguments import Changes, Tiny, What, found
 
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     from anyformer.costs.reshape import Knob
     from anyformer.model import Architecture
 
-_WHAT = "A catalogue name, a .toml or .json file, or a directory."
 EXAMPLES = """
 Examples:
 
@@ -43,7 +43,7 @@ MEANING = {
 
 
 def run(
-    name: Annotated[str, typer.Argument(help=f"{_WHAT} Its sizes are changed.", metavar="NAME|PATH")],
+    name: What,
     params: Annotated[int | None, typer.Option(help="Parameters, all that are stored.", parser=metric, metavar="1.3B")] = None,
     active_params: Annotated[
         int | None, typer.Option(help="Parameters that one token uses.", parser=metric, metavar="1.3B")
@@ -75,20 +75,24 @@ def run(
     ] = 2048,
     move: Annotated[str, typer.Option(help="What may change, of width, depth and ffn, the finest last.")] = "width,ffn",
     multiple: Annotated[int, typer.Option(help="What widths are multiples of.", min=1)] = 8,
+    changes: Changes = None,
+    tiny: Tiny = False,
     output: Annotated[Path | None, typer.Option(help="Write the architecture.", metavar="FILE.toml")] = None,
 ) -> None:
     """Change an architecture's sizes until it costs what a budget or another architecture says, within 0.5 %."""
-    from anyformer.cli.show import find_architecture
     from anyformer.costs.budget import Budget, budget_of
     from anyformer.costs.match import match
     from anyformer.costs.sizing import BESIROGLU, HOFFMANN
     from anyformer.costs.sizing import compute_optimal as optimum
     from anyformer.describe import UserError, to_toml
+    from anyformer.files import check_file, write_text
 
-    start = find_architecture(name)
+    if output is not None:
+        check_file(output)
+    start = found(name, changes, tiny=tiny)
     asked = {"parameters": params, "active": active_params, "training_flops": flops, "decode_bytes": decode_bytes}
     if like is not None:
-        theirs = budget_of(find_architecture(like), length=length)
+        theirs = budget_of(found(like, tiny=tiny), length=length)
         asked |= {BUDGETS[each]: getattr(theirs, BUDGETS[each]) for each in listed("--by", by, BUDGETS)}
     if compute_optimal is not None:
         asked["active"] = round(optimum(compute_optimal).parameters)
@@ -101,11 +105,11 @@ def run(
             "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
-    found = match(start, budget, move=[knobs[each] for each in listed("--move", move, knobs)], multiple=multiple)
-    for line in _written(name, start, budget, found):
+    matched = match(start, budget, move=[knobs[each] for each in listed("--move", move, knobs)], multiple=multiple)
+    for line in _written(name, start, budget, matched):
         print(line)
     if output is not None:
-        output.write_text(to_toml(found.architecture), encoding="utf-8")
+        write_text(output, to_toml(matched.architecture))
         print(output)
 
 
@@ -120,21 +124,21 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
     return words
 
 
-def _written(name: str, start: Architecture, budget: Budget, found: Match) -> Iterator[str]:
+def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[str]:
     """Sizes before and after, what it costs beside the budget, and what nobody asked for."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
     from anyformer.costs.reshape import sizes
     from anyformer.costs.text import Row, Section, lines
 
-    before, after = sizes(start), found.sizes
+    before, after = sizes(start), matched.sizes
     moved = [
         Row(knob, (count(old), count(new), Figure("" if old == new else f"{new / old:.3f} x")))
         for knob in ("width", "depth", "ffn")
         for old, new in ((getattr(before, knob), getattr(after, knob)),)
         if old
     ]
-    ours, theirs = (budget_of(each, length=budget.length) for each in (start, found.architecture))
+    ours, theirs = (budget_of(each, length=budget.length) for each in (start, matched.architecture))
     costs = []
     for what, meaning in MEANING.items():
         target, new = budget.targets.get(what), getattr(theirs, what)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from anyformer.costs.measure import Comparison, Measured
+    from anyformer.model import Architecture
     from anyformer.plan import Plan
 
 Device = Literal["cpu", "cuda"]
@@ -24,6 +25,7 @@ BATCH, LENGTH = 2, 128
 def run(
     context: typer.Context,
     name: str,
+    architecture: Architecture,
     batch: int,
     length: int,
     source_length: int | None,
@@ -36,7 +38,6 @@ def run(
     import torch
     from rich.console import Console
 
-    from anyformer.cli.show import architecture_of, find
     from anyformer.costs.measure import measure
     from anyformer.describe import UserError
     from anyformer.training.calibration import calibrated_now
@@ -45,7 +46,6 @@ def run(
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
     batch = batch if _given(context, "batch") else BATCH
     length = length if _given(context, "length") else LENGTH
-    architecture = architecture_of(find(name))
     chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
     if length > longest and _given(context, "length"):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import WHAT
+from anyformer.cli.arguments import Changes, Tiny, What, found
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -24,13 +24,9 @@ _WIDE = 132
 
 
 def run(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help=WHAT,
-            metavar="NAME|PATH",
-        ),
-    ],
+    what: What,
+    changes: Changes = None,
+    tiny: Tiny = False,
     gpus: Annotated[int, typer.Option(help="Accelerators to lay the training out on.", min=1)] = 8,
     hardware: Annotated[
         str, typer.Option(help="Which: a100, a100-40, h100, h200, h800, b200, mi300x, l40s, rtx4090, tpu-v5p and others.")
@@ -49,7 +45,6 @@ def run(
     """Find the fastest layouts that fit: data, tensor, pipeline and expert parallelism, sharding, checkpointing."""
     from rich.console import Console
 
-    from anyformer.cli.show import architecture_of, find
     from anyformer.costs.inference import FORMATS, decode_state, weight_bytes
     from anyformer.describe import UserError
     from anyformer.plan import Plan
@@ -57,7 +52,7 @@ def run(
 
     if precision not in ("bf16", "fp32"):
         raise UserError(f"precision is bf16 or fp32, got {precision!r}")
-    architecture, plan = architecture_of(find(what)), Plan(precision="bf16" if precision == "bf16" else "fp32")
+    architecture, plan = found(what, changes, tiny=tiny), Plan(precision="bf16" if precision == "bf16" else "fp32")
     state = decode_state(architecture, batch=decode_batch, context=length, plan=plan) if decode_batch else None
     if state is not None and not state.memories:
         raise UserError(f"{what} keeps nothing from token to token, so --decode-batch has no meaning for it: leave it out")

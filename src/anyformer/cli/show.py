@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from anyformer.cli.arguments import WHAT
+from anyformer.cli.arguments import Changes, Tiny, What, assigned
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
@@ -16,47 +17,28 @@ if TYPE_CHECKING:
 
 
 def run(
-    what: Annotated[
-        str,
-        typer.Argument(
-            help=WHAT,
-            metavar="NAME|PATH",
-        ),
-    ],
+    what: What,
+    changes: Changes = None,
+    tiny: Tiny = False,
     toml: Annotated[bool, typer.Option("--toml", help="The whole resolved description as TOML.")] = False,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="JSON schema of such a description, for editors.")] = False,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", help="Change a value by its path first: --set decoder.layer.attention.kv_heads=2", metavar="PATH=VALUE"
-        ),
-    ] = None,
     masks: Annotated[
         Path | None, typer.Option("--masks", help="Draw each distinct attention mask.", metavar="FILE.png")
     ] = None,
     diagram: Annotated[
         Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
     ] = None,
-    tiny: Annotated[
-        bool, typer.Option("--tiny", help="Small sizes, one layer of each kind, every mechanism: to look at, to try out.")
-    ] = False,
     length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
 ) -> None:
     """Show an architecture or a run: its parts and what it costs, or the whole resolved value."""
     from rich.console import Console
 
-    from anyformer.describe import change_all, parse_assignment, to_json, to_toml
     from anyformer.describe import schema as schema_of
+    from anyformer.describe import to_json, to_toml
 
-    value = find(what)
-    if tiny:
-        from anyformer.catalogue.tiny import tiny as shrink
-
-        value = shrink(architecture_of(value))
-    if changes:
-        value = change_all(value, dict(parse_assignment(text) for text in changes))
+    value = find(what, assigned(changes), tiny=tiny)
     if masks or diagram:
         draw(value, masks, diagram)
     elif schema:
@@ -71,21 +53,15 @@ def run(
             console.print(line, highlight=False, soft_wrap=True)
 
 
-def find(what: str) -> Value:
-    """The run or the architecture that a name or a path means."""
-    from anyformer.catalogue import architecture
-    from anyformer.describe import read_data
+def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:
+    """The run, if that is what a path means, or else the architecture; changed by path."""
+    from anyformer.resolving import RUN, architecture, is_run
+    from anyformer.training import load_run
 
-    path = Path(what)
-    if (path / "config.json").is_file() and not (path / "run.toml").is_file():
-        from anyformer.huggingface import read_architecture, read_config
-
-        return read_architecture(read_config(path))[0]
-    if path.is_dir() or (path.suffix in (".toml", ".json") and "architecture" in read_data(path)):
-        from anyformer.training import load_run, read_run
-
-        return read_run(path) if path.is_dir() else load_run(path)
-    return architecture(what)
+    if is_run(what) and not tiny:
+        path = Path(what)
+        return load_run(path / RUN if path.is_dir() else path, changes)
+    return architecture(what, tiny=tiny, changes=changes)
 
 
 def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
@@ -111,11 +87,6 @@ def architecture_of(value: Value) -> Architecture:
 
     assert isinstance(value, Run)
     return value.architecture
-
-
-def find_architecture(what: str) -> Architecture:
-    """The architecture that a name or a path means; of a name, without what training needs."""
-    return architecture_of(find(what))
 
 
 def summary(value: Value, batch: int, length: int) -> list[str]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli import arguments
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -61,14 +63,14 @@ def run(
 
 def resolve(what: str, paths: tuple[str, ...], changes: list[str], *, tiny: bool = False) -> Run:
     """The run that a file, or a name and some text, with changes, stand for."""
-    from anyformer.catalogue import architecture
-    from anyformer.describe import UserError, change_all, parse_assignment, read_data
+    from anyformer.describe import UserError, change_all
+    from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
 
-    assigned = dict(parse_assignment(text) for text in changes)
+    assigned = arguments.assigned(changes)
     if "steps" in assigned:
         assigned.setdefault("minutes", None)
-    if what.endswith((".toml", ".json")) and "data" in read_data(Path(what)):
+    if is_run(what) and not Path(what).is_dir():
         if tiny:
             raise UserError(f"--tiny shrinks an architecture, and {what} is a run: give a NAME with --data")
         if paths:

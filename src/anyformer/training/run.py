@@ -8,12 +8,12 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from anyformer.catalogue import architecture
 from anyformer.data.description import BytePairs, Bytes, Data
 from anyformer.describe import DescriptionError, Value, change_all, read_data
 from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
+from anyformer.resolving import architecture, near
 from anyformer.training.optimiser import AdamW
 from anyformer.training.schedule import Cosine, Schedule
 
@@ -107,8 +107,7 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     named = data.get("architecture")
     changes = {**data.pop("set", {}), **(changes or {})}
     if isinstance(named, str):
-        near = path.parent / named
-        data["architecture"] = architecture(near if near.is_file() else named).plain()
+        data["architecture"] = architecture(near(named, path.parent)).plain()
     run = Run.parse(data, where=str(path))
     return change_all(run, changes) if changes else run
 

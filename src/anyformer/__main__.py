@@ -1,0 +1,5 @@
+"""`python -m anyformer`: the command line."""
+
+from anyformer.cli import main
+
+main()

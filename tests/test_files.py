@@ -1,0 +1,70 @@
+"""Files are written whole or not at all, and refusals of the disk are words."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+from safetensors import SafetensorError
+
+from anyformer.files import PlaceError, check_directory, check_file, told, write_text, writing, writing_directory
+
+
+def fail_half_way(place):
+    with place as partial:
+        (partial / "a.toml" if partial.is_dir() else partial).write_text("half")
+        raise KeyError
+
+
+def test_a_file_takes_its_place_whole_and_a_failure_leaves_the_old_one(tmp_path):
+    path = tmp_path / "a.toml"
+    write_text(path, "old")
+    with pytest.raises(KeyError):
+        fail_half_way(writing(path))
+    assert path.read_text() == "old"
+    write_text(path, "new")
+    assert path.read_text() == "new"
+    assert [each.name for each in tmp_path.iterdir()] == ["a.toml"]
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [("none/a.png", "does not exist"), ("file/a.png", "is a file"), (".", "it is a directory"), ("x" * 300, "too long")],
+)
+def test_a_place_that_cannot_be_is_refused_before_work(tmp_path, place, words):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(PlaceError, match=words):
+        check_file(tmp_path / place)
+    assert [each.name for each in tmp_path.iterdir()] == ["file"]
+
+
+def test_a_new_directory_is_whole_or_absent(tmp_path):
+    made = tmp_path / "deep" / "made"
+    with pytest.raises(KeyError):
+        fail_half_way(writing_directory(made))
+    assert not made.exists()
+    assert not list((tmp_path / "deep").iterdir())
+    with writing_directory(made) as partial:
+        (partial / "a").write_text("whole")
+    assert (made / "a").read_text() == "whole"
+    with pytest.raises(PlaceError, match="exists; give the name of a new directory"):
+        check_directory(made)
+    with pytest.raises(PlaceError, match="exists and is a file"):
+        check_directory(made / "a")
+
+
+@pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
+    def refuse(*_, **__):
+        raise OSError(number, "raw")
+
+    monkeypatch.setattr("pathlib.Path.touch", refuse)
+    for check in (check_file, check_directory):
+        with pytest.raises(PlaceError, match=r"cannot be written: .*(read-only|permission|full)"):
+            check(tmp_path / "new")
+
+
+def test_a_full_disk_under_safetensors_is_words(tmp_path):
+    error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    with pytest.raises(PlaceError, match="the disk is full"), told(tmp_path):
+        raise error
