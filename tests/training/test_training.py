@@ -89,7 +89,7 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
     halted = train(tiny, tmp_path / "halted", console=QUIET)
     monkeypatch.setattr(work_module, "update", real)
     assert not halted.finished
-    assert halted.step == stop + 1
+    assert (halted.step, halted.exit_code) == (stop, 130)
     resumed = resume(tmp_path / "halted", console=QUIET)
     assert resumed.finished
     assert same(weights(whole), weights(resumed))

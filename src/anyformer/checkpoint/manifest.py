@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from anyformer.describe import UserError
+from anyformer.files import told
+from anyformer.files import writing as file_writing
 
 MANIFEST = "manifest.json"
 WEIGHTS = "model.safetensors"
@@ -30,12 +30,6 @@ _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 class CheckpointError(UserError):
     """A checkpoint is missing, damaged or of another kind; the message names the file."""
-
-
-class UnwrittenError(CheckpointError):
-    """A checkpoint could not be written; nothing of it is left, and those before it are whole."""
-
-    exit_code = 1
 
 
 @dataclass(frozen=True)
@@ -64,26 +58,23 @@ class Manifest:
 def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
     """Give a temporary directory to fill; on success it is sealed with a manifest, synced and renamed to `directory`.
 
-    A crash at any moment leaves either the whole checkpoint or none: a directory called `.partial-...` is never read. A disk
-    that is full or read-only gives an `UnwrittenError`.
+    A crash at any moment leaves either the whole checkpoint or none: a directory called `.partial-...` is never read. What a
+    disk refuses is a `PlaceError`, and leaves older checkpoints whole.
     """
     partial = directory.parent / f"{_PARTIAL}{directory.name}-{uuid.uuid4().hex[:8]}"
     try:
-        for stale in directory.parent.glob(f"{_PARTIAL}{directory.name}-*"):
-            shutil.rmtree(stale, ignore_errors=True)
-        partial.mkdir(parents=True)
-        yield partial
-        _seal(partial, facts)
-        if directory.exists():
-            shutil.rmtree(directory)
-        partial.rename(directory)
-        _sync(directory.parent)
-    except (OSError, SafetensorError) as error:
+        with told(directory):
+            for stale in directory.parent.glob(f"{_PARTIAL}{directory.name}-*"):
+                shutil.rmtree(stale, ignore_errors=True)
+            partial.mkdir(parents=True)
+            yield partial
+            _seal(partial, facts)
+            if directory.exists():
+                shutil.rmtree(directory)
+            partial.rename(directory)
+            _sync(directory.parent)
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise UnwrittenError(_unwritten(directory, error)) from error
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
@@ -101,15 +92,9 @@ def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
 def add_facts(directory: Path, **facts: Any) -> None:
     """State more facts of a checkpoint that stands, in one step: a crash leaves the old manifest or the new one."""
     manifest = read_manifest(directory)
-    new = directory / f".{MANIFEST}.partial"
-    try:
-        _write_manifest(new, {**manifest.facts, **facts}, manifest.files)
-        _sync(new)
-        new.replace(directory / MANIFEST)
-        _sync(directory)
-    except OSError as error:
-        new.unlink(missing_ok=True)
-        raise UnwrittenError(_unwritten(directory, error)) from error
+    with file_writing(directory / MANIFEST) as partial:
+        _write_manifest(partial, {**manifest.facts, **facts}, manifest.files)
+        _sync(partial)
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -188,11 +173,6 @@ def _measured(path: Path) -> tuple[int, str]:
 def _write_manifest(path: Path, facts: Mapping[str, Any], files: Mapping[str, Entry]) -> None:
     data = {"format": FORMAT, "facts": dict(facts), "files": {name: vars(entry) for name, entry in files.items()}}
     path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
-
-
-def _unwritten(directory: Path, error: Exception) -> str:
-    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    return f"{directory}: cannot be written ({reason}); nothing of it is left, and older checkpoints are whole"
 
 
 def _sync(path: Path) -> None:

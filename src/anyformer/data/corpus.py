@@ -69,14 +69,18 @@ class Corpus:
         return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"])
 
     def opening(self, number: int = 0, words: int = 4) -> str:
-        """The first words of a held-out document, counted from 0 and around: what a text of this kind begins like."""
-        starts = self.validation.starts
-        start = int(starts[number % len(starts)]) if len(starts) else 0
-        line = self.validation.tokens[start : start + 16 * words].tolist()
-        if self.tokenizer.end_of_text in line:
-            line = line[: line.index(self.tokenizer.end_of_text)]
-        text = self.tokenizer.decode(line).strip("\ufffd").strip()
-        return " ".join(text.split("\n")[0].split()[:words])
+        """The first words of a held-out document, counted from 0 and around: how a text of this kind begins.
+
+        Where only one is held out it may begin anywhere: then of its lines after the first.
+        """
+        starts = self.validation.starts.tolist()
+        start = starts[number % len(starts)]
+        tokens = self.validation.tokens[start : start + 512].tolist()
+        if self.tokenizer.end_of_text in tokens:
+            tokens = tokens[: tokens.index(self.tokenizer.end_of_text)]
+        lines = [line.strip() for line in self.tokenizer.decode(tokens).strip("\ufffd").splitlines() if line.strip()]
+        whole = lines if len(starts) > 1 else lines[1 + number : -1] or lines
+        return " ".join(whole[0].split()[:words]) if whole else ""
 
     def summary(self) -> str:
         """A few lines for people: what there is, and what was left out."""

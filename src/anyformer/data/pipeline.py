@@ -30,7 +30,7 @@ from anyformer.data.workers import available_cores, encode_in_processes
 PROCESSES_FROM = 64_000_000
 """Bytes of text from which starting processes pays; below, the library's own threads do."""
 LEARN_APART_FROM = 4_000_000
-"""Bytes of text from which tokens are learnt in a process of its own: below, less than a second goes by before a signal is heard."""
+"""Bytes of text from which tokens are learnt in a process of its own: below, a signal waits for less than a second."""
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
 

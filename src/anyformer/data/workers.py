@@ -73,7 +73,10 @@ class _Worker:
     def __init__(self, folder: Path) -> None:
         # One thread each: the parallelism is in the number of processes.
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(TOKENIZERS_PARALLELISM="false")
+            [sys.executable, "-c", CODE, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(TOKENIZERS_PARALLELISM="false"),
         )
 
     def encode(self, texts: list[str]) -> list[TokenArray]:
