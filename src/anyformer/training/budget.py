@@ -54,6 +54,8 @@ class Budget:
     began: float
     tail: float = 0.0
     """Seconds that come after the last update."""
+    text: float = 0.0
+    """Seconds that preparing the text took."""
     _first: tuple[int, float] | None = field(default=None, init=False)
     _again: float = field(default=0.0, init=False)
 

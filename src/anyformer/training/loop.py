@@ -11,8 +11,9 @@ any moment: an update that has changed no weight yet is given up, one that has i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from anyformer.training.precision import Machine, check_alone, default_device, m
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.stop import Stop, listening
+from anyformer.training.summary import foreseen
 from anyformer.training.work import OPTIMISER, Work, corpus_of
 
 LONG_STEPS, LONG_MINUTES = 200, 2.0
@@ -58,10 +60,10 @@ def train(
         machine = measure(default_device())
         long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
         plan, notes = resolve(run.plan, machine, long=long)
-        memory, work = _prepared(run.but(plan=plan), machine, stop, console, notes)
-        budget = None
-        if work.run.minutes is not None:
-            budget, work = _fitted(work, Budget(work.run.minutes * 60, began), stop, console)
+        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+        memory, work = _prepared(run.but(plan=plan), machine, stop, console, budget, notes)
+        if budget is not None:
+            work = _fitted(work, budget, stop, console)
         journal.create(directory, work.run, machine, work.corpus)
         return Session(directory, work, machine, memory, console, stop, budget).go()
 
@@ -101,13 +103,13 @@ def resume(
         check_room(directory, run)
         stop.doing = "measuring the machine"
         machine = measure(default_device())
-        memory, work = _prepared(run, machine, stop, console, [])
+        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+        memory, work = _prepared(run, machine, stop, console, budget)
         if found is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, work.corpus, str(directory))
             work.restore(found)
-        budget = None
-        if run.minutes is not None:
-            budget, work = _fitted(work, Budget(run.minutes * 60, began), stop, console, step)
+        if budget is not None:
+            work = _fitted(work, budget, stop, console, step)
         journal.rewind(directory, step)
         if work.run != stored:
             journal.write_run(directory, work.run)
@@ -115,17 +117,22 @@ def resume(
         if session.complete:
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
             console.out(
-                f"{directory}: all {step} updates are done and evaluated, nothing to do; for more: {more}", highlight=False
+                f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False
             )
             return session.trained(finished=True)
         console.out(f"continuing {directory} after step {step} of {work.run.steps}", highlight=False)
         return session.go()
 
 
-def _prepared(run: Run, machine: Machine, stop: Stop, console: Console, notes: list[str]) -> tuple[MemoryMeter, Work]:
+def _prepared(
+    run: Run, machine: Machine, stop: Stop, console: Console, budget: Budget | None, notes: Sequence[str] = ()
+) -> tuple[MemoryMeter, Work]:
     """The run's data and model."""
     stop.doing = "preparing the data"
+    before = budgets.clock()
     corpus = corpus_of(run)
+    if budget is not None:
+        budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
     memory = MemoryMeter(machine.device)
@@ -133,22 +140,24 @@ def _prepared(run: Run, machine: Machine, stop: Stop, console: Console, notes: l
     return memory, Work.start(run, corpus, machine)
 
 
-def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int = 0) -> tuple[Budget, Work]:
+def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Work:
     """The same work with as many more updates, and as large a last evaluation, as the minutes hold."""
-    run, minutes = work.run, budget.seconds / 60
+    run = work.run
     stop.doing = "compiling" if run.plan.compile == "on" else "timing an update"
-    before = budget.left
+    # Done now, because how long it takes is then known: what the end needs and no update changes.
+    foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    import_module("matplotlib.figure")
     took = work.timed(budget.left)
     found = fit(run, took, budget.left)
     budget.tail = found.tail
     if budget.left - found.tail < took.update:
-        spent = budget.seconds - before
         console.out(
-            f"{spent:.0f} s of the {budget.seconds:.0f} s (minutes = {minutes:g}) went before the first update, most of them "
-            "into the text: one update only. The tokens are kept, so that another run has its minutes for training",
+            f"of the {budget.seconds:.0f} s (minutes = {budget.seconds / 60:g}) {budget.seconds - budget.left:.0f} s went "
+            f"before the first update, {budget.text:.0f} s of them into the text: one update only. The tokens are kept, so that "
+            "the next run on this text has the time for training",
             highlight=False,
         )
     look = run.evaluation
     if found.tokens < look.final_tokens:
         look = look.but(final_tokens=found.tokens)
-    return budget, work.changed(steps=done + found.steps, minutes=None, evaluation=look)
+    return work.changed(steps=done + found.steps, minutes=None, evaluation=look)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
 from anyformer.costs.measure import counted
 from anyformer.costs.work import operations
+from anyformer.model import Architecture
+from anyformer.plan import Plan
 from anyformer.tally import Shape
 from anyformer.training.calibration import known, remembered
 from anyformer.training.memory import MemoryMeter
@@ -79,12 +82,9 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     the end of a run of more than a minute), memory by the walk of `costs.peak`, both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
-    piece = Shape(batch=run.batch // run.accumulation, length=run.length)
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    of_all = {one.quantity: one for one in counted(run.architecture, piece, run.plan) if not one.component}
-    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
-    flops = Beside(*(run.accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    flops, peak_bytes = foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     assert flops.predicted is not None
     found = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
@@ -107,7 +107,7 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     peak = max(machine.peaks[run.plan.precision], each * (rate or 0))
     return Summary(
         tokens_per_second=Beside(expected, rate),
-        memory=Beside(_peak(run), memory.tensors),
+        memory=Beside(peak_bytes, memory.tensors),
         flops=flops,
         flops_per_token=each,
         resident=memory.resident,
@@ -122,10 +122,15 @@ def _kernels(run: Run) -> int:
     return run.accumulation * sum(work.kernels * work.layers for work in operations(run.architecture, shape, run.plan, "train"))
 
 
-def _peak(run: Run) -> int:
-    pieces = run.accumulation
-    peak = peak_memory(run.architecture, batch=run.batch // pieces, length=run.length, plan=run.plan, accumulation=pieces)
-    return peak.total
+@lru_cache(maxsize=4)
+def foreseen(architecture: Architecture, batch: int, length: int, accumulation: int, plan: Plan) -> tuple[Beside, int]:
+    """FLOPs of an update, declared and counted, and bytes at its peak: what needs no update to be known."""
+    piece = Shape(batch=batch // accumulation, length=length)
+    of_all = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
+    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
+    flops = Beside(*(accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    peak = peak_memory(architecture, batch=piece.batch, length=length, plan=plan, accumulation=accumulation)
+    return flops, peak.total
 
 
 def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:
