@@ -17,7 +17,7 @@ QUIET = Console(quiet=True)
 
 
 def console():
-    return Console(record=True, width=300, file=open("/dev/null", "w"))  # noqa: SIM115
+    return Console(record=True, width=300, file=open("/dev/null", "w"))
 
 
 @pytest.fixture
@@ -75,8 +75,9 @@ def test_a_run_with_nothing_left_says_so_and_touches_nothing(done, monkeypatch):
     before = {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()}
     said = console()
     assert resume(done, console=said).finished
-    assert "all 8 updates are done, nothing to do" in said.export_text()
-    assert "--set steps=16" in said.export_text()
+    text = said.export_text()
+    assert "all 8 updates are done, nothing to do" in text
+    assert "--set steps=16" in text
     assert {path: path.stat().st_mtime_ns for path in done.rglob("*") if path.is_file()} == before
 
 

@@ -136,6 +136,6 @@ def test_one_slow_update_at_the_start_is_not_believed(clock):
 def test_more_minutes_are_so_many_more_updates(tiny, clock, tmp_path):
     train(tiny, tmp_path / "run", console=QUIET)
     began = clock.now
-    more = resume(tmp_path / "run", {"minutes": 1.0}, console=QUIET)
+    more = resume(tmp_path / "run", {"minutes": 1.0, "evaluation.every": 100}, console=QUIET)
     assert clock.now - began <= 60
     assert more.step == read_run(tmp_path / "run").steps > tiny.steps + 20

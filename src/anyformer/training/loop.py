@@ -116,9 +116,7 @@ def resume(
         session = Session(directory, work, machine, memory, console, stop, budget, step)
         if session.complete:
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
-            console.out(
-                f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False
-            )
+            console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
             return session.trained(finished=True)
         console.out(f"continuing {directory} after step {step} of {work.run.steps}", highlight=False)
         return session.go()
@@ -152,9 +150,9 @@ def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int 
     budget.tail = found.tail
     if budget.left - found.tail < took.update:
         console.out(
-            f"of the {budget.seconds:.0f} s (minutes = {budget.seconds / 60:g}) {budget.seconds - budget.left:.0f} s went "
-            f"before the first update, {budget.text:.0f} s of them into the text: one update only. The tokens are kept, so that "
-            "the next run on this text has the time for training",
+            f"minutes = {budget.seconds / 60:g} are {budget.seconds:.0f} s, and {budget.seconds - budget.left:.0f} s went "
+            f"before the first update, {budget.text:.0f} s of them into the text: one update only. The tokens are kept for the "
+            "next run",
             highlight=False,
         )
     look = run.evaluation
