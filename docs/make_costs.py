@@ -1,4 +1,4 @@
-"""Fills in what the commands of costs.md print, and draws its picture: `python docs/make_costs.py`.
+"""Fills in what the commands of costs.md print: `python docs/make_costs.py`.
 
 A block that starts with `$ anyformer ...` is that command with its output; everything else of the page is written by hand.
 """
@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from anyformer.cli import app
 
-PICTURE = "cost llama-2-7b llama-3-8b mixtral-8x7b deepseek-v2-lite --plot"
 PAGE = Path(__file__).parent / "costs.md"
 BLOCK = re.compile(r"^```\n\$ anyformer (.*)\n(?:.*\n)*?```$", re.M)
 
@@ -31,5 +30,4 @@ def page(text: str) -> str:
 
 
 if __name__ == "__main__":
-    output(f"{PICTURE} {PAGE.with_suffix('.png')}")
     PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -228,7 +228,9 @@ class Session:
         if run.evaluation.baseline:
             baseline = interpolated_bigram_loss(work.seen(), work.held_out(), work.corpus.tokenizer.vocab_size)
         parameters = sum(parameter.numel() for parameter in work.model.parameters())
-        title = f"{parameters / 1e6:.1f} M parameters, {run.batch} x {run.length} tokens per step"
+        depth, width = run.architecture.output_stack.depth, run.architecture.width
+        made = f"{parameters / 1e6:.1f} M parameters, {depth} layers of width {width}"
+        title = f"{self.directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=baseline)
         summary = summarise(run, self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
