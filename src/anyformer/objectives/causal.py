@@ -39,6 +39,7 @@ class CausalObjective(Value):
 
     kind: Literal["causal"] = "causal"
     z_loss: Penalty = 0.0
+    """Factor of log(Z)^2; PaLM: 0.0001."""
     balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
     sequence_balance_loss: Penalty = 0.0

@@ -149,10 +149,11 @@ def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int 
     found = fit(run, took, budget.left)
     budget.tail = found.tail
     if budget.left - found.tail < took.update:
+        spent = budget.seconds - budget.left
+        kept = ". The tokens are kept for the next run" if budget.text > spent / 2 else ""
         console.out(
-            f"minutes = {budget.seconds / 60:g} are {budget.seconds:.0f} s, and {budget.seconds - budget.left:.0f} s went "
-            f"before the first update, {budget.text:.0f} s of them into the text: one update only. The tokens are kept for the "
-            "next run",
+            f"minutes = {budget.seconds / 60:g} are {budget.seconds:.0f} s, and {spent:.0f} s went before the first update, "
+            f"{budget.text:.0f} s of them into the text: one update only{kept}",
             highlight=False,
         )
     look = run.evaluation

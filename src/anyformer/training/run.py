@@ -47,6 +47,7 @@ class Run(Value):
 
     through: ClassVar[tuple[str, ...]] = ("architecture",)
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the first weights, the order of the data and the noise of dropout: another seed is another run."""
     steps: Count | None = None
     """Updates. Absent: as many as `minutes` allow, measured once at the start and written into the run's directory."""
     minutes: Annotated[float, Field(gt=0)] | None = None
@@ -63,13 +64,21 @@ class Run(Value):
     sample: str | None = None
     """Prompt of the text printed at the end; absent, the first words of a held-out document."""
     data: Data
+    """Which text, and how it becomes tokens and windows."""
     objective: CausalObjective = CausalObjective()
+    """What is learnt."""
     optimiser: AdamW = AdamW()
+    """How gradients change the weights."""
     schedule: Schedule = Cosine()
+    """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()
+    """When to look at held-out text."""
     checkpoints: Checkpoints = Checkpoints()
+    """When to save."""
     plan: Plan = Plan()
+    """How it is computed here: precision, kernels, compiling."""
     architecture: Architecture
+    """What is computed: a table, or in a file that is read also a catalogue name or a path."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Run:

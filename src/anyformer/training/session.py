@@ -109,10 +109,9 @@ class Session:
             except Stopped as stopped:
                 return self._halt(stopped)
         except PlaceError as error:
-            raise UnsavedError(
-                f"{error}\nNothing of it is left, and the checkpoint of step {self.saved} is whole. Continue with: "
-                f"{command('train', '--resume', self.directory)}"
-            ) from error
+            older = f"the checkpoint of step {self.saved} is whole" if self.saved else "there was no checkpoint before it"
+            more = command("train", "--resume", self.directory)
+            raise UnsavedError(f"{error}\nNothing of it is left, and {older}. Continue with: {more}") from error
 
     def trained(self, *, finished: bool, exit_code: int = 0) -> Trained:
         """What there is now."""
