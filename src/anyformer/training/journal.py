@@ -96,9 +96,9 @@ def append(directory: Path, **row: Any) -> None:
 def rewind(directory: Path, step: int) -> None:
     """Drop the metrics of updates after `step`, which will be computed again, and a line that a kill cut short."""
     path = directory / METRICS
-    if path.exists():
-        kept = [row for row in read_metrics(directory) if row["step"] <= step]
-        write_text(path, "".join(json.dumps(row) + "\n" for row in kept))
+    kept = "".join(json.dumps(row) + "\n" for row in read_metrics(directory) if row["step"] <= step)
+    if path.exists() and path.read_text(encoding="utf-8") != kept:
+        write_text(path, kept)
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
