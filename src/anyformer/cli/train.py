@@ -161,16 +161,15 @@ def print_sample(trained: Trained, console: Console) -> bool:
 
     prompt = trained.prompts[0]
     sampling = Sampling(temperature=0.7, top_k=50)
-    pieces = (piece for _, piece in stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling))
     try:
-        first = next(pieces, "")  # a model that cannot generate is refused here, before any work
+        found = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
-    print(prompt, end=first, flush=True)
+    print(prompt, end="", flush=True)
     try:
-        for piece in pieces:
+        for _, piece in found:
             print(piece, end="", flush=True)
             if trained.deadline is not None and time.monotonic() > trained.deadline:
                 print(" ... (the minutes are over)", end="")
