@@ -114,11 +114,14 @@ def test_the_best_loss_of_an_earlier_process_is_remembered(tiny, tmp_path, monke
     def scripted(model, *args, progress, **more):
         return Evaluated(next(losses), 10, 10, None)
 
+    real, saved = checkpoint.save, []
+    monkeypatch.setattr(checkpoint, "save", lambda model, at, **more: (saved.append(at.name), real(model, at, **more)))
     monkeypatch.setattr(work, "evaluate", scripted)
     run = change_all(tiny, {"steps": 3, "evaluation.every": 3, "checkpoints.every": 100, "checkpoints.keep": 1})
     train(run, tmp_path / "run", console=QUIET)
     resume(tmp_path / "run", {"steps": 10}, console=QUIET)
     assert [row["loss"] for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"] == [1.0, 5.0, 4.0, 6.0]
+    assert saved == ["step-00000003", "step-00000010"], "not at 6 and 9, which were worse"
     assert checkpoint.steps(tmp_path / "run") == [3, 10]
     assert checkpoint.best(tmp_path / "run") == checkpoint.directory_of(tmp_path / "run", 3)
 
