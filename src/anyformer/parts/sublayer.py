@@ -9,8 +9,9 @@ from typing import ClassVar, Self, TypeVar
 import torch
 from torch import nn
 
-from anyformer.describe import Value
+from anyformer.describe import DescriptionError
 from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.sketch import Drawn
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
@@ -31,7 +32,7 @@ def head_width(width: int, heads: int, given: int | None) -> int:
     if given is not None:
         return given
     if width % heads:
-        raise ValueError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
+        raise DescriptionError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
     return width // heads
 
 
@@ -44,7 +45,7 @@ class Network:
     routed: bool = False
 
 
-class SublayerValue(Value):
+class SublayerValue(Drawn):
     """A description that a branch can hold: (B, T, D) -> (B, T, D)."""
 
     kind: str
