@@ -38,6 +38,19 @@ def test_states_are_those_of_the_zero_paper():
     assert figures == [31.4, 16.6, 1.9]
 
 
+@pytest.mark.parametrize("ep", [1, 2, 8])
+def test_experts_are_divided_by_their_own_share_of_the_ranks(ep):
+    """By ep and then by the ranks that hold the same experts; all else by every rank of the sharding."""
+    model = architecture("mixtral-8x7b")
+    (stage,) = stages(units(model, 1024, BF16), 1, 1)
+    weights = model.cost(Shape()).weights.values()
+    experts = sum(weight.count for weight in weights if weight.role == "expert")
+    dense = sum(weight.count for weight in weights) - experts
+    each = stage_memory(units(model, 1024, BF16), stage, Layout(fsdp=8, ep=ep, sharded="weights"), ZERO)
+    assert each.optimiser / 12 == pytest.approx(dense / 8 + experts / ep / (8 / ep))
+    assert each.weights / 2 == pytest.approx(dense / 8 + experts / 8)
+
+
 def test_sharding_sends_what_the_zero_paper_says():
     """2 and 3 times the parameters for stages 2 and 3, as n grows (Rajbhandari et al. 2019, section 7); data parallelism 2."""
     row = units(architecture("llama-7b"), 1024, BF16)

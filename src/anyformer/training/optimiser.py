@@ -23,8 +23,11 @@ class AdamW(Value):
     learning_rate: Annotated[float, Field(gt=0)] = 1e-3
     """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
+    """Decay of the running means of the gradient and of its square."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
+    """Added to the root of the mean square, so that nothing is divided by 0."""
     weight_decay: Annotated[float, Field(ge=0)] = 0.1
+    """Share of a weight that goes at each step, times the learning rate."""
 
     def build(self, model: Transformer) -> torch.optim.AdamW:
         """An optimiser over all parameters of `model` that take a gradient, in two groups."""
