@@ -55,7 +55,7 @@ def test_any_decoder_allocates_what_is_said(seed, batch, context):
     if made.decoder is None:
         return
     source = 7 if made.two_inputs else 0
-    said = decode_state(made, batch=batch, context=context, source=source or None, plan=Plan())
+    said = decode_state(made, batch=batch, context=context, source=source or None, plan=Plan(precision="fp32"))
     state = made.decoder.state(made.width, batch, context, source, torch.float32, torch.device("meta"))
     assert said.total == state.nbytes
 

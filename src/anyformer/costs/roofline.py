@@ -116,8 +116,7 @@ class StepTime:
 def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
-    precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    return step_of(operations(architecture, shape, plan, mode), shape, precision, hardware, mode)
+    return step_of(operations(architecture, shape, plan, mode), shape, plan.number, hardware, mode)
 
 
 def step_of(work: Iterable[Work], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:

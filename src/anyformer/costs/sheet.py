@@ -9,11 +9,12 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
+from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
 from anyformer.costs.elementwise import elementwise
 from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
-from anyformer.costs.memory import TrainingMemory, training_memory
 from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
@@ -60,8 +61,8 @@ class CostSheet:
 
     @property
     def precision(self) -> Precision:
-        """Of products, activations and decode state; where no hardware resolves it, `auto` counts as fp32."""
-        return "bf16" if self.plan.precision == "bf16" else "fp32"
+        """Of products, activations and decode state; where no hardware resolves it, `auto` is bf16."""
+        return self.plan.number
 
     @property
     def tokens(self) -> int:
@@ -103,15 +104,14 @@ class CostSheet:
         return elementwise(self.architecture, self.shape, self.plan)
 
     @cached_property
-    def memory(self) -> TrainingMemory:
-        """Of training on one device."""
-        return training_memory(
-            self.architecture,
-            batch=self.batch,
-            length=self.length,
-            source_length=self.source or None,
-            plan=self.plan,
-        )
+    def kept(self) -> Activations:
+        """Tensors that a training step keeps for its backward pass."""
+        return activations(self.architecture, replace(self.shape, past=0, length=self.length), self.plan)
+
+    @property
+    def memory(self) -> Holding:
+        """Of training on one device: what is held when most is, which is `peak.at`, by purpose."""
+        return self.peak.holding
 
     @cached_property
     def peak(self) -> PeakMemory:
@@ -163,10 +163,10 @@ class CostSheet:
 
     @property
     def held(self) -> int:
-        """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
+        """Bytes that must fit somewhere: of training the peak of a step, else the weights and the decode state."""
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
-        return max(self.memory.total, self.peak.total)
+        return self.memory.total
 
     @property
     def devices(self) -> int:
@@ -206,7 +206,7 @@ class CostSheet:
         }
 
     def _memory_data(self) -> dict[str, int]:
-        return {**asdict(self.memory), "total": self.memory.total, "peak": self.peak.total}
+        return {**asdict(self.memory), "total": self.memory.total, "kept": self.kept.kept + self.kept.loss}
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"

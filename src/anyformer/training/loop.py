@@ -23,6 +23,7 @@ from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.memory import MemoryMeter
+from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.precision import Machine, default_device, deterministic, measure, resolve
 from anyformer.training.run import Run, load_run
 from anyformer.training.summary import Summary, summarise
@@ -52,6 +53,7 @@ def train(run: Run | str | Path, out: str | Path | None = None, *, console: Cons
     started = time.monotonic()
     console = console or Console()
     run = run if isinstance(run, Run) else load_run(Path(run))
+    refuse_unbuilt(run)
     directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
     if (directory / journal.RUN).exists():
         raise journal.RunDirectoryError(f"{directory}: already holds a run; continue it with --resume, or choose another place")

@@ -14,8 +14,8 @@ from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, near
-from anyformer.training.optimiser import AdamW
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.tuning import AdamW, Optimiser, Tuning
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -61,7 +61,9 @@ class Run(Value):
     """Prompt of the text printed at the end."""
     data: Data
     objective: CausalObjective = CausalObjective()
-    optimiser: AdamW = AdamW()
+    optimiser: Optimiser = AdamW()
+    tuning: Tuning = Tuning()
+    """What learns: all, unless parts are frozen or adapters learn beside them."""
     schedule: Schedule = Cosine()
     evaluation: Evaluation = Evaluation()
     checkpoints: Checkpoints = Checkpoints()
