@@ -12,6 +12,7 @@ from typing import Any
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
 from anyformer.costs.elementwise import elementwise
+from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
@@ -24,9 +25,10 @@ from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
+STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CostSheet:
     """What a call costs: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
@@ -207,6 +209,36 @@ class CostSheet:
 
     def _memory_data(self) -> dict[str, int]:
         return {**asdict(self.memory), "total": self.memory.total, "kept": self.kept.kept + self.kept.loss}
+
+    def __repr__(self) -> str:
+        """One line: the call and its main figures."""
+        return f"<CostSheet of {self._said}>"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        rows = "".join(f"<tr><th>{name}</th><td>{figure}</td></tr>" for name, figure in self.brief.items())
+        return f"<table><caption>{self._said.partition(': ')[0]}</caption>{rows}</table>"
+
+    @property
+    def brief(self) -> dict[str, str]:
+        """The main figures, in words."""
+        found = {
+            "parameters": f"{self.params.total:,}",
+            f"FLOPs of a {STEPS[self.mode]}": scaled(self.flops.total.exact).strip(),
+        }
+        if self.mode == "train":
+            found["memory at its peak"] = f"{scaled(self.memory.total)}B"
+        if "decode" in self.modes:
+            found["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.precision}"
+        if self.time is not None:
+            found[f"time on one {self.time.hardware.title}"] = clock(self.time.seconds)
+        return found
+
+    @property
+    def _said(self) -> str:
+        """The call, then the main figures."""
+        call = f"{self.architecture.shape_of_model}, {self.mode}, batch {self.batch:,} x {self.length:,} tokens, {self.precision}"
+        return f"{call}: " + ", ".join(f"{name} {figure}" for name, figure in self.brief.items())
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"

@@ -36,6 +36,7 @@ class Service:
     users: int
     length: int
     format: str
+    cache_format: str
     weights: int
     cache: DecodeState
     held: int
@@ -193,6 +194,7 @@ class _Search:
             self.users,
             self.length,
             self.format,
+            self.plan.number,
             self.weights,
             self.state,
             self.held(layout),
