@@ -10,7 +10,8 @@ from anyformer.costs.memory import ADAM_BF16, training_memory
 from anyformer.model import build
 from anyformer.plan import Plan
 from anyformer.tally import Shape
-from anyformer.training.optimiser import AdamW
+from anyformer.training.optimiser import build_optimiser
+from anyformer.tuning import AdamW
 
 B, T = 2, 11
 
@@ -19,7 +20,7 @@ B, T = 2, 11
 def test_weights_gradients_and_moments_are_those_of_an_update(name):
     declared = training_memory(ZOO[name], batch=B, length=T)
     model = build(ZOO[name]).train()
-    optimiser = AdamW().build(model)
+    optimiser = build_optimiser(AdamW(), model)
     model(ZOO[name].embedding.example(B, T)).square().sum().backward()
     gradients = sum(p.grad.nbytes for p in model.parameters())
     optimiser.step()

@@ -12,6 +12,11 @@ if TYPE_CHECKING:
     from anyformer.costs.hardware import Hardware
     from anyformer.planning.tuned import Choice
 
+BASIS = (
+    "Weights that learn are in fp32, as their gradients; products are in bf16. Each way with the least recomputation that",
+    "fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters keep for the backward pass is",
+    "exact; experts, recurrences and convolutions are counted as if they learned. `train` trains all weights, so far.",
+)
 PURPOSES = {
     "weights": "weights",
     "gradients": "gradients",
@@ -36,9 +41,7 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, batch: int, length:
     yield Line("")
     yield from lines((_memory(choices), _speed(choices)))
     yield Line("")
-    yield Line("Weights that learn are in fp32, with fp32 gradients; products in bf16. Each way with the least recomputation that fits.")
-    yield Line("Adapters stand beside every matrix of the layers. What norms, matrices and adapters keep for the backward pass is exact;")
-    yield Line("experts, recurrences and convolutions are counted as if they learned. `anyformer train` trains all weights only, so far.")
+    yield from map(Line, BASIS)
 
 
 def _answer(choice: Choice, on: Hardware) -> str:
@@ -48,7 +51,7 @@ def _answer(choice: Choice, on: Hardware) -> str:
         return f"yes, {scaled(held.total)}B{more}"
     fixed = held.weights + held.gradients + held.optimiser
     why = f", {scaled(fixed)}B of it whatever the batch and length" if fixed > on.room else ""
-    return f"no, {scaled(held.total)}B{why}" if choice.largest == 0 else f"no, {scaled(held.total)}B; batch {choice.largest:,} fits"
+    return f"no, {scaled(held.total)}B" + (f"; batch {choice.largest:,} fits" if choice.largest else why)
 
 
 def _memory(choices: Sequence[Choice]) -> Section:

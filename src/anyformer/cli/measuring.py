@@ -118,8 +118,8 @@ def _verdict(one: Comparison) -> str:
 
     if one.tolerance is None:
         small = one.unit == "s" and one.predicted < EAGER_SECONDS
-        told = f"too small to predict: under {EAGER_SECONDS * 1e3:.0f} ms eager operations' overhead decides" if small else "not judged"
-        return "" if one.component else told
+        told = f"too small to predict: below {EAGER_SECONDS * 1e3:.0f} ms the overhead of eager operations decides"
+        return "" if one.component else told if small else "not judged"
     asked = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
     if one.holds:
         return "" if one.component else asked

@@ -46,7 +46,7 @@ def run(
         bool, typer.Option("--serve", help="Plan serving: accelerators needed, tokens per second, price per million tokens.")
     ] = False,
     finetune: Annotated[
-        bool, typer.Option("--finetune", help="Say which ways of fine-tuning fit on one: all weights, the last layers, LoRA, QLoRA.")
+        bool, typer.Option("--finetune", help="Say which ways of fine-tuning fit on one: all weights, fewer, LoRA, QLoRA.")
     ] = False,
     gpus: Annotated[
         int | None, typer.Option(help="Accelerators: 8 to train on by default, to serve as many as it takes.", min=1)
@@ -57,13 +57,14 @@ def run(
     length: Annotated[
         int | None,
         typer.Option(
-            help="Tokens per sequence, of serving in each user's cache; 8k is 8,192. By default 8k, to fine-tune 2k, or as long as can be.",
+            help="Tokens per sequence, of serving in each user's cache; 8k is 8,192. By default 8k (to fine-tune 2k), or as "
+            "long as can be.",
             parser=tokens,
             metavar="TOKENS",
         ),
     ] = None,
     batch_tokens: Annotated[
-        int, typer.Option(help="Training: tokens of one step; k and M are 1,024 and 1,048,576.", parser=tokens, metavar="TOKENS")
+        int, typer.Option(help="Training: tokens of a step; k and M are 1,024 and 1,048,576.", parser=tokens, metavar="TOKENS")
     ] = BATCH_TOKENS,
     batch: Annotated[int, typer.Option(help="Fine-tuning: sequences per step.", min=1)] = 1,
     rank: Annotated[int, typer.Option(help="Fine-tuning: rank of the adapters.", min=1)] = 16,
@@ -85,9 +86,9 @@ def run(
     if serve and finetune:
         raise UserError("--serve and --finetune are two questions: ask one at a time")
     if finetune and gpus not in (None, 1):
-        raise UserError("--finetune is answered for one accelerator: leave --gpus out; without --finetune all weights are trained on many")
+        raise UserError("--finetune is answered for one accelerator: leave --gpus out, or --finetune to train all on many")
     if len(names) > 1 and not (serve or finetune):
-        raise UserError(f"training is planned for one architecture, got {len(names)}: {', '.join(names)}; several go with --serve")
+        raise UserError(f"training is planned for one architecture, got {', '.join(names)}; several go with --serve")
     made = {name: found(name, changes, tiny=tiny) for name in names}
     usual = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
     length = length or min(usual, *(longest(each) or usual for each in made.values()))
@@ -134,7 +135,9 @@ def _serve(
         _print(serving.page(services, price, assumed=rate is None))
 
 
-def _finetune(made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool) -> None:
+def _finetune(
+    made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
+) -> None:
     from anyformer.cli import fine_tuning
     from anyformer.planning.tuned import choices
 
@@ -218,7 +221,7 @@ def _assumed(planned: Planned) -> str:
     return (
         f"Assumed: {reached.matrix:.0%} of {peak / 1e12:.0f} TFLOP/s in matrix products, {reached.attention:.0%} in attention, "
         f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "
-        "gradients; activations as eager PyTorch keeps them. Where weights are divided, attention by a kernel that writes no scores."
+        "gradients; activations as eager PyTorch keeps them, where weights are divided with an attention that writes no scores."
     )
 
 

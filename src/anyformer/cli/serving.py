@@ -51,15 +51,15 @@ def answer(services: Mapping[str, Service], rate: float) -> Iterator[str]:
 
 def basis(service: Service) -> Iterator[str]:
     """What the figures rest on, and what they leave out."""
-    reached = service.hardware.efficiency
+    of = service.hardware.efficiency
+    yield f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on:"
     yield (
-        f"Every user has all {service.length:,} tokens in the cache, and all get a token at a time. Counted on: {reached.matrix:.0%} of "
-        f"the peak in products, {reached.attention:.0%} in attention, {reached.memory:.0%} of the memory's bandwidth, "
-        f"{reached.network:.0%} of the links'; 5 us at least for each exchange between ranks."
+        f"{of.matrix:.0%} of the peak in products, {of.attention:.0%} in attention, {of.memory:.0%} of the memory's bandwidth, "
+        f"{of.network:.0%} of the links'; at least 5 us for each"
     )
     yield (
-        "Left out: idle accelerators, scheduling, shared prompts, speculative decoding, and temporaries beyond the "
-        f"{1 - reached.room:.0%} of memory that is kept free. Experts are taken to be chosen evenly."
+        "exchange between ranks. Left out: idle accelerators, scheduling, shared prompts, speculative decoding. Experts are "
+        "taken to be chosen evenly."
     )
 
 

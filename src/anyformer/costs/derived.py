@@ -95,7 +95,8 @@ def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
     rows, whole = [], 0
     for each in state.memories:
         if only is None or component(each.name) in only:
-            per = f"{each.per_token:,} a token x {T:,} tokens" if each.grows == "every token" else f"{each.bytes // B:,} a sequence"
+            grows = each.grows == "every token"
+            per = f"{each.per_token:,} a token x {T:,} tokens" if grows else f"{each.bytes // B:,} a sequence"
             rows.append(_row(f"{shown(each.name)}, grows {each.grows}: {B} x {per}", size(each.bytes)))
             whole += each.bytes
     if only is None:

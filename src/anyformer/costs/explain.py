@@ -37,6 +37,8 @@ class Line:
     each: int
     exact: int
     """Of FLOPs, with the pairs that the mask allows instead of all."""
+    notes: int
+    """Of FLOPs, all pairs, with n - 1 additions for a sum of n: m h (2 n - 1) (lecture notes, "LLM, attention", section 14)."""
     component: str
     """`decoder.attention`, whatever the layer."""
 
@@ -59,6 +61,10 @@ class Explanation:
     @property
     def exact(self) -> int:
         return sum(line.exact * line.layers for line in self.lines if line.of == "FLOPs")
+
+    @property
+    def notes(self) -> int:
+        return sum(line.notes * line.layers for line in self.lines if line.of == "FLOPs")
 
     def only(self, asked: str) -> Explanation:
         """The lines of one component, `attention` or `decoder.attention`; an unknown one is refused with those there are."""
@@ -134,7 +140,9 @@ def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None
 def _of_weight(name: str, weight: Weight) -> Line:
     entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
-    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, component(name))
+    return Line(
+        "parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, entries, component(name)
+    )
 
 
 def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
@@ -145,26 +153,27 @@ def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, 
     met = _meetings(architecture, shape, name).get(name.split(".sublayer.")[-1])
     sides = _sides(architecture, tally, name)
     if met is not None:
-        formula, numbers = _of_pairs(operation, shape.batch, one, *met)
+        formula, numbers, notes = _of_pairs(operation, shape.batch, queries, one, *met)
     elif sides is not None and one.dense % (2 * prod(sides)) == 0:
-        formula, numbers = _of_product(shape.batch * queries, one, *sides)
+        formula, numbers, notes = _of_product(shape.batch * queries, one, *sides)
     else:
-        formula, numbers = "no product of two matrices alone, counted as its part says", f"{one.dense:,}"
-    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, component(name))
+        formula, numbers, notes = "no product of two matrices alone, counted as its part says", f"{one.dense:,}", one.dense
+    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes, component(name))
 
 
-def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str]:
+def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str, int]:
     """x W^T, x (rows, inputs): m = rows, n = inputs, h = outputs."""
     rows = one.dense // (2 * outputs * inputs)
     formula = f"2 x {'B T' if rows == positions else 'rows'} x inputs x outputs"
-    return formula, _times((2, rows, inputs, outputs))
+    return formula, _times((2, rows, inputs, outputs)), rows * outputs * (2 * inputs - 1)
 
 
-def _of_pairs(operation: str, B: int, one: Flops, heads: int, features: int) -> tuple[str, str]:
+def _of_pairs(operation: str, B: int, queries: int, one: Flops, heads: int, features: int) -> tuple[str, str, int]:
     """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over keys (n = keys)."""
     pairs = one.dense // (2 * B * heads * features)
+    sums = pairs * (2 * features - 1) if operation == "scores" else features * (2 * pairs - queries)
     letter = "E" if operation == "scores" else "U"
-    return f"2 x B x H x {letter} x pairs", _times((2, B, heads, features, pairs))
+    return f"2 x B x H x {letter} x pairs", _times((2, B, heads, features, pairs)), B * heads * sums
 
 
 def _sides(architecture: Architecture, tally: Tally, name: str) -> tuple[int, int] | None:

@@ -41,7 +41,12 @@ class Blocks(Format):
         return weight.copies * (-(-n * self.bits // 8) + scales + 4 * -(-scales // self.blocks))
 
 
-BASES: Mapping[Base, Format] = {"fp32": FORMATS["fp32"], "bf16": FORMATS["bf16"], "int8": FORMATS["int8"], "nf4": Blocks("nf4", 4)}
+BASES: Mapping[Base, Format] = {
+    "fp32": FORMATS["fp32"],
+    "bf16": FORMATS["bf16"],
+    "int8": FORMATS["int8"],
+    "nf4": Blocks("nf4", 4),
+}
 
 
 @dataclass(frozen=True)
@@ -154,15 +159,15 @@ class FineTuning:
 
     @cached_property
     def _asleep(self) -> tuple[str, ...]:
-        """Paths of the layers before the first that learns; none where there is a source, whose gradient comes from elsewhere."""
+        """Paths of the layers before the first that learns; none where there is a source, whose gradient comes otherwise."""
         if self.architecture.two_inputs:
             return ()
         (name, stack), *_ = self.architecture.stacks.items()
         learning = [*self.tuned.learning, *self.tuned.ranks]
         if not all(path.startswith((f"{name}.layers.", f"{name}.final_norm", "head.")) for path in learning):
             return ()
-        firsts = [i for i, owner in enumerate(stack.owners) if any(path.startswith(f"{name}.layers.{owner}.") for path in learning)]
-        return tuple(f"{name}.layers.{i}." for i in range(firsts[0] if firsts else stack.depth))
+        awake = [any(path.startswith(f"{name}.layers.{owner}.") for path in learning) for owner in stack.owners]
+        return tuple(f"{name}.layers.{i}." for i in range(awake.index(True) if any(awake) else stack.depth))
 
     @cached_property
     def _restored(self) -> int:
@@ -188,8 +193,9 @@ class FineTuning:
             return 0
         if len(self.tuned.learning) == len(self._weights):
             return kept.casts
-        learning = self.tuned.learning.items() if self.tuned.base != "fp32" else {**self._weights, **self.tuned.learning}.items()
-        return sum(self.plan.activation_bytes * each.count for _, each in learning if each.decays and each.fill != "embedding")
+        frozen = self._weights if self.tuned.base == "fp32" else {}
+        wide = {**frozen, **self.tuned.learning}.values()
+        return sum(self.plan.activation_bytes * each.count for each in wide if each.decays and each.fill != "embedding")
 
     def _less(self, work: Work) -> Work:
         """A product of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""

@@ -64,10 +64,10 @@ def reached(sheet: CostSheet) -> str:
     """The hardware's peaks, and the shares of them that times count on."""
     on = sheet.hardware
     assert on is not None, "priced on hardware"
-    share, peak = on.efficiency, on.peak(sheet.precision)
+    of, peak = on.efficiency, on.peak(sheet.precision)
     return (
-        f"counted on: {scaled(peak)}FLOP/s, {share.matrix:.0%} of it in products and {share.attention:.0%} in attention; "
-        f"{scaled(on.bandwidth)}B/s, {share.memory:.0%} of it"
+        f"counted on: {scaled(peak)}FLOP/s, {of.matrix:.0%} of it in products and {of.attention:.0%} in attention; "
+        f"{scaled(on.bandwidth)}B/s, {of.memory:.0%} of it"
     )
 
 
@@ -84,8 +84,8 @@ def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
     for each in (sheet.of(mode) for mode in modes if mode in sheet.modes):
         if on is not None and each.devices > 1:
             found.append(
-                f"one {on.title} has no room for {HOLDS[each.mode]} ({scaled(each.held)}B, and {scaled(on.room)}B are for tensors): "
-                f"its times are as if it had; {REMEDIES[each.mode]}"
+                f"one {on.title} has no room for {HOLDS[each.mode]} ({scaled(each.held)}B, and {scaled(on.room)}B are for "
+                f"tensors): its times are as if it had; {REMEDIES[each.mode]}"
             )
         if each.time is not None and each.time.too_small:
             found.append(f"the {STEPS[each.mode]} is {each.time.too_small}")
@@ -148,9 +148,8 @@ def _training(sheet: CostSheet) -> Section:
     figures = {**sheet.memory.named, "together, the peak of a step": sheet.memory.total}
     rows = [Row(what, (size(number),)) for what, number in figures.items()]
     rows.append(Row("kept from forward to backward", (size(sheet.kept.kept + sheet.kept.loss),)))
-    return Section(
-        f"Memory of training {AT[sheet.peak.at]}", (f"checkpointing {sheet.plan.checkpointing}",), (*rows, *_devices(sheet, sheet.held))
-    )
+    how = f"checkpointing {sheet.plan.checkpointing}"
+    return Section(f"Memory of training {AT[sheet.peak.at]}", (how,), (*rows, *_devices(sheet, sheet.held)))
 
 
 def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:
@@ -216,10 +215,10 @@ def _operations(sheet: CostSheet) -> Section:
     """Slowest first; what is short stands together."""
     time = _time(sheet)
     found = time.by_component
-    shown = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
-    rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in shown]
-    if len(shown) < len(found):
-        rest = sum(operation.seconds for operation in found[len(shown) :])
+    long = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
+    rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
+    if len(long) < len(found):
+        rest = sum(operation.seconds for operation in found[len(long) :])
         rows.append(Row("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
     columns = ("FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
     return Section(f"Where the time goes: {STEPS[sheet.mode]}", columns, tuple(rows), detail=True)

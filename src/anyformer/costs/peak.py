@@ -104,9 +104,8 @@ def peak_memory(
     stays = Holding(weights=states.weights * count, optimiser=(states.optimiser + states.master) * count)
     copies = kept.casts if states.weights > plan.activation_bytes else 0
     tied = _tied(architecture) * TIED_COPIES[plan.number]
-    return peak_of(
-        architecture, shape, plan, kept, whole, counts, stays, each=states.gradients, copies=copies, tied=tied, again=accumulation > 1
-    )
+    again, each = accumulation > 1, states.gradients
+    return peak_of(architecture, shape, plan, kept, whole, counts, stays, each=each, copies=copies, tied=tied, again=again)
 
 
 def peak_of(

@@ -237,7 +237,8 @@ class CostSheet:
     @property
     def _said(self) -> str:
         """The call, then the main figures."""
-        call = f"{self.architecture.shape_of_model}, {self.mode}, batch {self.batch:,} x {self.length:,} tokens, {self.precision}"
+        shape = f"batch {self.batch:,} x {self.length:,} tokens"
+        call = f"{self.architecture.shape_of_model}, {self.mode}, {shape}, {self.precision}"
         return f"{call}: " + ", ".join(f"{name} {figure}" for name, figure in self.brief.items())
 
     def json(self) -> str:

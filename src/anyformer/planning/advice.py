@@ -64,10 +64,8 @@ def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | No
     """The fewest of twice, four times ... as many accelerators that fit."""
     ranks = planned.ranks * 2
     while ranks <= MOST:
-        # Spread evenly over fewer it could not fit.
-        if planned.too_large[0].memory.total * planned.ranks <= ranks * planned.machine.hardware.room * planned.ranks:
-            if _fits(architecture, planned, plan, ranks, planned.length):
-                return ranks
+        if _fits(architecture, planned, plan, ranks, planned.length):
+            return ranks
         ranks *= 2
     return None
 

@@ -57,8 +57,8 @@ def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes)
     """Bytes of one rank of a stage; the optimiser's state is always divided, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
-    `copies`: in the type of products, beside fp32 weights; where ranks hold only shards, two units of them whole. `temporaries`:
-    gradients of one unit, whole for a moment, and logits or the layer that is computed again, of one micro-batch at a time.
+    `copies`: in the type of products, beside fp32 weights; where ranks hold only shards, two units of them whole.
+    `temporaries`: gradients of one unit, whole for a moment, and of one micro-batch logits or the layer computed again.
     """
     dense, experts = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
     shard = -(-dense // layout.fsdp) + -(-experts // layout.expert_fsdp)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
@@ -105,9 +105,9 @@ def _counts(domain: int) -> Iterator[int]:
     yield from range(domain, MOST + 1, domain)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True)
 class _Search:
-    """A question, and what its answers share; equal to itself alone, so that methods can remember."""
+    """A question, and what its answers share."""
 
     architecture: Architecture
     users: int
@@ -176,7 +176,6 @@ class _Search:
             yield from (f"{name}.layers.{i}" for i in range(stack.depth))
         yield "exit"
 
-    @cache
     def cuts(self, path: str) -> int:
         """Among how many ranks the decode state of the sublayer at a path can be divided."""
         name, _, layer, branch, *_ = path.split(".")
@@ -210,11 +209,17 @@ class _Search:
         parts = (timed(self._of_rank(each, layout), self.on, self.plan.number)[0] * each.layers for each in work)
         return sum(parts), self._sending(layout, tokens)
 
-    @cache
-    def _work(self, mode: Mode, batch: int) -> list[Work]:
+    @cached_property
+    def _work(self) -> Callable[[Mode, int], list[Work]]:
+        """The operations of a mode and a batch, remembered."""
         source = self.length if self.architecture.two_inputs else 0
-        length, past = (1, self.length) if mode == "decode" else (self.length, 0)
-        return operations(self.architecture, Shape(batch=batch, length=length, past=past, source=source), self.plan, mode)
+
+        @cache
+        def work(mode: Mode, batch: int) -> list[Work]:
+            length, past = (1, self.length) if mode == "decode" else (self.length, 0)
+            return operations(self.architecture, Shape(batch=batch, length=length, past=past, source=source), self.plan, mode)
+
+        return work
 
     def _of_rank(self, work: Work, layout: Layout) -> Work:
         """One rank's share of an operation: products are cut, decode state as far as it can be, the stream not at all."""

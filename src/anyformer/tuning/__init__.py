@@ -1,6 +1,6 @@
 """What of a model learns, in which format the rest is kept, and by which optimiser: values that are priced and trained."""
 
-from anyformer.tuning.optimisers import Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, SGD
+from anyformer.tuning.optimisers import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser
 from anyformer.tuning.value import Base, Lora, Tuned, Tuning
 
 __all__ = [

@@ -114,6 +114,4 @@ def _named(data: Any) -> Any:
     return {"kind": AdamW().kind, **data} if isinstance(data, Mapping) else data
 
 
-Optimiser = Annotated[
-    AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(_named)
-]
+Optimiser = Annotated[AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(_named)]

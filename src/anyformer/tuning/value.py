@@ -19,9 +19,9 @@ Pattern = Annotated[str, Field(min_length=1)]
 
 
 class Lora(Value):
-    """y = x W^T + (alpha / rank) x A^T B^T with W frozen, A (rank, inputs), B (outputs, rank) (Hu et al. 2021, arXiv 2106.09685).
+    """y = x W^T + (alpha / rank) x A^T B^T with W frozen, A (rank, inputs) and B (outputs, rank).
 
-    The paper's r is `rank`.
+    Hu et al. 2021, arXiv 2106.09685; the paper's r is `rank`.
     """
 
     kind: Literal["lora"] = "lora"
@@ -60,7 +60,8 @@ class Tuning(Value):
         mapped = {path: weight for path, weight in weights.items() if _is_linear(path, weight)}
         for pattern in self.adapter.targets:
             if not any(_names(pattern, path) for path in mapped):
-                raise UserError(f"tuning.adapter.targets: {pattern!r} names no matrix of a layer; a path is {next(iter(mapped), '')!r}")
+                like = next(iter(mapped), "")
+                raise UserError(f"tuning.adapter.targets: {pattern!r} names no matrix of a layer; a path is {like!r}")
         beside = {path: weight for path, weight in mapped.items() if any(_names(each, path) for each in self.adapter.targets)}
         learning: dict[str, Weight] = {}
         for path, weight in beside.items():
@@ -71,7 +72,7 @@ class Tuning(Value):
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuning of one model. `learning`: every weight that learns, adapters included; `ranks`: of the adapter beside a matrix."""
+    """A tuning of one model: every weight that learns, adapters included; the ranks of the adapters beside its matrices."""
 
     learning: Mapping[str, Weight]
     ranks: Mapping[str, int]
