@@ -55,9 +55,9 @@ def _step(sheet: CostSheet) -> Section:
     back = sheet.flops.backward
     again = run.total - sheet.flops.total.exact
     rows = (
-        _row(f"backward = 2 x forward, for inputs and for weights: dense 2 x {forward.dense:,}", count(back.dense)),
-        _row(f"exact 2 x {forward.exact:,}", count(back.exact)),
-        _row("executed beyond the exact ones: scores computed again, and what checkpointing does not keep", count(again)),
+        _row(f"backward, of inputs and of weights, dense: 2 x {forward.dense:,}", count(back.dense)),
+        _row(f"exact: 2 x {forward.exact:,}", count(back.exact)),
+        _row("executed on top: scores computed again, and what checkpointing does not keep", count(again)),
     )
     return Section("FLOPs of a training step", ("",), rows)
 
