@@ -1,18 +1,21 @@
-"""The tables of measured figures in the README, from the committed results: `python -m benchmarks.report`. A test compares."""
+"""Writes the figures of `docs/speed.md` from the committed results: `python -m benchmarks.report`. A test compares."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 RESULTS = Path(__file__).parent / "results"
+PAGE = Path(__file__).parents[1] / "docs" / "speed.md"
+FIGURES = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.S)
 
 
 def table(what: str) -> str:
-    """One sitting as Markdown, fastest first."""
+    """One sitting as Markdown, fastest first. The last column divides our speed by theirs."""
     record = json.loads((RESULTS / f"{what}.json").read_text())
     rows = sorted(record["results"], key=lambda row: -row["tokens_per_second"])
-    lines = [f"| {what} | tokens/s | anyformer compiled is faster by |", "|---|---|---|"]
+    lines = [f"### {what.capitalize()}\n", "| | tokens/s | speed of anyformer compiled / its speed |", "|---|---|---|"]
     lines += [f"| {row['name']} | {row['tokens_per_second']:,.0f} | {row['ours_is_faster_by']:.2f} |" for row in rows]
     machine = record["machine"]
     return "\n".join([*lines, "", f"{record['date']}, {machine['cpu']}, {machine['cores']} cores.", ""])
@@ -27,7 +30,9 @@ def parts() -> str:
     dense = record["experts_over_dense"]["times_the_dense"]
     linear, softmax = (record["lengths"]["grows_as_T_to_the"][f"{kind} attention"] for kind in ("linear", "softmax"))
     return f"""\
-Parts, each against its plain form and public implementations, in fp32: [all ratios](benchmarks/results/parts.png).
+### Parts
+
+Parts, each against its plain form and public implementations, in fp32: [all ratios](../benchmarks/results/parts.png).
 Eight experts of which two are active cost {dense:.2f} times the dense network of equal active width. A token of latent
 attention decodes {latent:.1f} times faster than in transformers, which expands the latent. The time of linear attention grows
 as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softmax:.2f}.
@@ -46,6 +51,8 @@ def costs() -> str:
     (slow, longest), machine = sheet["slowest"], record["machine"]
     most = shell["slowest"][1]
     return f"""\
+### Pricing
+
 Pricing one of {sheet["entries"]} architectures: parameters, FLOPs and decode state take {sheet["median"]:.1f} ms at the median
 and {longest:.0f} ms for {slow}, whose 80 layers are of 71 kinds; the whole page of `anyformer cost` {page["median"]:.0f} ms
 and {page["slowest"][1]:.0f} ms, from the shell {shell["median"]:.1f} s and at most {most:.1f} s, most of it importing torch.
@@ -56,9 +63,14 @@ A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1
 
 
 def report() -> str:
-    """All tables."""
+    """All figures."""
     return "\n".join([*(table(what) for what in ("training", "decoding")), parts(), costs()])
 
 
+def page() -> str:
+    """The page with its figures as of the committed results."""
+    return FIGURES.sub(lambda _: report(), PAGE.read_text(encoding="utf-8"))
+
+
 if __name__ == "__main__":
-    print(report())
+    PAGE.write_text(page(), encoding="utf-8")

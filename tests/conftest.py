@@ -1,12 +1,55 @@
-"""One thread per test process: the workers share the cores, and threads that fight over them make every test slower."""
+"""What every test finds: one thread per process, and the command line as a function.
 
+The workers share the cores, and threads that fight over them make every test slower.
+"""
+
+import contextlib
+import io
 import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
+import pytest
 from hypothesis import settings
 
 # Time is no property of a value: on a busy machine a deadline fails what is right.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="session")
+def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
+    """`call("show", "gpt2", cwd=..., columns=80)`: run a command in this process, its output piped, `COLUMNS` set.
+
+    Gives what `subprocess.run` does: `returncode`, `stdout`, `stderr`. A process of its own would spend seconds on importing
+    torch.
+    All calls share one cache, so that this machine is calibrated once.
+    """
+    cache = tmp_path_factory.mktemp("cache")
+
+    def run(*arguments: str, cwd: Path | None = None, columns: int = 80) -> subprocess.CompletedProcess[str]:
+        from anyformer.cli import main
+
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with (
+            contextlib.chdir(cwd or "."),
+            mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(cache), "COLUMNS": str(columns)}),
+            mock.patch("sys.argv", ["anyformer", *arguments]),
+            mock.patch("gc.freeze"),  # the process goes on, and what a command leaves should be collected
+            contextlib.redirect_stdout(out),
+            contextlib.redirect_stderr(err),
+        ):
+            try:
+                main()
+            except SystemExit as leave:
+                code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
+        return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
+
+    return run

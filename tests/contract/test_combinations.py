@@ -32,7 +32,7 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape
 
 B, T, S = 2, 9, 6
-FAST, SLOW = 300, 3000
+FAST, SLOW = 100, 3000
 
 
 def close(a: torch.Tensor, b: torch.Tensor) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import fields
 
@@ -93,14 +92,3 @@ def test_the_decode_state_of_a_sheet_is_that_of_a_decoder_with_so_much_room(name
     sheet = cost(made, batch=batch, length=length, mode=mode, plan=plan)
     assert sheet.state_bytes == state[keys]
     assert sheet.state_bytes_per_token * batch == state[keys] - state[keys - 1]
-
-
-@pytest.mark.parametrize("name", ["minimax-text-01", "llama-3.1-405b", "kimi-k2", "deepseek-v3", "perceiver-imagenet"])
-def test_a_sheet_takes_less_than_50_ms(name):
-    made = architecture(name)
-    took = []
-    for _ in range(5):
-        began = time.process_time()  # what others do on the machine does not count
-        cost(made, length=1024)
-        took.append(time.process_time() - began)
-    assert min(took) < 0.05

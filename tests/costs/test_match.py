@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from combinations import draw
 from hypothesis import given, settings
@@ -19,6 +17,7 @@ from anyformer.describe import UserError, diff
 from anyformer.model import build, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.tally import Shape
+from effort import calls
 
 ENTRIES = [
     "gpt2", "llama-3-8b", "llama-3.1-405b", "gemma-3-27b", "deepseek-v3", "mixtral-8x7b", "qwen3-next-80b-a3b", "t5-v1.1-xl",
@@ -224,11 +223,9 @@ def test_any_architecture_meets_what_the_finest_step_allows(seed, factor):
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "deepseek-v3"])
-def test_a_thousand_evaluations_take_less_than_five_seconds(name):
+def test_an_evaluation_is_few_calls(name):
+    """About 11,000, so that a thousand take a few seconds."""
     made = architecture(name)
     search = Search(made, Budget(parameters=10**9, active=10**9, training_flops=10**9, decode_bytes=10**9, length=8192), 8)
-    began = time.process_time()  # what others do on the machine does not count
-    for i in range(1000):
-        search.costs(Sizes(made.width, made.decoder.depth, 1024 + 8 * i))
-    assert search.priced == 1000
-    assert time.process_time() - began < 5
+    assert calls(lambda: search.costs(Sizes(made.width, made.decoder.depth, 1024))) < 40_000
+    assert search.priced == 1

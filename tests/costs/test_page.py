@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import cProfile
 import json
-import pstats
-import time
 
 import pytest
 
@@ -16,6 +13,7 @@ from anyformer.costs.hardware import Efficiency, hardware_of
 from anyformer.costs.page import page, reached, title, warnings
 from anyformer.costs.sheet import MODES
 from anyformer.costs.text import Row, Section, lines, side_by_side, text
+from effort import calls
 
 NAMES = [
     "llama-3-8b", "mixtral-8x7b", "deepseek-v3", "gemma-3-27b", "t5-small", "whisper-tiny", "bert-base-uncased", "vit-base-16",
@@ -124,22 +122,17 @@ def test_nothing_is_priced_that_is_not_asked_for(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "t5-11b"])
-def test_a_sheet_and_its_time_take_milliseconds(name):
-    made, spent = af.architecture(name), []
-    for _ in range(5):
-        started = time.process_time()  # what others do on the machine does not count
-        sheet = af.cost(made, mode="decode", batch=8, length=8192, hardware="h100")
-        assert all((sheet.params.total, sheet.flops.total.dense, sheet.state_bytes, sheet.time.seconds))
-        spent.append(time.process_time() - started)
-    assert min(spent) < 0.05
+def test_a_sheet_and_its_time_are_few_calls(name):
+    """Whatever the depth: about 14,000, a few milliseconds."""
+    sheet = af.cost(af.architecture(name), mode="decode", batch=8, length=8192, hardware="h100")
+    assert calls(lambda: [sheet.params.total, sheet.flops.total.dense, sheet.state_bytes, sheet.time.seconds]) < 30_000
 
 
 @pytest.mark.parametrize("name", ["llama-3.1-405b", "kimi-k2", "glm-4.5", "t5-11b"])
 def test_a_whole_page_is_few_calls(name):
-    """Of functions: about 250,000 for 126 layers, of which a second does millions."""
-    sheet, profile = sheet_of(name), cProfile.Profile()
-    profile.runcall(lambda: text(page(sheet, MODES)))
-    assert pstats.Stats(profile).total_calls < 500_000
+    """About 250,000 for 126 layers."""
+    sheet = sheet_of(name)
+    assert calls(lambda: text(page(sheet, MODES))) < 500_000
 
 
 def test_figures_without_numbers_do_not_compare():

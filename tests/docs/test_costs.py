@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,8 +21,7 @@ def test_outputs_are_those_of_today(command):
 
 def test_the_snippet_runs():
     (code,) = re.findall(r"^```python\n(.*?)^```$", TEXT, re.S | re.M)
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
+    exec(code, {"__name__": "costs"})
 
 
 def test_what_it_points_to_exists():

@@ -16,16 +16,18 @@ SELF, BOTH = (Attention(heads=4, mask=mask, rotary=Rotary()) for mask in (Causal
 INIT = Initialisation(matrix=FanIn(), embedding=Normal(std=0.5))
 
 
-def fit(model: Transformer, loss, steps: int) -> float:
-    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3)
+def fit(model: Transformer, loss, steps: int, enough: float = 0.05) -> float:
+    """At most `steps` updates, fewer once the loss is below `enough`; gives the last loss."""
+    optimiser = torch.optim.AdamW(model.parameters(), lr=3e-3, fused=True)
     for step in range(steps):
-        generator = torch.Generator().manual_seed(step)
-        value = loss(generator)
+        value = loss(torch.Generator().manual_seed(step))
         value.backward()
         optimiser.step()
         optimiser.zero_grad()
+        if value.item() < enough:
+            break
     model.eval()
-    return float(value.detach())
+    return value.item()
 
 
 def cross_entropy(logits, targets):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 import torch
@@ -23,6 +21,7 @@ from anyformer.parts import (
     Window,
 )
 from anyformer.tally import Shape
+from effort import calls
 
 single = st.one_of(
     st.just(Causal()),
@@ -67,12 +66,10 @@ def test_ahead_says_whether_later_keys_are_seen(mask, length):
     assert any(limit.contract == "causal" for limit in mask.limits) == mask.ahead
 
 
-def test_a_long_mask_is_counted_in_milliseconds():
+def test_a_long_mask_is_counted_by_few_calls():
     mask, n = Causal() & Window(size=4096) | Prefix(), 131_072
-    start = time.perf_counter()
-    pairs = mask.pairs(Shape(length=n))
-    assert time.perf_counter() - start < 1.0
-    assert pairs == 4096 * 4097 // 2 + (n - 4096) * 4096
+    assert mask.pairs(Shape(length=n)) == 4096 * 4097 // 2 + (n - 4096) * 4096
+    assert calls(lambda: mask.pairs(Shape(length=n))) < 2_000
 
 
 def test_combinations_are_flat():

@@ -1,0 +1,101 @@
+"""Fills in the tables of keys in `docs/train.md`, from the descriptions themselves. A test keeps them up to date.
+
+python docs/make_train.py
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
+
+from anyformer.describe import Value
+from anyformer.training import Run
+
+PAGE = Path(__file__).with_name("train.md")
+TABLES = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- end of keys -->)", re.S)
+ELSEWHERE = ("architecture",)
+"""Keys with a guide of their own."""
+TYPES = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "NoneType": "absent"}
+
+
+def page() -> str:
+    """The page with its tables as of today."""
+    return TABLES.sub(lambda _: tables(), PAGE.read_text(encoding="utf-8"))
+
+
+def tables() -> str:
+    """One table of the run, then one of each value in it, in the order of the file."""
+    return "\n".join(text for name, kind in sections("", Run) for text in table(name, kind)) + "\n"
+
+
+def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:
+    """A description and those within it, each with the key at which it stands."""
+    yield name, kind
+    for key, field in kind.model_fields.items():
+        if key not in ELSEWHERE:
+            for inner in values(field.annotation):
+                yield from sections(f"{name}.{key}".lstrip("."), inner)
+
+
+def table(name: str, kind: type[Value]) -> Iterator[str]:
+    """The keys of one description: what each may be, its default, what it means."""
+    fields = {key: field for key, field in kind.model_fields.items() if key != "kind"}
+    said = f', `kind = "{kind.model_fields["kind"].default}"`' if "kind" in kind.model_fields else ""
+    yield f"### `[{name}]`{said}\n" if name else "### The run\n"
+    yield first_sentence(kind.__doc__ or "") + "\n"
+    if not fields:
+        return
+    yield "| key | what it may be | default | meaning |\n|---|---|---|---|"
+    for key, field in fields.items():
+        default = "required" if field.is_required() else shown(field.default)
+        meaning = first_sentence(field.description or "")
+        yield f"| `{key}` | {admitted(field.annotation)} | {default} | {meaning} |"
+    yield ""
+
+
+def first_sentence(text: str) -> str:
+    """The text as one line, for a cell of a table."""
+    return re.sub(r"\s+", " ", text).strip().replace("|", "\\|")
+
+
+def shown(default: Any) -> str:
+    """A default as TOML has it; a part by its kind."""
+    if default is None:
+        return "absent"
+    if isinstance(default, Value):
+        kind = default.plain().get("kind")
+        return f'`{{ kind = "{kind}" }}`' if kind else "its own defaults"
+    if isinstance(default, tuple):
+        return f"`{list(default)}`"
+    return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default!r}`".replace("'", '"')
+
+
+def admitted(annotation: Any) -> str:
+    """What a field takes, in words."""
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return admitted(inner[0])
+    if origin is Literal:
+        return ", ".join(shown(word) for word in inner)
+    if origin in (Union, types.UnionType):
+        words = [admitted(item) for item in inner if item is not type(None)]
+        return "one of several kinds" if len(words) > 1 else words[0]
+    if origin is tuple:
+        return f"list of {admitted(inner[0])}"
+    if isinstance(annotation, type) and issubclass(annotation, Value):
+        return "a table"
+    return TYPES.get(getattr(annotation, "__name__", ""), "see [architectures](architectures.md)")
+
+
+def values(annotation: Any) -> list[type[Value]]:
+    """The descriptions that an annotation admits."""
+    if isinstance(annotation, type):
+        return [annotation] if issubclass(annotation, Value) else []
+    return [found for item in get_args(annotation) for found in values(item)]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")
