@@ -74,6 +74,10 @@ def test_what_does_not_fit_never_stands_under_fits():
     assert output.index("has no room for weights and this decode state") < output.index("fits")
     assert "has no room for a training step" not in output
     assert output.index("Training on 8 x H100") < output.index("Parameters")
+    with pytest.raises(
+        UserError, match=r"--gpus lays a training step out, and --mode is decode: `anyformer plan NAME --serve`"
+    ):
+        said("cost", "llama-2-13b", "--mode", "decode", "--gpus", "8")
     alone = said("cost", "llama-2-13b", "--mode", "decode", "--batch", "64")
     assert "`anyformer plan NAME --serve`" in alone
     assert "training" not in alone

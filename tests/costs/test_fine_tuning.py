@@ -195,6 +195,7 @@ def test_the_command_answers_first():
     found = json.loads(CliRunner().invoke(app, ["plan", "gpt2", "--finetune", "--json", "--rank", "4"]).output)
     assert found[0]["length"] == 1024
     assert all(each["fits"] for each in found[0]["methods"])
+    assert all(each["largest_batch_computed_again"] >= each["largest_batch"] > 1 for each in found[0]["methods"])
     assert CliRunner().invoke(app, ["plan", "gpt2", "--finetune", "--gpus", "4"]).exception is not None
 
 

@@ -114,6 +114,7 @@ def run(
     from anyformer.costs.hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost
+    from anyformer.describe import UserError
     from anyformer.plan import Plan
 
     made = {name: found(name, changes, tiny=tiny) for name in names}
@@ -140,6 +141,10 @@ def run(
     }
     modes = MODES if mode is None else (mode,)
     _refuse_idle(sheets, mode)
+    if gpus is not None and mode not in (None, "train"):
+        raise UserError(
+            f"--gpus lays a training step out, and --mode is {mode}: `anyformer plan NAME --serve` lays serving out"
+        )
     if plot is not None:
         from anyformer.costs.plotting import draw
 

@@ -47,8 +47,10 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, batch: int, length:
 def _answer(choice: Choice, on: Hardware) -> str:
     held = choice.held
     if choice.fits:
-        more = f"; up to batch {choice.largest:,}" if choice.largest > choice.batch else ""
-        return f"yes, {scaled(held.total)}B{more}"
+        more = [f"up to batch {choice.largest:,}"]
+        if choice.largest_again > choice.largest:
+            more.append(f"{choice.largest_again:,} with every layer computed again")
+        return f"yes, {scaled(held.total)}B; {', '.join(more)}"
     fixed = held.weights + held.gradients + held.optimiser
     why = f", {scaled(fixed)}B of it whatever the batch and length" if fixed > on.room else ""
     return f"no, {scaled(held.total)}B" + (f"; batch {choice.largest:,} fits" if choice.largest else why)
@@ -71,11 +73,12 @@ def _speed(choices: Sequence[Choice]) -> Section:
                 Figure(each.checkpointing),
                 count(each.tokens_per_second) if each.fits else NOTHING,
                 count(each.largest) if each.largest else NOTHING,
+                count(each.largest_again) if each.largest_again else NOTHING,
             ),
         )
         for each in choices
     ]
-    return Section("Learning", ("parameters", "computed again", "tokens/s", "largest batch"), tuple(rows))
+    return Section("Learning", ("parameters", "computed again", "tokens/s", "largest batch", "again"), tuple(rows))
 
 
 def _some(number: int) -> Figure:
@@ -98,6 +101,7 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
                 "learning": each.learning,
                 "memory": {what: getattr(each.held, what) for what in PURPOSES} | {"total": each.held.total},
                 "largest_batch": each.largest,
+                "largest_batch_computed_again": each.largest_again,
                 "tokens_per_second": each.tokens_per_second if each.fits else None,
             }
             for each in choices

@@ -81,8 +81,11 @@ def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
     """What cannot be run as it is priced: positions beyond a table, and what does not fit into the memory of one device."""
     found = [*beyond_tables(sheet.architecture, sheet.length, sheet.source)]
     on = sheet.hardware
-    for each in (sheet.of(mode) for mode in modes if mode in sheet.modes):
-        if on is not None and each.devices > 1:
+    told = [mode for mode in modes if mode in sheet.modes]
+    for each in map(sheet.of, told):
+        # Prompts and the tokens after them need the same room.
+        again = each.mode == "prefill" and "decode" in told
+        if on is not None and each.devices > 1 and not again:
             found.append(
                 f"one {on.title} has no room for {HOLDS[each.mode]} ({scaled(each.held)}B, and {scaled(on.room)}B are for "
                 f"tensors): its times are as if it had; {REMEDIES[each.mode]}"

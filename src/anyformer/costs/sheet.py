@@ -264,8 +264,9 @@ def cost(
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `length` serves source and target, where there are two, unless `source_length` is given. With `hardware`, a name (`h100`,
-    `here`) or a value, the sheet has a `time`, and `auto` precision is the faster one there.
+    `length` serves source and target, where there are two, unless `source_length` is given. Products, activations and decode
+    state are in bf16 unless `plan` says otherwise. With `hardware`, a name (`h100`, `here`) or a value, the sheet has a `time`,
+    and `auto` precision is the faster one there.
     """
     on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
     source = architecture.source_of(length, source_length)

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.planning.planner import Candidate, Planned, plan_training
+from anyformer.planning.rank import number_bytes
+from anyformer.tally import Shape
 
 MOST = 4096
 """Accelerators that are tried."""
@@ -62,9 +64,12 @@ def _length(architecture: Architecture, planned: Planned, plan: Plan) -> int | N
 
 def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | None:
     """The fewest of twice, four times ... as many accelerators that fit."""
+    numbers, room = number_bytes(plan), planned.machine.hardware.room
+    each = (numbers.master or numbers.weight) + numbers.gradient + numbers.moments
+    least = each * architecture.folded_cost(Shape(source=1), plan).parameters // room  # spread evenly, without activations
     ranks = planned.ranks * 2
     while ranks <= MOST:
-        if _fits(architecture, planned, plan, ranks, planned.length):
+        if ranks >= least and _fits(architecture, planned, plan, ranks, planned.length):
             return ranks
         ranks *= 2
     return None

@@ -15,7 +15,10 @@ from anyformer.plan import Checkpointing, Plan
 
 @dataclass(frozen=True)
 class Choice:
-    """A method with its price: `learning` parameters, `held` when most is, the `largest` batch that fits (0: none)."""
+    """A method with its price: `learning` parameters, `held` when most is, the `largest` batch that fits (0: none).
+
+    `largest_again`: the same with every layer computed again.
+    """
 
     name: str
     checkpointing: Checkpointing
@@ -24,6 +27,7 @@ class Choice:
     held: Holding
     fits: bool
     largest: int
+    largest_again: int
     tokens_per_second: float
 
 
@@ -42,6 +46,8 @@ def _least(architecture: Architecture, method: Method, on: Hardware, batch: int,
         held = priced.held(batch)
         if held.total <= on.room:
             break
+    largest = priced.largest_batch(on.room)
+    again = priced if how == "full" else FineTuning(architecture, method, length, priced.plan.but(checkpointing="full"))
     return Choice(
         method.name,
         how,
@@ -49,6 +55,7 @@ def _least(architecture: Architecture, method: Method, on: Hardware, batch: int,
         priced.tuned.parameters,
         held,
         held.total <= on.room,
-        priced.largest_batch(on.room),
+        largest,
+        largest if again is priced else again.largest_batch(on.room),
         batch * length / priced.seconds(batch, on),
     )
