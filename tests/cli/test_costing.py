@@ -84,6 +84,9 @@ def test_one_mode_says_where_the_time_goes():
     assert 11 < float(number) < 12
     assert "decoder feedforward products" in page["Where the time goes: decoding step"]
     assert not [title for title in page if title.startswith("Memory of training")]
+    # What was asked comes first.
+    assert next(iter([title for title in page if title.startswith(("Time", "Decode", "Param"))])).startswith("Time on one")
+    assert output.index("Decode state in bf16") < output.index("Memory of inference") < output.index("Parameters")
 
 
 def test_experts_are_priced_whole_active_and_as_read():

@@ -84,7 +84,7 @@ def test_what_does_not_fit_never_stands_under_fits():
 
 
 def test_plans_say_what_position_tables_hold():
-    assert "256 x 197 tokens per step" in said("plan", "vit-base-16", "--batch-tokens", str(256 * 197))
+    assert "16,384 x 197 tokens per step" in said("plan", "vit-base-16")
     assert "the decoder's position table ends at 1,024, so it cannot be run at 8,192" in said("plan", "gpt2", "--length", "8k")
 
 

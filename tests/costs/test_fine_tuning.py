@@ -215,6 +215,18 @@ def test_a_run_names_what_is_priced_and_training_refuses_it(tmp_path):
         Run.parse({**run.plain(), "optimiser": {"kind": "adam"}})
 
 
+def test_a_run_is_priced_as_it_says(tmp_path):
+    tuning = Tuning(adapter=Lora(rank=2, targets=("*.query",)), base="nf4")
+    run = Run(steps=1, data=Data(paths=("x",), tokenizer=Bytes()), architecture=ZOO["llama"], tuning=tuning, optimiser=Lion())
+    path = tmp_path / "run.toml"
+    path.write_text(to_toml(run))
+    (found,) = json.loads(CliRunner().invoke(app, ["plan", str(path), "--finetune", "--json"]).output)
+    own = found["methods"][0]
+    width, layers = ZOO["llama"].width, ZOO["llama"].decoder.depth
+    assert (own["name"], own["learning"]) == ("this run", layers * 2 * 2 * width)
+    assert own["memory"]["optimiser"] == 4 * own["learning"], "Lion has one moment"
+
+
 def test_numbers_of_the_twin():
     x = torch.ones(2, 4)
     made = Beside(nn.Linear(4, 3, bias=False), 2)

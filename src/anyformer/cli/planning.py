@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json as jsons
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from anyformer.cli.arguments import WHAT, Changes, Tiny, found
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from anyformer.costs.fine_tuning import Method
     from anyformer.costs.hardware import Hardware
     from anyformer.costs.text import Line
     from anyformer.model import Architecture
@@ -64,8 +65,13 @@ def run(
         ),
     ] = None,
     batch_tokens: Annotated[
-        int, typer.Option(help="Training: tokens of a step; k and M are 1,024 and 1,048,576.", parser=tokens, metavar="TOKENS")
-    ] = BATCH_TOKENS,
+        int | None,
+        typer.Option(
+            help="Training: tokens of a step; k and M are 1,024 and 1,048,576. About 4M by default.",
+            parser=tokens,
+            metavar="TOKENS",
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(help="Fine-tuning: sequences per step.", min=1)] = 1,
     rank: Annotated[int, typer.Option(help="Fine-tuning: rank of the adapters.", min=1)] = 16,
     users: Annotated[int, typer.Option(help="Serving: how many at once.", min=1)] = 1,
@@ -99,7 +105,9 @@ def run(
         _finetune(made, on, batch, length, rank, plan, json=json)
     else:
         (pair,) = made.items()
-        _train(*pair, on, gpus or GPUS, batch_tokens, length, plan, show, json=json)
+        # By default a power of two of sequences, which divides among accelerators whatever their length.
+        tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
+        _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, json=json)
     if not json:
         for name, each in made.items():
             for said in beyond_tables(each, length):
@@ -142,13 +150,27 @@ def _finetune(
     from anyformer.planning.tuned import choices
 
     priced = {
-        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan)) for name, each in made.items()
+        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_own(name)))
+        for name, each in made.items()
     }
     if json:
         print(jsons.dumps([fine_tuning.data(name, each, on, length) for name, each in priced.items()], indent=2))
         return
     for name, each in priced.items():
         _print(fine_tuning.page(name, each, on, batch, length))
+
+
+def _own(name: str) -> Iterator[Method]:
+    """The way of tuning of a run, where that is what is named."""
+    from anyformer.cli.show import find
+    from anyformer.costs.fine_tuning import Method
+    from anyformer.resolving import is_run
+    from anyformer.training import Run
+
+    if is_run(name):
+        run = find(name, {})
+        assert isinstance(run, Run)
+        yield Method("this run", run.tuning, run.optimiser)
 
 
 def _train(

@@ -37,18 +37,22 @@ AT: Mapping[Moment, str] = {
 
 
 def page(sheet: CostSheet, modes: Sequence[Mode], *, beside: bool = False) -> tuple[Section, ...]:
-    """What there is to say about some modes; about a single one also where its time goes. `beside`: for `side_by_side`."""
+    """What there is to say about some modes; of a single one on hardware first its time, its memory, and where its time goes.
+
+    `beside`: for `side_by_side`.
+    """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
-    found = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
-    if "train" in sheets:
-        found.append(_training(sheets["train"]))
+    model = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
+    held = [_training(sheets["train"])] if "train" in sheets else []
     if sheets.keys() - {"train"}:
-        found += _inference(sheet.of("prefill"))
-    if sheet.hardware is not None:
-        found.append(_times(sheets))
-        if len(sheets) == 1:
-            found += [_operations(each) for each in sheets.values()]
-    return tuple(found)
+        held += _inference(sheet.of("prefill"))
+    if sheet.hardware is None:
+        return (*model, *held)
+    if len(sheets) > 1:
+        return (*model, *held, _times(sheets))
+    # A decoding step asks for its state first, of which weights in other formats are no part.
+    asked = held[1:] + held[:1] if "decode" in sheets else held
+    return (_times(sheets), *asked, *map(_operations, sheets.values()), *model)
 
 
 def title(sheet: CostSheet) -> str:

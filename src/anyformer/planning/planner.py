@@ -105,7 +105,6 @@ def plan_training(
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
-    sequences -= sequences % ranks if sequences > ranks else 0  # lengths that divide no power of two
     row, numbers = units(architecture, length, plan), number_bytes(plan)
     parted: dict[tuple[int, int], tuple[Stage, ...]] = {}
     fitting: list[Candidate] = []

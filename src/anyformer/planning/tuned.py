@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import get_args
 
@@ -32,10 +32,17 @@ class Choice:
 
 
 def choices(
-    architecture: Architecture, *, hardware: Hardware, batch: int, length: int, rank: int, plan: Plan
+    architecture: Architecture,
+    *,
+    hardware: Hardware,
+    batch: int,
+    length: int,
+    rank: int,
+    plan: Plan,
+    own: Iterable[Method] = (),
 ) -> Iterator[Choice]:
-    """Each method of `methods`; where none of the ways to compute again fits, the one that takes least."""
-    for method in methods(architecture, rank):
+    """Each of one's `own` methods and of `methods`; where none of the ways to compute again fits, the one that takes least."""
+    for method in (*own, *methods(architecture, rank)):
         yield _least(architecture, method, hardware, batch, length, plan)
 
 
