@@ -13,10 +13,11 @@ from anyformer.catalogue import listing
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.figures import clock
 from anyformer.costs.hardware import ALIASES, HARDWARE, Efficiency, Hardware, hardware_of
-from anyformer.costs.plotting import attention_intensity, draw
 from anyformer.costs.roofline import step_time, timed
-from anyformer.costs.work import Work
+from anyformer.costs.work import Work, operations
 from anyformer.describe import UserError
+from anyformer.model import decoder_only
+from anyformer.parts import Attention, Embedding, residual
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape
 
@@ -94,6 +95,16 @@ def test_more_experts_in_a_batch_cost_decoding_time_until_all_are_read():
     one, many, more = (time_of("mixtral-8x7b", "decode", batch, 256).seconds for batch in (1, 32, 64))
     assert 2.5 < many / one < 4.2  # 2 of 8 experts, then all
     assert more / many < 1.1
+
+
+def attention_intensity(width, kv_heads, batch, length, mode):
+    """FLOPs per byte of one attention sublayer in 16 bits, its d / 128 query heads sharing so many of keys and values."""
+    layer = residual(Attention(heads=width // 128, kv_heads=kv_heads))
+    decodes = mode == "decode"
+    shape = Shape(batch=batch, length=1 if decodes else length, past=length if decodes else 0)
+    priced = operations(decoder_only(Embedding(vocab=1), width, [layer]), shape, Plan(precision="bf16"), mode)
+    work = [each for each in priced if ".sublayer." in each.name]
+    return sum(each.flops.exact for each in work) / sum(each.bytes for each in work)
 
 
 @pytest.mark.parametrize(("kv_heads", "batch", "length"), [(32, 1, 4096), (32, 64, 1024), (8, 16, 8192), (1, 64, 4096)])
@@ -212,8 +223,3 @@ def test_a_plain_kernel_executes_every_pair_and_none_twice():
     )
     assert fused.executed.forward == fused.flops.forward.exact
     assert fused.executed.backward == fused.flops.backward.exact + scores // 2
-
-
-def test_pictures_are_drawn(tmp_path):
-    draw({name: sheet_of(name, "decode") for name in ("gpt2", "t5-small")}, tmp_path / "c.png")
-    assert (tmp_path / "c.png").stat().st_size > 20_000

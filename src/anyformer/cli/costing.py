@@ -100,7 +100,12 @@ def run(
         ),
     ] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", help="Draw intensity and speed over batch, length and size.", metavar="FILE.png")
+        Path | None,
+        typer.Option(
+            "--plot",
+            help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware.",
+            metavar="FILE.svg|png|pdf",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Everything, as JSON in bytes, FLOPs and seconds.")] = False,
     measured: Annotated[
@@ -117,6 +122,10 @@ def run(
     from anyformer.describe import UserError
     from anyformer.plan import Plan
 
+    if plot is not None:
+        from anyformer.pictures.style import check_picture
+
+        check_picture(plot)
     made = {name: found(name, changes, tiny=tiny) for name in names}
     if measured:
         plan = Plan(precision=precision, checkpointing=checkpointing)
@@ -146,9 +155,9 @@ def run(
             f"--gpus lays a training step out, and --mode is {mode}: `anyformer plan NAME --serve` lays serving out"
         )
     if plot is not None:
-        from anyformer.costs.plotting import draw
+        from anyformer.pictures.costs import draw_costs
 
-        draw(sheets, plot)
+        draw_costs(sheets, plot)
     plans = {name: training_on.planned(sheet, gpus) for name, sheet in sheets.items() if gpus is not None}
     if json:
         print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))

@@ -8,12 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import Changes, Tiny, What, assigned
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.model import Architecture
     from anyformer.parts import Branch, Step
+
+LENGTH = 1024
 
 
 def run(
@@ -24,12 +27,24 @@ def run(
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
     schema: Annotated[bool, typer.Option("--schema", help="JSON schema of such a description, for editors.")] = False,
     masks: Annotated[
-        Path | None, typer.Option("--masks", help="Draw each distinct attention mask.", metavar="FILE.png")
+        Path | None,
+        typer.Option(
+            "--masks",
+            help="Draw each distinct attention mask and which layer has it, at a --length that shows them.",
+            metavar="FILE.svg|png|pdf",
+        ),
     ] = None,
     diagram: Annotated[
         Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
     ] = None,
-    length: Annotated[int, typer.Option(help="Tokens per sequence that the costs are for.", min=1)] = 1024,
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help=f"Tokens per sequence that the costs, or masks, are for; 8k is 8,192. Of costs by default {LENGTH:,}.",
+            parser=tokens,
+            metavar="TOKENS",
+        ),
+    ] = None,
     batch: Annotated[int, typer.Option(help="Sequences that the costs are for.", min=1)] = 1,
 ) -> None:
     """Show an architecture or a run: its parts and what it costs, or the whole resolved value."""
@@ -39,17 +54,18 @@ def run(
     from anyformer.describe import to_json, to_toml
 
     value = find(what, assigned(changes), tiny=tiny)
-    if masks or diagram:
-        draw(value, masks, diagram)
-    elif schema:
+    drawn = draw(Path(what).name, value, masks, diagram, length)
+    if schema:
         print(schema_of(type(value)), end="")
     elif toml:
         print(to_toml(value), end="")
     elif json:
         print(to_json(value), end="")
+    elif drawn:
+        print("\n".join(map(str, drawn)))
     else:
         console = Console()
-        for line in summary(value, batch, length):
+        for line in summary(value, batch, length or LENGTH):
             console.print(line, highlight=False, soft_wrap=True)
 
 
@@ -64,17 +80,15 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
     return architecture(what, tiny=tiny, changes=changes)
 
 
-def draw(value: Value, masks: Path | None, diagram: Path | None) -> None:
-    """Write the pictures that were asked for."""
+def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
+    """Write the pictures that were asked for, and give their places."""
     from anyformer.pictures import draw_diagram, draw_masks
 
-    arch = architecture_of(value)
-    if masks:
-        draw_masks(arch, masks)
-        print(masks)
-    if diagram:
-        draw_diagram(arch, diagram)
-        print(diagram)
+    if masks is not None:
+        draw_masks(architecture_of(value), masks, length, title=name)
+    if diagram is not None:
+        draw_diagram(architecture_of(value), diagram)
+    return [place for place in (masks, diagram) if place is not None]
 
 
 def architecture_of(value: Value) -> Architecture:

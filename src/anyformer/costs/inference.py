@@ -129,8 +129,9 @@ def decode_state(
     plan = plan or Plan(precision="bf16")
 
     def state(length: int, source: int) -> Mapping[str, int]:
-        shape = Shape(batch=batch, past=length - 1, source=source)
-        return architecture.folded_cost(shape, plan).state_bytes if length else {}
+        if not length:
+            return {}
+        return architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source), plan).state_bytes
 
     now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
     all_grow = all(longer[name] > size for name, size in now.items())

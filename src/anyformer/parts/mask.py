@@ -67,6 +67,10 @@ class Window(MaskValue):
         return self.after > 0
 
     @property
+    def span(self) -> int:
+        return self.size + self.after
+
+    @property
     def reach(self) -> int | None:
         return self.size
 
@@ -94,6 +98,10 @@ class _Combined(MaskValue):
 
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    @property
+    def span(self) -> int:
+        return max(mask.span for mask in self.masks)
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -42,6 +42,11 @@ class MaskValue(Value):
         """The size of chunks, counted from position 0, that no allowed pair leaves; None without such."""
         return None
 
+    @property
+    def span(self) -> int:
+        """How many positions its pattern takes before it shows: its window, chunk or stride; 1 where every length shows it."""
+        return 1
+
     def room(self, capacity: int) -> int:
         """How many positions a memory for `capacity` must hold: no more than a query can reach."""
         return capacity if self.reach is None else min(self.reach, capacity)

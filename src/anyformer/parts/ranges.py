@@ -90,23 +90,32 @@ class Ranges:
     @property
     def pairs(self) -> int:
         """How many (query, key) pairs there are, each counted once."""
+        return int(self.counts().sum())
+
+    def counts(self) -> Integers:
+        """How many keys each query sees, each counted once, (T,)."""
         plain = _disjoint([part for part in self.parts if part.plain])
         strided = [part for part in self.parts if not part.plain]
-        total = sum(int(part.counts().sum()) for part in plain)
+        total = sum((part.counts() for part in plain), start=np.zeros(self.queries, dtype=np.int64))
         for size in range(1, len(strided) + 1):
             for chosen in combinations(strided, size):
                 both = [chosen[0]]
                 for part in chosen[1:]:
                     both = [met for held in both for met in _meet(held, part)]
-                new = sum(int(part.counts().sum()) for part in both)
-                old = sum(int(part.within(p.start, p.stop).counts().sum()) for part in both for p in plain)
-                total += (1 if size % 2 else -1) * (new - old)
+                for part in both:
+                    old = sum(part.within(p.start, p.stop).counts() for p in plain)
+                    total += (1 if size % 2 else -1) * (part.counts() - old)
         return total
+
+    @property
+    def queries(self) -> int:
+        """T."""
+        return len(self.parts[0].start) if self.parts else 0
 
     def dense(self, keys: int) -> NDArray[np.bool_]:
         """The same as a (T, S) matrix, for pictures and tests of small sizes."""
         k = np.arange(keys)[None]
-        seen = np.zeros((len(self.parts[0].start) if self.parts else 0, keys), dtype=bool)
+        seen = np.zeros((self.queries, keys), dtype=bool)
         for part in self.parts:
             inside = (k >= part.start[:, None]) & (k < part.stop[:, None])
             seen |= inside & ((k - part.phase[:, None]) % part.step < part.run)

@@ -36,6 +36,10 @@ class Chunk(MaskValue):
         return Ranges.plain(start, start + self.size, keys)
 
     @property
+    def span(self) -> int:
+        return self.size
+
+    @property
     def ahead(self) -> bool:
         return self.size > 1
 
@@ -60,6 +64,10 @@ class Strided(MaskValue):
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), query % self.stride, self.stride),))
+
+    @property
+    def span(self) -> int:
+        return self.stride
 
     @property
     def ahead(self) -> bool:
@@ -87,6 +95,10 @@ class Fixed(MaskValue):
         return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), phase, self.size, self.summary),))
 
     @property
+    def span(self) -> int:
+        return self.size
+
+    @property
     def ahead(self) -> bool:
         return True
 
@@ -102,6 +114,10 @@ class GlobalTokens(MaskValue):
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         return Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
+
+    @property
+    def span(self) -> int:
+        return self.count
 
     @property
     def ahead(self) -> bool:
@@ -122,6 +138,10 @@ class BlockWindow(MaskValue):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         first = query // self.block
         return Ranges.plain((first - self.count + 1) * self.block, (first + 1) * self.block, keys)
+
+    @property
+    def span(self) -> int:
+        return self.block * self.count
 
     @property
     def ahead(self) -> bool:
@@ -145,6 +165,10 @@ class VerticalStride(MaskValue):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         step, phase = self.block * self.stride, np.full_like(query, self.block * (self.stride - 1))
         return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), phase, step, self.block),))
+
+    @property
+    def span(self) -> int:
+        return self.block * self.stride
 
     @property
     def ahead(self) -> bool:

@@ -1,51 +1,137 @@
-"""Each distinct mask of an architecture as a square: which keys (columns) each query (row) may look at."""
+"""Each distinct mask as a square of queries (rows) and keys (columns), and a strip of which layer has which."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from anyformer.describe import UserError
 from anyformer.model import Architecture
-from anyformer.parts.mask_value import MaskValue
+from anyformer.pictures.coverage import coverage
+from anyformer.pictures.patterns import Pattern, Patterns, Strip, patterns_of, telling_length
+from anyformer.pictures.style import FAINT, HUES, check_picture, drawing, in_tokens, token_ticks
 
-LENGTH = 32
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+CELLS = 128
+"""Of a side at most; up to `SQUARES` of them are outlined one by one."""
+SQUARES = 32
+LONGEST = 1 << 22
+"""Positions that are still counted in seconds."""
+COLUMNS, TITLE = 3, 38
+"""Panels in a row, and letters in a line of their titles."""
+DARKER = 0.6
+"""Exponent of a cell's share, so that a stride of one position in many is still seen."""
 
 
-def masks_of(architecture: Architecture) -> dict[MaskValue, list[str]]:
-    """Every mask and the places where it is: `decoder.local.attention`, in the order computed."""
-    found: dict[MaskValue, list[str]] = {}
-    for stack_name, stack in architecture.stacks.items():
-        for variant, block in stack.variants.items():
-            for branch, held in block.branches.items():
-                for mask in held.sublayer.masks:
-                    found.setdefault(mask, []).append(f"{stack_name}.{variant}.{branch}")
-    return found
+def draw_masks(architecture: Architecture, path: Path, length: int | None = None, *, title: str = "") -> None:
+    """A panel for each distinct mask at `length` positions (by default one at which it shows), and which layer has which.
+
+    A cell stands for a square of positions and is the darker the more of its pairs are allowed. Refuses an architecture
+    without a mask, and an ending that is no picture's.
+    """
+    check_picture(path)
+    length = telling_length(architecture) if length is None else length
+    if not 1 <= length <= LONGEST:
+        raise UserError(f"masks are drawn at 1 to {LONGEST:,} positions, got {length:,}")
+    patterns = patterns_of(architecture, length)
+    if not patterns.places:
+        raise UserError(_nothing(patterns))
+    columns = min(COLUMNS, len(patterns.places))
+    rows = math.ceil(len(patterns.places) / columns)
+    strips = 0.62 * len(patterns.strips) + 0.35
+    with drawing(path, max(5.2, 3.4 * columns), 0.5 + 4.0 * rows + strips) as figure:
+        halves: Any = figure.subfigures(2, 1, height_ratios=(0.5 + 4.0 * rows, strips))
+        top, bottom = halves
+        top.suptitle(f"{title + ': ' if title else ''}masks at {length:,} positions", fontsize=12, fontweight="bold")
+        if length > CELLS:
+            side = f"{in_tokens(length // CELLS)}" if length % CELLS == 0 else f"about {length / CELLS:.0f}"
+            top.supxlabel(
+                f"a cell is {side} positions square, the darker the more of its pairs are allowed", fontsize=8.5, color=FAINT
+            )
+        panels = np.atleast_1d(top.subplots(rows, columns)).ravel()
+        for panel in panels[len(patterns.places) :]:
+            panel.set_axis_off()
+        for i, (pattern, panel) in enumerate(zip(patterns.places, panels, strict=False)):
+            _panel(panel, pattern, HUES[i % len(HUES)])
+            _heading(panel, pattern, patterns.holders(i))
+        lines = np.atleast_1d(bottom.subplots(len(patterns.strips), 1)).ravel()
+        for line, strip in zip(lines, patterns.strips, strict=True):
+            _strip(line, strip)
 
 
-def draw_masks(architecture: Architecture, path: Path, length: int = LENGTH) -> None:
-    """One panel per mask for `length` positions, a quarter of them prefix; the share of allowed pairs in its title."""
-    from matplotlib.figure import Figure
+def _panel(axes: Axes, pattern: Pattern, colour: str) -> None:
+    """The share of allowed pairs in each cell, on axes of positions."""
+    from matplotlib.colors import LinearSegmentedColormap
 
-    masks = masks_of(architecture)
-    if not masks:
-        raise UserError("this architecture has no attention whose mask could be drawn")
-    columns = min(3, len(masks))
-    rows = math.ceil(len(masks) / columns)
-    figure = Figure(figsize=(4.2 * columns, 4.6 * rows), dpi=120, layout="constrained")
-    panels = np.atleast_1d(figure.subplots(rows, columns)).ravel()
-    for panel in panels[len(masks) :]:
-        panel.set_axis_off()
-    for panel, (mask, places) in zip(panels, masks.items(), strict=False):
-        allowed = mask.ranges(np.arange(length), length, length // 4).dense(length)
-        panel.imshow(allowed, cmap="Blues", vmin=0, vmax=1.4, interpolation="nearest")
-        panel.set_xticks(np.arange(-0.5, length), minor=True)
-        panel.set_yticks(np.arange(-0.5, length), minor=True)
-        panel.grid(which="minor", color="white", linewidth=0.6)
-        panel.tick_params(which="minor", length=0)
-        panel.set_xlabel("key")
-        panel.set_ylabel("query")
-        panel.set_title(f"{mask.spelled}\n{', '.join(places)}\n{allowed.mean():.0%} of pairs", fontsize=8, wrap=True)
-    figure.savefig(path)
+    shares = coverage(pattern.mask, pattern.queries, pattern.keys, pattern.prefix, CELLS)
+    hue = LinearSegmentedColormap.from_list("share", ["#f6f6f4", colour])
+    edges = (0, pattern.keys, pattern.queries, 0)
+    axes.imshow(shares**DARKER, cmap=hue, vmin=0, vmax=1, interpolation="nearest", extent=edges, aspect="auto")
+    axes.set_box_aspect(1)
+    if max(shares.shape) <= SQUARES:
+        for side, draw in ((shares.shape[0], axes.axhline), (shares.shape[1], axes.axvline)):
+            for i in range(1, side):
+                draw(i, color="white", linewidth=0.6)
+    axes.spines[["top", "right"]].set_visible(True)
+    for side, set_ticks in ((pattern.keys, axes.set_xticks), (pattern.queries, axes.set_yticks)):
+        ticks = token_ticks(side)
+        set_ticks(ticks, [in_tokens(each) for each in ticks])
+    axes.set_xlabel("key of the source (position)" if pattern.across else "key (position)")
+    axes.set_ylabel("query (position)")
+
+
+def _heading(axes: Axes, pattern: Pattern, holders: str) -> None:
+    """The mask's name, who has it, and how many pairs it allows."""
+    share = "every pair" if pattern.share == 1 else f"{pattern.share:.1%} of the pairs"
+    axes.set_title(fill(pattern.title, TITLE), pad=30, fontsize=10)
+    axes.annotate(
+        f"{holders}\n{share}: {pattern.pairs:,}", (0, 1), (0, 4), "axes fraction", textcoords="offset points", va="bottom"
+    )
+
+
+def _strip(axes: Axes, strip: Strip) -> None:
+    """A cell for each layer, in the colours of its masks; without any, grey and hatched."""
+    for i, numbers in enumerate(strip.layers):
+        for j, number in enumerate(numbers):
+            high = 1 / len(numbers)
+            axes.add_patch(_box(i, 1 - (j + 1) * high, high, HUES[number % len(HUES)], ""))
+        if not numbers:
+            axes.add_patch(_box(i, 0, 1, "#e3e3e3", "////"))
+    axes.set_xlim(0, len(strip.layers))
+    axes.set_ylim(0, 1)
+    axes.set_yticks([])
+    axes.spines[["left", "bottom"]].set_visible(False)
+    every = max(1, len(strip.layers) // 8)
+    ticks = [*range(0, len(strip.layers) - 1 - every // 2, every), len(strip.layers) - 1]
+    axes.set_xticks([each + 0.5 for each in ticks], [str(each) for each in ticks])
+    axes.tick_params(length=0)
+    axes.set_title(f"{strip.title}{_without(strip)}", fontsize=9, fontweight="normal")
+
+
+def _box(x: float, y: float, high: float, colour: str, hatch: str) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(
+        (x + 0.04, y), 0.92, high, facecolor=colour, edgecolor=FAINT if hatch else "white", hatch=hatch, linewidth=0.5
+    )
+
+
+def _without(strip: Strip) -> str:
+    """What the hatched layers are."""
+    idle = [kinds for kinds, numbers in zip(strip.unmasked, strip.layers, strict=True) if not numbers]
+    mixers = dict.fromkeys(kind for kinds in idle for kind in kinds)
+    if not idle:
+        return ""
+    return f"; hatched: no mask ({', '.join(mixers)})" if mixers else "; hatched: no attention"
+
+
+def _nothing(patterns: Patterns) -> str:
+    mixers = dict.fromkeys(kind for strip in patterns.strips for kinds in strip.unmasked for kind in kinds)
+    mixed = f": {', '.join(mixers)} attention reads positions in order and has none" if mixers else ""
+    return f"this architecture has no attention whose mask could be drawn{mixed}"

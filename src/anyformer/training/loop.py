@@ -149,7 +149,10 @@ def _finish(directory: Path, work: Work, machine: Machine, memory: MemoryMeter) 
     if run.evaluation.baseline:
         baseline = interpolated_bigram_loss(work.seen(), work.corpus.validation.tokens[:], work.corpus.tokenizer.vocab_size)
     parameters = sum(parameter.numel() for parameter in work.model.parameters())
-    title = f"{parameters / 1e6:.1f} M parameters, {run.batch} x {run.length} tokens per step"
+    made = (
+        f"{parameters / 1e6:.1f} M parameters, {run.architecture.output_stack.depth} layers of width {run.architecture.width}"
+    )
+    title = f"{directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
     draw_losses(rows, directory / "loss.png", title=title, baseline=baseline)
     summary = summarise(run, machine, rows, memory)
     journal.write_whole(directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")

@@ -1,0 +1,64 @@
+"""What architectures cost as a picture: memory, decode state, where FLOPs go, and the roofline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from anyformer.costs.page import title
+from anyformer.costs.sheet import CostSheet
+from anyformer.describe import UserError
+from anyformer.pictures.costs.memory import draw_inference, draw_training
+from anyformer.pictures.costs.roofline import draw_roofline
+from anyformer.pictures.costs.share import draw_shares
+from anyformer.pictures.costs.state import draw_state
+from anyformer.pictures.style import check_picture, drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HIGH, TALL = 10.0, 3.5, 4.2
+Panel = Callable[["Axes"], None]
+
+
+def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
+    """Panels about these architectures and nothing else; the last one is as wide as the picture where it would stand alone."""
+    check_picture(path)
+    first = next(iter(sheets.values()))
+    if first.hardware is None:
+        raise UserError("costs are drawn beside a device: name its hardware, 'h100' for instance")
+    panels = list(panels_of(sheets))
+    rows = ceil(len(panels) / 2)
+    alone = len(panels) % 2 == 1
+    heights = [HIGH] * (rows - 1) + [TALL if alone else HIGH]
+    with drawing(path, WIDTH, sum(heights) + 0.4) as figure:
+        figure.suptitle(_headline(sheets), fontsize=12, fontweight="bold")
+        grid = figure.add_gridspec(rows, 2, height_ratios=heights)
+        for i, draw in enumerate(panels):
+            wide = alone and i == len(panels) - 1
+            draw(figure.add_subplot(grid[i // 2, :] if wide else grid[i // 2, i % 2]))
+
+
+def _headline(sheets: Mapping[str, CostSheet]) -> str:
+    """Which architectures, and the call that all figures are of."""
+    first = next(iter(sheets.values()))
+    call, on, device = title(first).partition(", on ")
+    return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}{on}{device.partition(':')[0]}"
+
+
+def panels_of(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
+    """Those that apply: what decodes nothing has no decode state."""
+    first = next(iter(sheets.values()))
+    assert first.hardware is not None
+    hardware = first.hardware
+    found: list[Panel] = [
+        lambda axes: draw_training(axes, sheets, hardware),
+        lambda axes: draw_inference(axes, sheets, hardware),
+    ]
+    if any("decode" in sheet.modes for sheet in sheets.values()):
+        found.append(lambda axes: draw_state(axes, sheets))
+    found.append(lambda axes: draw_shares(axes, sheets))
+    found.append(lambda axes: draw_roofline(axes, sheets))
+    return tuple(found)

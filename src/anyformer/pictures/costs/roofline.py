@@ -1,0 +1,135 @@
+"""The roofline of a device (Williams et al. 2009) with the operations of an architecture as points under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from anyformer.costs.figures import scaled
+from anyformer.costs.hardware import Hardware
+from anyformer.costs.page import STEP
+from anyformer.costs.roofline import Operation, together
+from anyformer.costs.sheet import CostSheet
+from anyformer.costs.work import Mode
+from anyformer.pictures.costs.share import part_of, parts_shown, timed
+from anyformer.pictures.labels import label
+from anyformer.pictures.style import FAINT, FULL, HUES, INK, MARKERS, below
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+SMALL = 0.01
+"""Share of a step's time below which an operation is no point of its own."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """FLOPs per byte and FLOP/s of a component, or of a whole step, in one mode."""
+
+    name: str
+    mode: Mode
+    intensity: float
+    rate: float
+
+
+def modes_of(sheet: CostSheet) -> tuple[Mode, ...]:
+    """Reading a prompt and decoding; of what does not decode, training and reading."""
+    return ("prefill", "decode") if "decode" in sheet.modes else ("train", "prefill")
+
+
+def points(sheets: Mapping[str, CostSheet]) -> tuple[Point, ...]:
+    """Of one architecture its components, of several their whole steps, in each mode."""
+    if len(sheets) > 1:
+        return tuple(_step(name, sheet.of(mode)) for name, sheet in sheets.items() for mode in modes_of(sheet))
+    (sheet,) = sheets.values()
+    return tuple(point for mode in modes_of(sheet) for point in _components(sheet.of(mode)))
+
+
+def _step(name: str, sheet: CostSheet) -> Point:
+    time = timed(sheet)
+    return Point(name, sheet.mode, time.intensity, sum(each.executed for each in time.operations) / time.seconds)
+
+
+def _components(sheet: CostSheet) -> Sequence[Point]:
+    """Products of each component, and what it computes between positions."""
+    time = timed(sheet)
+    groups: dict[str, list[Operation]] = {}
+    for operation in time.operations:
+        if operation.executed:
+            groups.setdefault(part_of(operation), []).append(operation)
+    found = [together(name, parts) for name, parts in groups.items()]
+    return [
+        Point(each.name, sheet.mode, each.intensity, each.executed / each.seconds)
+        for each in found
+        if each.bytes and each.seconds >= SMALL * time.seconds
+    ]
+
+
+def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
+    """Roof of the peaks, dashed the one that is reached; markers by component, filled or hollow by mode."""
+    first = next(iter(sheets.values()))
+    hardware, precision = timed(first).hardware, first.precision
+    found = points(sheets)
+    ridge = hardware.ridge(precision)
+    ends = [each.intensity for each in found]
+    low, high = min(*ends, ridge / 8) / 2, max(*ends, ridge) * 4
+    lines = _roofs(axes, hardware, precision, low, high)
+    called = parts_shown(each.name for each in found) if len(sheets) == 1 else {name: name for name in sheets}
+    kinds = dict(zip(called, MARKERS * 4, strict=False))
+    modes = tuple(dict.fromkeys(each.mode for each in found))
+    hues = dict(zip(modes, HUES, strict=False))
+    for point in found:
+        axes.plot(
+            point.intensity,
+            point.rate,
+            kinds[point.name],
+            color=hues[point.mode],
+            markeredgecolor="white",
+            markersize=9,
+            zorder=3,
+        )
+    for mode, hue in hues.items():
+        axes.plot([], [], "o", color=hue, label=STEP[mode])
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_xlim(low, high)
+    axes.set_ylim(min(each.rate for each in found) / 12, hardware.peak(precision) * 4)
+    axes.set_xlabel("FLOPs per byte moved")
+    axes.set_ylabel("FLOPs executed per second")
+    axes.yaxis.set_major_formatter(lambda value, _: scaled(value).strip())
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.10g}")
+    axes.grid()
+    axes.set_title(f"roofline of one {hardware.title}, {precision}")
+    below(axes, FULL)
+    label(axes, [(each.intensity, each.rate) for each in found], [called[each.name] for each in found], lines)
+
+
+def _roof(peak: float, bandwidth: float, low: float, high: float) -> list[tuple[float, float]]:
+    """min(peak, bandwidth x intensity)."""
+    return [(x, min(peak, bandwidth * x)) for x in np.geomspace(low, high, 200).tolist()]
+
+
+def _roofs(axes: Axes, hardware: Hardware, precision: str, low: float, high: float) -> list[tuple[float, float]]:
+    """Draw the roof of the figures printed, and dashed that of the shares of them that are reached; gives both."""
+    peak, reached = hardware.peak(precision), hardware.efficiency
+    roof = _roof(peak, hardware.bandwidth, low, high)
+    counted = _roof(peak * reached.matrix, hardware.bandwidth * reached.memory, low, high)
+    axes.plot(*zip(*roof, strict=True), color=INK, linewidth=1.6)
+    axes.plot(
+        *zip(*counted, strict=True), color=FAINT, linewidth=1.1, linestyle="--", label="shares of both that are counted on"
+    )
+    ridge = hardware.ridge(precision)
+    axes.annotate(f"{scaled(peak)}FLOP/s", (high, peak), (-4, 4), textcoords="offset points", ha="right")
+    start = (low * ridge) ** 0.5
+    axes.annotate(
+        f"{scaled(hardware.bandwidth)}B/s", (start, hardware.bandwidth * start), (-6, 4), textcoords="offset points", ha="right"
+    )
+    axes.axvline(ridge, color=FAINT, linewidth=0.8, linestyle=":")
+    axes.annotate(
+        f"ridge: {ridge:,.0f}", (ridge, 1), (-4, -4), xycoords=("data", "axes fraction"), textcoords="offset points",
+        color=FAINT, ha="right", va="top",
+    )  # fmt: skip
+    return [*roof, *counted]

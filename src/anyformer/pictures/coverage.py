@@ -1,0 +1,36 @@
+"""A mask at any length on a grid of few cells: of each cell the exact share of its pairs that are allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.ranges import Integers, Ranges
+
+ROWS = 1 << 16
+"""Queries looked at together: what bounds the memory."""
+
+
+def edges(positions: int, cells: int) -> Integers:
+    """Where cells begin, and the end: as many as there are positions, at most `cells`, as even as they can be."""
+    cells = min(cells, positions)
+    return np.arange(cells + 1, dtype=np.int64) * positions // cells
+
+
+def coverage(mask: MaskValue, queries: int, keys: int, prefix: int = 0, cells: int = 128) -> NDArray[np.float64]:
+    """(rows, columns) shares between 0 and 1, from the mask's key ranges: a (T, S) matrix is never written."""
+    rows, columns = edges(queries, cells), edges(keys, cells)
+    together = max(1, ROWS * (len(rows) - 1) // queries)
+    bands = [rows[i : i + together + 1] for i in range(0, len(rows) - 1, together)]
+    pairs = np.concatenate([_pairs(mask, band, columns, keys, prefix) for band in bands])
+    shares: NDArray[np.float64] = pairs / (np.diff(rows)[:, None] * np.diff(columns)[None])
+    return shares
+
+
+def _pairs(mask: MaskValue, rows: Integers, columns: Integers, keys: int, prefix: int) -> Integers:
+    """Allowed pairs of each cell between these edges."""
+    query = np.arange(rows[0], rows[-1], dtype=np.int64)
+    allowed, start = mask.ranges(query, keys, prefix), np.zeros_like(query)
+    below = [(allowed & Ranges.plain(start, np.full_like(query, end), keys)).counts() for end in columns]
+    return np.diff(np.stack([np.add.reduceat(counts, rows[:-1] - rows[0]) for counts in below], 1), axis=1)

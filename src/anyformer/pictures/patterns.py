@@ -1,0 +1,143 @@
+"""The distinct masks of an architecture at a length, and which layer has which."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from anyformer.costs.page import longest
+from anyformer.model import Architecture
+from anyformer.parts import Bidirectional
+from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.sublayer import SublayerValue
+from anyformer.tally import Shape
+
+SHORTEST = 32
+"""Positions that show a mask without a pattern of its own: a triangle, a square."""
+SPANS = 3
+"""How many times its window, chunk or stride a mask is drawn at least."""
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One mask between T queries and S keys; `across`: the keys are those of the other sequence."""
+
+    mask: MaskValue
+    queries: int
+    keys: int
+    prefix: int = 0
+    across: bool = False
+
+    @cached_property
+    def pairs(self) -> int:
+        """Allowed (query, key) pairs."""
+        return self.mask.ranges(np.arange(self.queries, dtype=np.int64), self.keys, self.prefix).pairs
+
+    @property
+    def share(self) -> float:
+        """Allowed pairs of all pairs."""
+        return self.pairs / (self.queries * self.keys)
+
+    @property
+    def title(self) -> str:
+        """As the mask is written in Python."""
+        if self.across:
+            return "cross-attention: all of the source"
+        return self.mask.spelled + (f", a prefix of {self.prefix:,}" if self.prefix else "")
+
+
+@dataclass(frozen=True)
+class Strip:
+    """What each layer of a stack has: its variant's name, numbers of patterns, and what mixes positions without a mask."""
+
+    stack: str
+    variants: tuple[str, ...]
+    layers: tuple[tuple[int, ...], ...]
+    unmasked: tuple[tuple[str, ...], ...]
+
+    @property
+    def title(self) -> str:
+        """`decoder, 62 layers: 52 local, 10 global`."""
+        counts = Counter(self.variants)
+        named = f": {', '.join(f'{count} {name}' for name, count in counts.items())}" if len(counts) > 1 else ""
+        return f"{self.stack}, {len(self.layers)} layers{named}"
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Every distinct pattern with its places (`decoder.local.attention`), and a strip for each stack."""
+
+    places: Mapping[Pattern, tuple[str, ...]]
+    strips: tuple[Strip, ...]
+
+    def holders(self, number: int) -> str:
+        """`52 of 62 decoder layers`."""
+        having = {strip: sum(number in layer for layer in strip.layers) for strip in self.strips}
+        return ", ".join(
+            f"{'all' if count == len(strip.layers) else f'{count} of'} {len(strip.layers)} {strip.stack} layers"
+            for strip, count in having.items()
+            if count
+        )
+
+
+def masks_of(architecture: Architecture) -> dict[MaskValue, list[str]]:
+    """Every mask and the places where it is: `decoder.local.attention`, in the order computed."""
+    found: dict[MaskValue, list[str]] = {}
+    for stack, variant, branch, sublayer in _sublayers(architecture):
+        for mask in sublayer.masks:
+            found.setdefault(mask, []).append(f"{stack}.{variant}.{branch}")
+    return found
+
+
+def telling_length(architecture: Architecture) -> int:
+    """A length at which every mask shows: a power of two, at least three times its span, no longer than a position table."""
+    span = max((mask.span for mask in masks_of(architecture)), default=1)
+    wanted = SHORTEST if span == 1 else max(SHORTEST, 1 << (SPANS * span - 1).bit_length())
+    return min(wanted, longest(architecture) or wanted)
+
+
+def patterns_of(architecture: Architecture, length: int) -> Patterns:
+    """All that a call of `length` positions looks at; a prefix, where one is asked for, is a quarter of it."""
+    call = Shape(length=length, source=architecture.source_of(length), prefix=length // 4)
+    places: dict[Pattern, list[str]] = {}
+    held: dict[tuple[str, str], list[Pattern]] = {}
+    unmasked: dict[tuple[str, str], list[str]] = {}
+    for stack, variant, branch, sublayer in _sublayers(architecture):
+        found = list(_patterns(sublayer, architecture.shape_of(stack, call) or call))
+        for pattern in found:
+            places.setdefault(pattern, []).append(f"{stack}.{variant}.{branch}")
+        held.setdefault((stack, variant), []).extend(found)
+        if not found and sublayer.mixing is not None:
+            unmasked.setdefault((stack, variant), []).append(sublayer.mixing)
+    numbers = {pattern: i for i, pattern in enumerate(places)}
+    strips = [
+        Strip(
+            name,
+            stack.layers,
+            tuple(tuple(dict.fromkeys(numbers[each] for each in held.get((name, layer), ()))) for layer in stack.layers),
+            tuple(tuple(unmasked.get((name, layer), ())) for layer in stack.layers),
+        )
+        for name, stack in architecture.stacks.items()
+    ]
+    return Patterns({pattern: tuple(names) for pattern, names in places.items()}, tuple(strips))
+
+
+def _sublayers(architecture: Architecture) -> Iterator[tuple[str, str, str, SublayerValue]]:
+    """(stack, variant, branch, sublayer), in the order computed."""
+    for stack_name, stack in architecture.stacks.items():
+        for variant, block in stack.variants.items():
+            for branch, held in block.branches.items():
+                yield stack_name, variant, branch, held.sublayer
+
+
+def _patterns(sublayer: SublayerValue, shape: Shape) -> Iterator[Pattern]:
+    """Those of its masks, and the whole source where it reads one."""
+    for mask in sublayer.masks:
+        looks = mask.pairs(shape) != mask.pairs(replace(shape, prefix=0))
+        yield Pattern(mask, shape.length, shape.length, shape.prefix if looks else 0)
+    if sublayer.reads_source:
+        yield Pattern(Bidirectional(), shape.length, shape.source, across=True)

@@ -1,0 +1,128 @@
+"""How all charts look, and where they may be written: one palette, axes in tokens and bytes, three endings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from anyformer.costs.figures import scaled
+from anyformer.describe import UserError
+from anyformer.files import check_file, writing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+ENDINGS = (".png", ".svg", ".pdf")
+PALETTE = ("#1b3a5c", "#e8963a", "#2a9d8f", "#f2d27a", "#b8432f", "#8fc1e3", "#7b5ea7", "#e3b5c4", "#3f6b2f")
+"""Neighbours differ in lightness too, so that they stay apart in grey print and for the colour-blind."""
+HUES = (PALETTE[0], PALETTE[1], PALETTE[2], PALETTE[4], PALETTE[6], PALETTE[5])
+"""Those that stand out as lines and marks on white."""
+DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (7, 3)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+INK, FAINT = "#222222", "#8a8a8a"
+HALF, FULL = 86, 180
+"""Letters that fit under half the width of a picture, and under all of it."""
+K = 1024
+"""Tokens are counted as people say them: 4k is 4,096."""
+STYLE: Any = {
+    "font.size": 9.0,
+    "axes.titlesize": 10.0,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.edgecolor": FAINT,
+    "axes.labelcolor": INK,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "text.color": INK,
+    "text.parse_math": False,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "anyformer",
+    "hatch.linewidth": 0.6,
+}
+
+
+def check_picture(path: Path) -> None:
+    """Refuse, before any work, a file that no chart can be written to: its ending, its directory."""
+    if path.suffix.lower() not in ENDINGS:
+        raise UserError(f"{path}: a chart ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
+    check_file(path)
+
+
+@contextmanager
+def drawing(path: Path, width: float, height: float) -> Iterator[Figure]:
+    """A figure of so many inches to draw on, written to `path` at the end; the same picture gives the same bytes."""
+    check_picture(path)
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context(STYLE), writing(path) as partial:
+        figure = Figure(figsize=(width, height), layout="constrained")
+        yield figure
+        ending = path.suffix.lower()
+        stamp = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending, {})
+        figure.savefig(partial, dpi=160, format=ending[1:], metadata=stamp)
+
+
+def in_tokens(number: float) -> str:
+    """4096 -> `4k`, 1048576 -> `1M`, 197 -> `197`."""
+    for unit, sign in ((K * K, "M"), (K, "k")):
+        if number >= unit and (number * 4) % unit == 0:
+            return f"{number / unit:g}{sign}"
+    return f"{number:,.0f}"
+
+
+def in_bytes(number: float) -> str:
+    """12_300_000_000 -> `12.3 GB`: three digits, 1 GB = 10^9."""
+    return f"{scaled(float(f'{number:.3g}'))}B"
+
+
+def token_ticks(length: int, parts: int = 4) -> list[int]:
+    """Where an axis from 0 to `length` is labelled: at quarters where they are whole."""
+    while parts > 1 and length % parts:
+        parts -= 1
+    return [length * i // parts for i in range(parts + 1)]
+
+
+def doublings(first: int, last: int) -> tuple[int, ...]:
+    """Powers of two from about `first`, and the last length itself: what is drawn against length."""
+    powers = [2**i for i in range(max(first, 1).bit_length() - 1, last.bit_length())]
+    return tuple(dict.fromkeys([*powers, last]))
+
+
+def length_axis(axes: Axes, lengths: Sequence[int], what: str) -> None:
+    """A logarithmic axis in tokens, with at most seven labels, none of them over another."""
+    axes.set_xscale("log", base=2)
+    every = -(-len(lengths) // 7)
+    shown = list(lengths[::-1][::every])
+    axes.set_xticks(shown, [in_tokens(each) for each in shown])
+    axes.minorticks_off()
+    axes.set_xlim(lengths[0], lengths[-1])
+    axes.set_xlabel(what)
+
+
+def line_of(number: int) -> dict[str, Any]:
+    """Colour and dashes of the first, second, ... line, which also in grey are told apart."""
+    return {"color": HUES[number % len(HUES)], "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.9}
+
+
+def below(axes: Axes, letters: int = HALF) -> None:
+    """A legend under the axis, where it can hide nothing: areas, then lines, in as many columns as `letters` allow."""
+    from matplotlib.lines import Line2D
+
+    handles, labels = axes.get_legend_handles_labels()
+    order = sorted(range(len(handles)), key=lambda i: isinstance(handles[i], Line2D))
+    columns = max(1, letters // (max(map(len, labels)) + 7))
+    axes.legend(
+        [handles[i] for i in order], [labels[i] for i in order], loc="upper center", bbox_to_anchor=(0.5, -0.15),
+        ncols=columns, columnspacing=1.4, handlelength=1.6,
+    )  # fmt: skip
