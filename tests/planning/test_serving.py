@@ -14,6 +14,7 @@ from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
 from anyformer.planning.serving import _Search, serve
+from anyformer.planning.stages import stages
 
 H100 = hardware_of("h100")
 BF16 = Plan(precision="bf16")
@@ -73,12 +74,12 @@ def test_price_is_hours_of_accelerators():
 def test_key_heads_are_divided_and_a_latent_is_on_every_rank():
     heads, latent = (_Search(af.architecture(name), 32, LONG, H100, "bf16", BF16) for name in ("llama-3-70b", "deepseek-v3"))
     for search, share in ((heads, 8), (latent, 1)):
-        one, eight = (search.held(Layout(tp=tp)) for tp in (1, 8))
-        weights = [
-            search.held(Layout(tp=tp)) - 32 * sum(search.per_user.values()) // (share if tp == 8 else 1) for tp in (1, 8)
-        ]
-        assert weights[1] < weights[0]
-        assert one - weights[0] == pytest.approx(share * (eight - weights[1]), rel=1e-3)
+        (stage,) = stages(search.row, 1, 1)
+        caches = 32 * sum(search.per_user.values())
+        assert search.held(Layout(tp=8)) == pytest.approx(
+            2 * (stage.held.dense(8) + stage.held.experts) + caches / share, rel=1e-6
+        )
+        assert search.held(Layout()) == pytest.approx(search.weights + caches, rel=1e-6)
     experts = search.held(Layout(dp=8, ep=8))
     assert experts < search.held(Layout()) / 4, "users and experts are divided, attention is not"
 
