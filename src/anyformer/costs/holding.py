@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Holding:
 
     @property
     def total(self) -> int:
-        return sum(asdict(self).values())
+        parts = self.weights + self.gradients + self.optimiser + self.copies
+        return parts + self.activations + self.logits + self.temporaries
 
     @property
     def named(self) -> dict[str, int]:

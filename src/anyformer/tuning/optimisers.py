@@ -32,7 +32,10 @@ class AdamW(Value):
 
 
 class AdamW8bit(Value):
-    """AdamW with moments in 8 bits and a scale for each block of numbers (Dettmers et al. 2021, arXiv 2110.02861)."""
+    """AdamW with moments in 8 bits and a scale for each block of numbers (Dettmers et al. 2021, arXiv 2110.02861).
+
+    Priced, not trained yet.
+    """
 
     kind: Literal["adamw_8bit"] = "adamw_8bit"
     learning_rate: Rate = 1e-3
@@ -51,7 +54,10 @@ class AdamW8bit(Value):
 
 
 class SGD(Value):
-    """Stochastic gradient descent; with momentum one moment."""
+    """Stochastic gradient descent; with momentum one moment.
+
+    Priced, not trained yet.
+    """
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Rate = 1e-2
@@ -64,7 +70,10 @@ class SGD(Value):
 
 
 class Lion(Value):
-    """The sign of an average of gradients (Chen et al. 2023, arXiv 2302.06675): one moment."""
+    """The sign of an average of gradients (Chen et al. 2023, arXiv 2302.06675): one moment.
+
+    Priced, not trained yet.
+    """
 
     kind: Literal["lion"] = "lion"
     learning_rate: Rate = 1e-4
@@ -77,7 +86,10 @@ class Lion(Value):
 
 
 class Adafactor(Value):
-    """The second moment of a matrix as the product of a row and a column, no first moment (arXiv 1804.04235)."""
+    """The second moment of a matrix as the product of a row and a column, no first moment (arXiv 1804.04235).
+
+    Priced, not trained yet.
+    """
 
     kind: Literal["adafactor"] = "adafactor"
     learning_rate: Rate = 1e-2
@@ -94,7 +106,10 @@ class Adafactor(Value):
 
 
 class Muon(Value):
-    """Orthogonalised momentum of the matrices of layers, AdamW for all else (Jordan et al. 2024; Liu et al. 2502.16982)."""
+    """Orthogonalised momentum of the matrices of layers, AdamW for all else (Jordan et al. 2024; Liu et al. 2502.16982).
+
+    Priced, not trained yet.
+    """
 
     kind: Literal["muon"] = "muon"
     learning_rate: Rate = 2e-2

@@ -41,7 +41,10 @@ class Lora(Value):
 
 
 class Tuning(Value):
-    """What learns: the adapter alone where there is one, else every weight that no pattern of `frozen` names."""
+    """What learns: the adapter alone where there is one, else every weight that no pattern of `frozen` names.
+
+    Priced; training refuses all but the defaults so far.
+    """
 
     adapter: Lora | None = None
     frozen: tuple[Pattern, ...] = ()
