@@ -17,10 +17,11 @@ FLOORS = [
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data"},
+    {"generation"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"training", "loading"},
-    {"generation", "compare"},
+    {"compare"},
     {"api"},
     {"cli"},
 ]

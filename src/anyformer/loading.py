@@ -8,6 +8,7 @@ import torch
 
 from anyformer import checkpoint, huggingface
 from anyformer.data import Tokenizer
+from anyformer.describe import read_data
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 
@@ -20,10 +21,11 @@ def load(
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
     """
     path = Path(path)
+    if not path.is_dir():
+        what = "is a file" if path.exists() else "no such directory"
+        raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")
     if (path / "config.json").is_file() and not (path / checkpoint.MANIFEST).is_file():
         return huggingface.load(path, plan=plan, device=device, dtype=dtype)
-    if not path.is_dir():
-        raise checkpoint.CheckpointError(f"{path}: no such directory; give a run's directory or a checkpoint's")
     if checkpoint.steps(path):
         found, damaged = checkpoint.latest(path)
         if found is None:
@@ -33,5 +35,31 @@ def load(
         raise checkpoint.CheckpointError(
             f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}"
         )
+    elif not (path / checkpoint.MANIFEST).is_file():
+        raise checkpoint.CheckpointError(
+            f"{path}: holds no weights that are known here: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a "
+            f"checkpoint), nor config.json (a Hugging Face model)"
+        )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
     return model, tokenizer
+
+
+def trained_length(path: str | Path) -> int | None:
+    """Positions of the texts that a model was trained on, None where nobody says.
+
+    Of a run, or a checkpoint in one, its `length`; of a Hugging Face directory, or a checkpoint imported from one, its
+    `max_position_embeddings`.
+    """
+    path = Path(path)
+    for run in (path, path.absolute().parent.parent):
+        if (run / "run.toml").is_file():
+            return _whole(read_data(run / "run.toml").get("length"))
+    if (path / checkpoint.MANIFEST).is_file():
+        return _whole(checkpoint.read_manifest(path).facts.get("length"))
+    if (path / "config.json").is_file():
+        return _whole(huggingface.read_config(path)("max_position_embeddings", None))
+    return None
+
+
+def _whole(length: object) -> int | None:
+    return length if isinstance(length, int) and length > 0 else None

@@ -20,6 +20,7 @@ def run(
 ) -> None:
     """Compare our logits with those of transformers, in fp32, and name the first layer that drifts.
 
+    Of our own layout, which transformers computes with our code, it compares one pass with decoding token by token.
     The exit code is 1 if they differ.
     """
     from anyformer import huggingface
@@ -39,6 +40,7 @@ def report(verdict: Verdict) -> bool:
         table.add_row(drift.where, f"{drift.difference:.1e}", "" if drift.agrees else "differs")
     console = Console()
     console.print(table)
+    console.print(f"compared: {verdict.compared}", soft_wrap=True)
     first = verdict.first_drift
     if verdict.agrees:
         console.print(f"{verdict.model_type}: the logits agree with transformers")

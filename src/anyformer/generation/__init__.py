@@ -2,6 +2,6 @@
 
 from anyformer.generation.decode import continuations, decode, prefill
 from anyformer.generation.sampling import Sampling
-from anyformer.generation.text import generate, stream
+from anyformer.generation.text import generate, generate_tokens, stream
 
-__all__ = ["Sampling", "continuations", "decode", "generate", "prefill", "stream"]
+__all__ = ["Sampling", "continuations", "decode", "generate", "generate_tokens", "prefill", "stream"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
 
+from anyformer.generation.checks import check
+from anyformer.generation.room import grown
 from anyformer.generation.sampling import Sampling
-from anyformer.model import InputError, Transformer
+from anyformer.model import Transformer
 from anyformer.parts.stack_state import StackState
-from anyformer.tally import Shape
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 
@@ -70,13 +72,13 @@ def continuations(
     if start is not None:
         source, source_padding = tokens, padding
         tokens, padding = torch.full((len(prompts), 1), start, device=device), None
-    capacity = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    read = 0 if source is None else model.architecture.embedding.check("source", source, source_padding)
+    most = -(-(max_tokens + tokens.shape[1]) // multiple) * multiple
+    grow = partial(grown, model, batch=len(prompts), most=most, source=read)
+    state = grow(None, count=tokens.shape[1])
     if source is None:
-        state = model.state(len(prompts), capacity)
         logits = prefill(model, tokens, padding, state)
     else:
-        read = model.architecture.embedding.check("source", source, source_padding)
-        state = model.state(len(prompts), capacity, source=read)
         logits = read_source(model, source, source_padding, tokens, padding, state)
     rows = torch.arange(len(prompts), device=device)
     ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
@@ -88,52 +90,9 @@ def continuations(
         yield chosen
         if index + 1 == max_tokens or (end is not None and bool(ended.all())):
             return
+        state = grow(state, count=1)
         state.slots.reserve(1, multiple)
         logits = step(model, chosen, state)
-
-
-def check(
-    model: Transformer,
-    prompts: Sequence[Sequence[int]],
-    max_tokens: int,
-    start: int | None,
-    source: Tensor | None = None,
-) -> None:
-    """Refuse what cannot be generated, with the reason, before any work."""
-    architecture = model.architecture
-    kind, two = architecture.shape_of_model, architecture.two_inputs
-    if architecture.decoder is None or architecture.latents is not None or architecture.head is None:
-        raise InputError(f"a {kind} model {'without a head ' if architecture.head is None else ''}does not generate text")
-    reasons = architecture.cost(Shape()).breaks("stepwise")
-    if reasons:
-        raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")
-    if not prompts or any(len(prompt) == 0 for prompt in prompts):
-        raise InputError("every prompt needs at least one token; use the end-of-text token to start from nothing")
-    if max_tokens < 1:
-        raise InputError(f"max_tokens should be at least 1, got {max_tokens}")
-    if two and (start is None) == (source is None):
-        raise InputError(
-            "a model with two inputs needs either the target's start token, for prompts that are sources (give start), "
-            "or sources besides the prompts (give source)"
-        )
-    if not two and (start is not None or source is not None):
-        raise InputError(f"this {kind} model reads one sequence: leave start and source out")
-    if source is not None and len(source) != len(prompts):
-        raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one of each per row")
-    entrance = architecture.output_embedding if start is None else architecture.embedding
-    highest = max(token for prompt in prompts for token in prompt)
-    if entrance.symbols is None:
-        raise InputError(
-            f"the source is {entrance.kind}, not text: hand it over as source, and the target's beginning as prompt"
-        )
-    if highest >= entrance.symbols:
-        raise InputError(f"token {highest} is beyond the vocabulary of {entrance.symbols}: is this the model's tokenizer?")
-    room = architecture.output_stack.max_length
-    longest = max_tokens + (1 if start is not None else max(len(prompt) for prompt in prompts)) - 1
-    if source is not None and architecture.source == "prefix":
-        longest += architecture.embedding.check("source", source, None)
-    if room is not None and longest > room:
-        raise InputError(f"prompt and text would reach {longest} positions, and the position table ends at {room}; shorten one")
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+from torch import Tensor
 
 from anyformer.data import StreamDecoder, Tokenizer
+from anyformer.generation.checks import check, check_model
 from anyformer.generation.compiled import stepper
 from anyformer.generation.decode import continuations
 from anyformer.generation.sampling import Sampling
@@ -14,19 +18,50 @@ from anyformer.model import InputError, Transformer
 def generate(
     model: Transformer,
     tokenizer: Tokenizer | None,
-    prompt: str | Sequence[str],
+    prompt: str | Sequence[str] | Sequence[int] | Sequence[Sequence[int]],
     *,
     max_tokens: int = 128,
     sampling: Sampling | None = None,
     stop: Sequence[str] = (),
     compile: bool | None = None,
-) -> str | list[str]:
-    """The continuation of a prompt, or of each of several, without the prompt. Arguments as in `stream`."""
-    prompts = [prompt] if isinstance(prompt, str) else list(prompt)
+) -> Any:
+    """The continuation of a prompt, without it: a text of a text, token numbers of token numbers; of several a list of them.
+
+    Token numbers need no tokenizer; with one, its end-of-text token ends them. Other arguments as in `stream`.
+    """
+    one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
+    prompts: Any = [prompt] if one else list(prompt)
+    if not all(isinstance(each, str) for each in prompts):
+        if stop:
+            raise InputError("stop strings are text, and the prompts are token numbers: leave stop out")
+        end = None if tokenizer is None else tokenizer.end_of_text
+        tokens = generate_tokens(model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile)
+        return tokens[0] if one else tokens
     texts = ["" for _ in prompts]
     for row, piece in stream(model, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=stop, compile=compile):
         texts[row] += piece
-    return texts[0] if isinstance(prompt, str) else texts
+    return texts[0] if one else texts
+
+
+def generate_tokens(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    *,
+    max_tokens: int = 128,
+    sampling: Sampling | None = None,
+    end: int | None = None,
+    compile: bool | None = None,
+) -> list[list[int]]:
+    """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`."""
+    step, multiple = stepper(model, max_tokens, compile)
+    start = end if model.architecture.two_inputs else None
+    steps = continuations(
+        model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end, start=start, step=step,
+        multiple=multiple,
+    )  # fmt: skip
+    columns = [chosen.tolist() for chosen in steps]
+    rows: list[list[int]] = [list(row) for row in zip(*columns, strict=True)]
+    return [row[: row.index(end)] if end is not None and end in row else row for row in rows]
 
 
 def stream(
@@ -41,26 +76,29 @@ def stream(
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
-    `compile`: None compiles only jobs long enough to win the time back.
+    What cannot be done is refused by the call itself, before the first piece is asked for. `compile`: None compiles only jobs
+    long enough to win the time back.
     """
+    check_model(model)
     if tokenizer is None:
-        raise InputError("this checkpoint has no tokenizer, so text cannot become tokens; generate from tokens instead")
+        raise InputError(
+            "this model has no tokenizer, so text cannot become tokens: give token numbers, as --tokens 1,2,3 or a list of them"
+        )
     if any(not text for text in stop):
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
     tokens = [tokenizer.encode(prompt) or ([] if end is None else [end]) for prompt in prompts]
+    start = end if model.architecture.two_inputs else None
+    check(model, tokens, max_tokens, start)
     step, multiple = stepper(model, max_tokens, compile)
-    rows = [_Row(tokenizer, stop, end) for _ in prompts]
     steps = continuations(
-        model,
-        tokens,
-        sampling=sampling or Sampling(),
-        max_tokens=max_tokens,
-        end=end,
-        start=end if model.architecture.two_inputs else None,
-        step=step,
+        model, tokens, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end, start=start, step=step,
         multiple=multiple,
-    )
+    )  # fmt: skip
+    return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
+
+
+def _pieces(steps: Iterator[Tensor], rows: Sequence[_Row]) -> Iterator[tuple[int, str]]:
     for chosen in steps:
         for number, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
             piece = row.push(token)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,22 +12,27 @@ from torch import Tensor, nn
 
 from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
-from anyformer.describe import change
-from anyformer.huggingface.config import HuggingFaceError, read_config
+from anyformer.describe import UserError, change
+from anyformer.files import check_directory, writing_directory
+from anyformer.huggingface.config import Config, HuggingFaceError, read_config
 from anyformer.huggingface.express import express
-from anyformer.huggingface.family import Family, read_architecture
+from anyformer.huggingface.family import Family, own, read_architecture
 from anyformer.huggingface.files import Stored, write_shards
 from anyformer.huggingface.own import MODEL_TYPE
 from anyformer.huggingface.rules import Rule, rules
+from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 
-_TOKENIZER = "tokenizer.json"
+_TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 
 def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
+    if not directory.is_dir():
+        raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
+    check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)
     stored = Stored(directory, family.base, family.spelt)
@@ -45,6 +49,7 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model in evaluation mode, in the files' own type unless `dtype` says another; and its tokenizer, None if absent."""
     directory = Path(directory)
+    check_seal(directory)
     architecture, family, stored = architecture_of(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
@@ -67,33 +72,57 @@ def export(
     *,
     tokenizer: Tokenizer | None = None,
     model_type: str | None = None,
+    length: int | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> Family:
     """Write a directory that transformers' AutoModel loads; gives the family that expresses the model.
 
     Where none does, the directory has our own layout, which transformers loads after `import anyformer.huggingface.auto`.
-    `model_type` asks for one family ("anyformer": our own). `extra`: keys of the configuration that change nothing that is
-    computed, as ids of special tokens.
+    `model_type` asks for one family ("anyformer": our own). `length`: positions that the model was trained at, the
+    `max_position_embeddings` of a model whose positions are computed; without it the family's own word for no limit.
+    `extra`: keys of the configuration that change nothing that is computed. The directory is written whole or not at all.
     """
     directory = Path(directory)
-    if directory.exists() and any(directory.iterdir()):
-        raise HuggingFaceError(f"{directory}: is not empty; export into a new directory")
+    check_directory(directory)
     family, config = _chosen(model.architecture, model_type)
-    partial = directory.with_name(directory.name + ".partial")
-    shutil.rmtree(partial, ignore_errors=True)
-    partial.mkdir(parents=True)
+    tokens = _tokens(model.architecture, tokenizer)
+    if length is not None and (_LENGTH in config or family is own()):
+        config = _with(config, {_LENGTH: length}, family)
+    config = _with(config, tokens, family)
     declared = _shapes(model.architecture)
     parameters = dict(model.named_parameters())
-    write_shards(partial, _theirs(rules(family.names(model.architecture), declared), parameters))
-    dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
-    written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
-    (partial / "config.json").write_text(json.dumps(written, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    if tokenizer is not None:
-        tokenizer.save(partial)
-    if directory.exists():
-        directory.rmdir()
-    partial.rename(directory)
+    with writing_directory(directory) as partial:
+        write_shards(partial, _theirs(rules(family.names(model.architecture), declared), parameters))
+        dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
+        written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
+        _write_json(partial / "config.json", written)
+        if tokens:
+            _write_json(partial / "generation_config.json", {**tokens, "pad_token_id": tokens["eos_token_id"]})
+        if tokenizer is not None:
+            tokenizer.save(partial)
+        seal(partial)
     return family
+
+
+def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str, int]:
+    """The tokens between which texts stand: the tokenizer's end of text, which comes before a text as well as after it."""
+    end = None if tokenizer is None else tokenizer.end_of_text
+    if end is None or architecture.decoder is None:
+        return {}
+    return {"eos_token_id": end} if architecture.two_inputs else {"bos_token_id": end, "eos_token_id": end}
+
+
+def _with(config: dict[str, Any], more: Mapping[str, int], family: Family) -> dict[str, Any]:
+    """The configuration with `more` keys, unless they are of those from which this family computes."""
+    changed = {**config, **more}
+    try:
+        return changed if family.read(Config(changed)) == family.read(Config(config)) else config
+    except UserError:
+        return config
+
+
+def _write_json(path: Path, table: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(table, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:

@@ -4,29 +4,63 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import Named, UserError, change_all, diff
+from anyformer.describe import Named, UserError, Value, change_all, diff
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.family import FAMILIES, Family, families_of, family
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation, Stack
 from anyformer.parts.order import write_order
 
+SAMPLE = {
+    "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 100,
+}  # fmt: skip
+"""Sizes of the usual names: a configuration from which most families read what their models are made of."""
+
 
 def express(architecture: Architecture, model_type: str | None = None) -> tuple[Family, dict[str, Any]]:
     """The family and configuration that give exactly this architecture (how weights start aside).
 
-    Without `model_type` the first family that can; raises with the reasons of the nearest where none can.
+    Without `model_type` the first family that can; raises with what differs from it, or from the nearest where none can.
     """
     candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
     spellings, wanted = (architecture, _spelled_out(architecture)), _canonical(architecture)
-    reasons: list[tuple[int, str]] = []
-    for each in candidates:
+    reasons: list[tuple[int, Family, list[str]]] = []
+    for number, each in enumerate(candidates):
         differences = _attempt(each, spellings, wanted)
         if not isinstance(differences, list):
             return each, differences
-        reasons.append((len(differences), f"{each.model_type}: {'; '.join(differences[:4])}"))
-    nearest = "\n  ".join(reason for _, reason in sorted(reasons)[:3])
-    raise HuggingFaceError(f"no family of transformers expresses this architecture; the nearest:\n  {nearest}")
+        reasons.append((len(differences) * 1000 + number, each, differences))
+    if model_type:
+        differences = _made_of(candidates[0], wanted) or reasons[0][2]
+        raise HuggingFaceError(f"{model_type} cannot express this architecture: {_told(differences)}")
+    nearest = [f"{each.model_type}: {_told(found)}" for _, each, found in sorted(reasons, key=lambda reason: reason[0])[:3]]
+    raise HuggingFaceError("\n  ".join(["no family of transformers expresses this architecture; the nearest:", *nearest]))
+
+
+def _told(differences: list[str], most: int = 4) -> str:
+    """Each difference once, the first few."""
+    once = list(dict.fromkeys(differences))
+    return "; ".join(once[:most]) + (f"; and {len(once) - most} more" if len(once) > most else "")
+
+
+def _made_of(each: Family, wanted: Architecture) -> list[str]:
+    """Where the family's models are made of other parts than `wanted`; empty where that cannot be said."""
+    try:
+        usual = _canonical(each.read(Config({**SAMPLE, "model_type": each.model_type})))
+    except (UserError, LookupError, AttributeError, AssertionError, TypeError, ValueError):
+        return []
+    # Numbers, words and order are what a configuration sets; parts are what the family is.
+    return [_difference(*each) for each in diff(usual, wanted) if any(isinstance(value, Value) for value in each[1:])]
+
+
+def _difference(path: str, left: Any, right: Any) -> str:
+    """What a family has at a path, and what is here: a part by its name, anything else as it is."""
+    there, here = (
+        "none" if value is None else type(value).__name__ if isinstance(value, Value) else repr(value)
+        for value in (left, right)
+    )
+    # Two parts of one name differ in something; then all of both is said.
+    return f"{path} is {left!r} there and {right!r} here" if there == here else f"{path} is {there} there and {here} here"
 
 
 def _attempt(each: Family, spellings: tuple[Architecture, Architecture], wanted: Architecture) -> dict[str, Any] | list[str]:
@@ -45,9 +79,9 @@ def _written(each: Family, architecture: Architecture, wanted: Architecture) -> 
         again = each.read(Config(config))
     # What is not of a family breaks its code anywhere: a field that is not there, layers that do not alternate as its own do.
     except (UserError, LookupError, AttributeError, AssertionError, TypeError, ValueError) as error:
-        return [(str(error) or type(error).__name__).splitlines()[0]] * 99
+        return [(str(error) or type(error).__name__).splitlines()[0]] * 99  # far away
     differences = diff(_canonical(again), wanted)
-    return [f"{path}: {left!r} there, {right!r} here" for path, left, right in differences] or config
+    return [_difference(*each) for each in differences] or config
 
 
 def _canonical(architecture: Architecture) -> Architecture:

@@ -11,13 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from anyformer.describe import UserError
 from anyformer.huggingface.config import HuggingFaceError
 from anyformer.huggingface.convert import architecture_of, load
-from anyformer.huggingface.family import own
+from anyformer.huggingface.family import Family, own
+from anyformer.model import Transformer
 from anyformer.parts import Stack
+from anyformer.tally import Shape
 
 TOLERANCE = 2e-5
 """Largest difference, of the largest value, that counts as equal in fp32."""
+
+
+ACROSS = "our computation and that of transformers, each from the files as it reads them"
+STEPS = (
+    "one pass over the files as we read them, and the same computation token by token through a cache over the files as "
+    "transformers reads them: this holds files, loading and decoding against each other, not the mathematics"
+)
+ONCE = "the same computation over the files as we and as transformers read them: this holds files and loading, not mathematics"
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,8 @@ class Verdict:
 
     model_type: str
     drifts: tuple[Drift, ...]
+    compared: str = ACROSS
+    """What was held against what."""
 
     @property
     def agrees(self) -> bool:
@@ -53,12 +66,12 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     """Run both models in fp32 on the same random input; needs transformers (the extra `hf`)."""
     directory = Path(directory)
     architecture, family, _ = architecture_of(directory)
-    if family is own():
-        raise HuggingFaceError(f"{directory}: this is our own layout, of which transformers has no model to compare with")
-    theirs = _theirs(directory, family.kernel)
-    ours, _ = load(directory, dtype=torch.float32)
+    ours, _ = load(directory, dtype=torch.float32)  # the first to read, for its messages say which file is wrong
+    theirs = _theirs(directory, family)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
+    if family is own():
+        return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
     other: dict[str, Tensor] = {}
     for stack, (prefix, _) in family.names(architecture).layers.items():
@@ -71,18 +84,44 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     return Verdict(family.model_type, tuple(Drift(where, _gap(mine[where], other[where])) for where in mine if where in other))
 
 
-def _theirs(directory: Path, kernel: str) -> nn.Module:
+@torch.no_grad()
+def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | None) -> Verdict:
+    """Of our own layout: whole against token by token where the architecture decodes, else whole against whole."""
+    architecture = ours.architecture
+    steps = architecture.shape_of_model == "decoder-only" and architecture.head is not None and target is None
+    if steps and not architecture.cost(Shape()).breaks("stepwise"):
+        pieces, cache = [], None
+        for place in range(given.shape[1]):
+            out = theirs(input_ids=given[:, place : place + 1], past_key_values=cache, use_cache=True)
+            cache = out.past_key_values
+            pieces.append(out.logits)
+        return Verdict(own().model_type, (Drift("logits", _gap(ours(given), torch.cat(pieces, 1))),), STEPS)
+    other = _output(theirs, given, target)
+    # A class without logits gives what a head would read.
+    whole = ours if other.shape[-1] == architecture.outputs else ours.features
+    mine = whole(given) if target is None else whole(given, target)
+    return Verdict(own().model_type, (Drift("logits", _gap(mine, other)),), ONCE)
+
+
+def _theirs(directory: Path, family: Family) -> nn.Module:
+    """The model as transformers loads it."""
     try:
         transformers = importlib.import_module("transformers")
     except ImportError:
         raise HuggingFaceError(
             "verify compares with transformers, which is not installed: pip install 'anyformer[hf]'"
         ) from None
-    config = transformers.AutoConfig.from_pretrained(directory)
-    named = (config.architectures or ["AutoModel"])[0]
-    kind = getattr(transformers, named, transformers.AutoModel)
-    model: nn.Module = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation=kernel).eval()
-    return model
+    classes = importlib.import_module("anyformer.huggingface.auto") if family is own() else transformers
+    try:
+        config = transformers.AutoConfig.from_pretrained(directory)
+        named = (config.architectures or ["AutoModel"])[0]
+        kind = getattr(classes, named, transformers.AutoModel)
+        model: nn.Module = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation=family.kernel)
+    except UserError:
+        raise
+    except Exception as error:  # whatever stops it, it is theirs
+        raise HuggingFaceError(f"{directory}: transformers cannot load it ({type(error).__name__}: {error})") from error
+    return model.eval()
 
 
 def _fits(stacks: Mapping[str, Stack], length: int) -> int:

@@ -56,6 +56,11 @@ def keeps_output(tape: Tape, x: Held) -> Held:
     return y
 
 
+def relu_squared(x: Tensor) -> Tensor:
+    """max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)."""
+    return F.relu(x).square()
+
+
 def swish(x: Tensor, beta: float | Tensor) -> Tensor:
     """x * sigmoid(beta x) (Ramachandran et al. 2017, arXiv 1710.05941)."""
     return x * torch.sigmoid(beta * x)
@@ -86,10 +91,10 @@ def xielu_keeps(tape: Tape, x: Held) -> Held:
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
     {
         "relu": Activation(F.relu, keeps_output),
-        "relu_squared": Activation(lambda x: F.relu(x).square(), lambda tape, x: tape.like(keeps_output(tape, x))),
+        "relu_squared": Activation(relu_squared, lambda tape, x: tape.like(keeps_output(tape, x))),
         "gelu": Activation(F.gelu, keeps_input),
-        "gelu_tanh": Activation(lambda x: F.gelu(x, approximate="tanh"), keeps_input),
-        "quick_gelu": Activation(lambda x: swish(x, 1.702), swish_keeps),
+        "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), keeps_input),
+        "quick_gelu": Activation(partial(swish, beta=1.702), swish_keeps),
         "sigmoid": Activation(torch.sigmoid, keeps_output),
         "tanh": Activation(torch.tanh, keeps_output),
         "silu": Activation(F.silu, keeps_input),
@@ -97,9 +102,10 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
         "xielu": Activation(xielu, xielu_keeps, {"positive": 0.2025, "negative": -1.0502}),
     }
 )
-"""Name -> activation. To add one, add a line. `swish` learns its beta, `silu` has 1, `quick_gelu` 1.702.
+"""Name -> activation. To add one, add a line; its function has a name, so that models can be pickled.
 
-The first values of `xielu` make a = 0.8 and b = 0.8, up to rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
+`swish` learns its beta, `silu` has 1, `quick_gelu` 1.702. The first values of `xielu` make a = 0.8 and b = 0.8, up to
+rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
 """
 
 FIXED: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(

@@ -151,7 +151,7 @@ class EmbeddingModule(InputModule):
         self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
-    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+    def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
         x_BTD = nn.functional.embedding(given, self.weight)
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale

@@ -144,7 +144,7 @@ class HeadModule(nn.Module):
     def extra_repr(self) -> str:
         return repr(self.head)
 
-    def forward(self, x_D: Tensor, table_VD: Tensor | None) -> Tensor:
+    def forward(self, x_D: Tensor, table_VD: Tensor | None = None) -> Tensor:
         if self.head.outputs == "features":
             return self.transform(x_D)  # type: ignore[no-any-return]
         table = table_VD if self.weight is None else self.weight

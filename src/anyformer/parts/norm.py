@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, ClassVar, Literal
 
 import torch
@@ -33,7 +34,7 @@ class RMSNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "before_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=False))
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=False))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
@@ -56,7 +57,7 @@ class LayerNorm(Value):
     cast: Literal["before_gain", "after_gain"] = "after_gain"
 
     def build(self, width: int) -> NormModule:
-        return NormModule(self, width, lambda x_D: normalise(x_D, self.eps, centre=True))
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=True))
 
     def cost(self, width: int) -> Tally:
         return _cost(self, width)
@@ -81,7 +82,7 @@ class GroupNorm(Value):
 
     def build(self, width: int) -> NormModule:
         self.check(width)
-        return NormModule(self, width, lambda x_D: normalise_groups(x_D, self.groups, self.eps))
+        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps))
 
     def check(self, width: int) -> None:
         if width % self.groups:
@@ -97,10 +98,7 @@ class GroupNorm(Value):
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
-
-    def normalised(x: Tensor) -> Tensor:
-        return normalise(x.view(*x.shape[:-1], heads, head_width), norm.eps, centre=norm.centres).flatten(-2)
-
+    normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
     return NormModule(norm, heads * head_width, normalised)
 
 
@@ -125,7 +123,7 @@ def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: in
 
 
 class NormModule(nn.Module):
-    """`normalised` in fp32, then gain and bias."""
+    """`normalised` in fp32, then gain and bias. It is a partial function of this file, so that a model can be pickled."""
 
     def __init__(self, norm: RMSNorm | LayerNorm | GroupNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -155,6 +153,12 @@ def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
     if centre:
         x_D = x_D - x_D.mean(-1, keepdim=True)
     return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
+
+
+def normalise_heads(x_D: Tensor, heads: int, eps: float, *, centre: bool) -> Tensor:
+    """`normalise` of each of `heads` equal pieces of the last dimension."""
+    split = x_D.view(*x_D.shape[:-1], heads, -1)
+    return normalise(split, eps, centre=centre).flatten(-2)
 
 
 def normalise_groups(x_D: Tensor, groups: int, eps: float) -> Tensor:

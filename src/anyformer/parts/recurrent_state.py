@@ -25,6 +25,9 @@ class ConvolutionState:
     def nbytes(self) -> int:
         return self.recent.nbytes
 
+    def take(self, other: ConvolutionState) -> None:
+        self.recent.copy_(other.recent)
+
     def check_trim(self, written: int, count: int) -> None:
         if count:
             raise StateError(
@@ -51,6 +54,11 @@ class RecurrentState:
     @property
     def nbytes(self) -> int:
         return self.sums.nbytes + sum(state.nbytes for state in self.convolutions.values())
+
+    def take(self, other: RecurrentState) -> None:
+        self.sums.copy_(other.sums)
+        for name, state in self.convolutions.items():
+            state.take(other.convolutions[name])
 
     def check_trim(self, written: int, count: int) -> None:
         if count:

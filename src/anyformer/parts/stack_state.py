@@ -38,6 +38,14 @@ class StackState:
         prefix = None if self.prefix is None else self.prefix[rows]
         return StackState(self.slots.fork(rows), layers, padding, prefix)
 
+    def take(self, other: StackState) -> None:
+        """Go on from what `other` holds, a state of the same stack with no more room."""
+        self.slots.take(other.slots)
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            for name, state in mine.items():
+                state.take(theirs[name])
+        self.source_padding, self.prefix = other.source_padding, other.prefix
+
     def trim(self, count: int) -> None:
         """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""
         if not 0 <= count <= self.slots.used:

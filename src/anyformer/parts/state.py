@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -38,6 +38,10 @@ class State(Protocol):
 
     def fork(self, rows: Tensor) -> State:
         """A new state whose row i is a copy of row `rows[i]`: beams, or several samples of one prompt."""
+        ...
+
+    def take(self, other: Any) -> None:
+        """Hold what `other` holds, a state of the same layer with no more room."""
         ...
 
     def check_trim(self, written: int, count: int) -> None:
@@ -96,6 +100,11 @@ class Slots:
         self.positions.index_copy_(1, slots, positions)
         return Chunk(slots, positions, self.positions[:, : self.visible])
 
+    def take(self, other: Slots) -> None:
+        """The book of `other`, which has no more slots."""
+        self.positions[:, : other.capacity] = other.positions
+        self.used, self.start, self.visible = other.used, other.start, other.visible
+
     def trim(self, count: int) -> None:
         """Forget the last `count` slots."""
         self.used -= count
@@ -122,6 +131,11 @@ class Chunk:
     book: Tensor
 
 
+def take_over(larger: Tensor, smaller: Tensor) -> None:
+    """Copy `smaller` to the beginning of `larger`, along the slots (B, K, slots, E)."""
+    larger[:, :, : smaller.shape[2]] = smaller
+
+
 class FullState:
     """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
 
@@ -140,6 +154,10 @@ class FullState:
         self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))
         seen = chunk.book.shape[1]
         return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.book, "full")
+
+    def take(self, other: FullState) -> None:
+        take_over(self.key, other.key)
+        take_over(self.value, other.value)
 
     def check_trim(self, written: int, count: int) -> None:
         """Every position is kept, so any number can be forgotten."""
@@ -191,6 +209,11 @@ class RingState:
         held = chunk.book.index_select(1, slot.clamp(min=0))
         return torch.where(slot >= 0, held, EMPTY)
 
+    def take(self, other: FullState | RingState) -> None:
+        """A memory of every position becomes a ring when it outgrows the window: slot s stands at place s in both."""
+        take_over(self.key, other.key)
+        take_over(self.value, other.value)
+
     def check_trim(self, written: int, count: int) -> None:
         if written > self.size:
             raise StateError(
@@ -217,6 +240,10 @@ class CrossState:
     def fill(self, key: Tensor, value: Tensor) -> None:
         self.key.copy_(key)
         self.value.copy_(value)
+
+    def take(self, other: CrossState) -> None:
+        take_over(self.key, other.key)
+        take_over(self.value, other.value)
 
     def check_trim(self, written: int, count: int) -> None:
         """The source does not grow with the target, so there is nothing to forget."""

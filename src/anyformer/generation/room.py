@@ -1,0 +1,51 @@
+"""Room for the decode state: what a generation will need is told before any work, and it is taken as the text grows."""
+
+from __future__ import annotations
+
+from anyformer.costs.trial import free_memory
+from anyformer.describe import UserError
+from anyformer.model import Transformer
+from anyformer.parts.stack_state import StackState
+from anyformer.parts.state import Slots
+from anyformer.tally import Shape
+
+BLOCK = 1024
+"""Positions by which a state is allocated at first; then it doubles, so that all copying together is one more writing."""
+
+
+def grown(
+    model: Transformer, state: StackState | None, batch: int, count: int, *, most: int | None = None, source: int = 0
+) -> StackState:
+    """`state`, or a larger copy of it, with room for `count` more positions; a new one of None.
+
+    `most`: positions that the text will have at most; `source`: of a model with two inputs, positions of the source.
+    """
+    used = 0 if state is None else state.slots.used
+    if state is not None and used + count <= state.slots.capacity:
+        return state
+    capacity = max(-(-(used + count) // BLOCK) * BLOCK, 2 * used)
+    if most is not None:
+        # Of a source that stands before the target, the state makes room by itself.
+        capacity = max(min(capacity, most), used + count)
+    larger = model.state(batch, capacity, source=source)
+    if state is not None:
+        larger.take(state)
+    return larger
+
+
+def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) -> int:
+    """Bytes of the decode state of `batch` rows of `length` positions."""
+    shape = Shape(batch=batch, length=1, capacity=length, source=source)
+    per_element = next(model.parameters()).element_size()
+    declared = model.architecture.cost(shape, model.plan).total_state_bytes
+    return declared * per_element // model.plan.activation_bytes + Slots.bytes(batch, length)
+
+
+def check_room(model: Transformer, batch: int, length: int, source: int = 0) -> None:
+    """Refuse a text whose decode state would not fit into the memory that is free."""
+    needed, free = state_bytes(model, batch, length, source), free_memory(model.device)
+    if needed > free:
+        raise UserError(
+            f"{batch} x {length:,} positions would take {needed / 1e9:,.1f} GB of decode state, and {free / 1e9:,.1f} GB of "
+            f"memory are free: ask for fewer tokens or prompts"
+        )

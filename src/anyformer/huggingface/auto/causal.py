@@ -1,0 +1,78 @@
+"""A decoder as AutoModelForCausalLM loads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+from transformers import GenerationMixin
+from transformers.modeling_outputs import CausalLMOutputWithPast
+
+from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
+from anyformer.huggingface.auto.cache import AnyformerCache
+from anyformer.model import Architecture, InputError
+from anyformer.tally import Shape
+
+
+class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: ignore[misc]
+    """A decoder, for training, likelihoods and generation with a cache."""
+
+    def check(self, architecture: Architecture) -> None:
+        super().check(architecture)
+        if architecture.decoder is None or architecture.two_inputs or architecture.latents or architecture.head is None:
+            raise InputError(f"a {architecture.shape_of_model} model is no causal language model")
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        position_ids: Tensor | None = None,
+        past_key_values: AnyformerCache | None = None,
+        inputs_embeds: Tensor | None = None,
+        labels: Tensor | None = None,
+        use_cache: bool | None = None,
+        logits_to_keep: int | Tensor = 0,
+        token_type_ids: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        return_dict: bool | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        prefix: Tensor | None = None,
+        **more: Any,
+    ) -> Any:
+        """Logits (B, T, V) and, with labels, the mean loss of the next token, or its sum over `num_items_in_batch`.
+
+        Arguments as transformers has them. `prefix` (B,) int, of masks that know one: how many first positions see each other
+        both ways. `shift_labels` (B, T): labels that are shifted already.
+        """
+        # No parameter of its own: a trainer would look for it among the labels of every batch.
+        shift_labels = more.pop("shift_labels", None)
+        self.refuse(more)
+        keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
+        if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
+            raise InputError("a loss over labels needs every logit: leave logits_to_keep out")
+        found = self.read(
+            input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
+            inputs_embeds=inputs_embeds, use_cache=use_cache, token_type_ids=token_type_ids,
+            output_hidden_states=output_hidden_states, prefix=prefix,
+        )  # fmt: skip
+        logits = self.model.logits(found.features[:, keep])
+        loss = None
+        if labels is not None or shift_labels is not None:
+            loss = self.loss_function(
+                logits=logits, labels=labels, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch,
+                shift_labels=shift_labels,
+            )  # fmt: skip
+        made = CausalLMOutputWithPast(loss, logits, past_key_values=found.cache, hidden_states=found.states)
+        return self.output(made, return_dict)
+
+    def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: dict[str, Any], *more: Any) -> None:
+        """Generation keeps the decode state, whatever its kind, where the architecture can go on from one."""
+        if generation_config.cache_implementation is not None:
+            raise InputError(
+                f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of memory follows from "
+                f"the architecture; leave it out"
+            )
+        if generation_config.use_cache and self.model.architecture.cost(Shape()).breaks("stepwise"):
+            generation_config.use_cache = False
+        if generation_config.use_cache and model_kwargs.get("past_key_values") is None:
+            model_kwargs["past_key_values"] = AnyformerCache()

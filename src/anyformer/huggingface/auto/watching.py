@@ -1,0 +1,70 @@
+"""What a call gives besides its features, or takes instead of tokens: seen and put in place by hooks that go with the call."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from torch import Tensor, nn
+
+from anyformer.model import InputError, Transformer
+from anyformer.model.entered import rearranged
+from anyformer.parts.stack_state import StackState
+
+
+class Inputs(list[Tensor]):
+    """The input of every layer in the order computed."""
+
+    def ordered(self, padding: Tensor | None, state: StackState | None, features: Tensor) -> tuple[Tensor, ...]:
+        """L + 1 hidden states: the layers' inputs, each row in the order given, and the features.
+
+        A model with a decode state reads padding first.
+        """
+        inputs: tuple[Tensor, ...] = tuple(self)
+        if padding is not None and state is not None:
+            back = (~padding).byte().argsort(dim=1, stable=True).argsort(1)
+            inputs = tuple(rearranged(each, back) for each in inputs)
+        return (*inputs, features)
+
+
+def layers_of(model: Transformer) -> nn.Module:
+    """The stack whose output the head reads."""
+    return model.get_submodule("encoder" if model.architecture.decoder is None else "decoder")
+
+
+@contextlib.contextmanager
+def states_of(stack: nn.Module, wanted: bool) -> Iterator[Inputs]:
+    """Inside, what enters each layer of `stack` is kept."""
+    seen = Inputs()
+
+    def keep(_: nn.Module, given: tuple[Any, ...]) -> None:
+        if given[0].dim() != 3:
+            raise InputError("the layers of this architecture have several residual streams: there is no one hidden state each")
+        seen.append(given[0])
+
+    layers = dict.fromkeys(stack.layers) if wanted else ()  # type: ignore[arg-type]
+    handles = [layer.register_forward_pre_hook(keep) for layer in layers]
+    try:
+        yield seen
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def embedded_as(model: Transformer, x: Tensor | None) -> Iterator[None]:
+    """Inside, the input's embedding gives `x` (B, T, D) whatever the tokens are."""
+    if x is None:
+        yield
+        return
+    width = model.architecture.table_width
+    if x.shape[-1] != width:
+        raise InputError(f"inputs_embeds should have {width} features, got {x.shape[-1]}")
+    if any(stack.reads_tokens for stack in model.architecture.stacks.values()):
+        raise InputError("inputs_embeds: layers of this architecture look at the tokens themselves; give input_ids")
+    handle = model.embedding.register_forward_hook(lambda module, given, made: x)
+    try:
+        yield
+    finally:
+        handle.remove()

@@ -1,0 +1,29 @@
+"""A built model goes through pickle: torch.save, copies, and processes that are spawned."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+from zoo import ZOO
+
+from anyformer.model import build
+
+
+@pytest.mark.parametrize("name", ZOO)
+def test_every_part_can_be_pickled(name):
+    model = build(ZOO[name], device="meta")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.architecture == model.architecture
+    assert again.state_dict().keys() == model.state_dict().keys()
+
+
+@pytest.mark.parametrize("name", list(ZOO)[::15])
+def test_what_comes_back_computes_the_same(name):
+    model = build(ZOO[name]).eval()
+    x = [part.example(2, 7) for part in (model.architecture.embedding, model.architecture.decoder_embedding) if part]
+    x += [model.architecture.embedding.example(2, 5)] * (model.architecture.two_inputs and len(x) == 1)
+    for again in (pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
+        assert torch.equal(again(*x), model(*x))
