@@ -23,8 +23,11 @@ class AdamW(Value):
     learning_rate: Rate = 1e-3
     """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
+    """Decay of the running means of the gradient and of its square."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
+    """Added to the root of the mean square, so that nothing is divided by 0."""
     weight_decay: Decay = 0.1
+    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """Two moments in fp32: 8 n."""
@@ -39,9 +42,13 @@ class AdamW8bit(Value):
 
     kind: Literal["adamw_8bit"] = "adamw_8bit"
     learning_rate: Rate = 1e-3
+    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
+    """Decay of the running means of the gradient and of its square."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
+    """Added to the root of the mean square, so that nothing is divided by 0."""
     weight_decay: Decay = 0.1
+    """Share of a weight that goes at each step, times the learning rate."""
     block: Annotated[int, Field(ge=1)] = 256
     """Numbers that share an fp32 scale; the paper has 2,048, bitsandbytes 256."""
     smallest: Annotated[int, Field(ge=0)] = 4096
@@ -61,8 +68,11 @@ class SGD(Value):
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Rate = 1e-2
+    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.9
+    """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.0
+    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """The momentum in fp32: 4 n, or nothing without one."""
@@ -77,8 +87,11 @@ class Lion(Value):
 
     kind: Literal["lion"] = "lion"
     learning_rate: Rate = 1e-4
+    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.99)
+    """Weight of the mean in the step taken, and the decay of that mean."""
     weight_decay: Decay = 1.0
+    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """One moment in fp32: 4 n."""
@@ -93,9 +106,11 @@ class Adafactor(Value):
 
     kind: Literal["adafactor"] = "adafactor"
     learning_rate: Rate = 1e-2
+    """Peak rate; the schedule scales it."""
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Exponent of the second moment's average: 1 - t^-decay."""
     weight_decay: Decay = 0.0
+    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """Of each matrix (O, I) 4 (O + I), of a vector 4 n."""
@@ -113,8 +128,11 @@ class Muon(Value):
 
     kind: Literal["muon"] = "muon"
     learning_rate: Rate = 2e-2
+    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.95
+    """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.1
+    """Share of a weight that goes at each step, times the learning rate."""
     others: AdamW = AdamW()
     """For tables, heads and vectors."""
 

@@ -26,7 +26,9 @@ class Lora(Value):
 
     kind: Literal["lora"] = "lora"
     rank: Annotated[int, Field(ge=1)] = 16
+    """Numbers between A and B."""
     alpha: Annotated[float, Field(gt=0)] = 32.0
+    """What is added counts alpha / rank times."""
     targets: tuple[Pattern, ...] = ("*",)
     """Which matrices of layers have one beside them: patterns of their paths, as `*.query` or `decoder.*`; all by default,
     as in QLoRA. Experts, routers, tables and heads have none."""
@@ -47,6 +49,7 @@ class Tuning(Value):
     """
 
     adapter: Lora | None = None
+    """Low-rank matrices that learn beside frozen ones."""
     frozen: tuple[Pattern, ...] = ()
     """Patterns of paths of weights, as `embedding.*` or `decoder.layers.1?.*`."""
     base: Base = "fp32"
