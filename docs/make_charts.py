@@ -1,4 +1,4 @@
-"""Draws the charts of docs/pictures by the commands that anyone would use: `python docs/make_charts.py`."""
+"""Draws the charts and diagrams of docs/pictures by the commands that anyone would use: `python docs/make_charts.py`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,13 @@ from anyformer.cli import app
 
 PICTURES = Path(__file__).parent / "pictures"
 COMMANDS = {
+    "diagram-gpt2.svg": "show gpt2 --diagram",
+    "diagram-llama-3-8b.svg": "show llama-3-8b --diagram",
+    "diagram-gemma-3-27b.svg": "show gemma-3-27b --diagram",
+    "diagram-deepseek-v3.svg": "show deepseek-v3 --diagram",
+    "diagram-qwen3-next-80b-a3b.svg": "show qwen3-next-80b-a3b --diagram",
+    "diagram-t5-11b.svg": "show t5-11b --diagram",
+    "diagram-llama-3-8b-and-qwen3-8b.svg": "diff llama-3-8b qwen3-8b --diagram",
     "masks-gemma-3-27b.svg": "show gemma-3-27b --masks",
     "masks-llama-4-scout.svg": "show llama-4-scout --masks",
     "masks-t5-11b.svg": "show t5-11b --masks",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import importlib.util
 
 import pytest
 import torch
@@ -204,7 +203,6 @@ def test_a_source_and_a_target(tmp_path):
     torch.testing.assert_close(out.loss, torch.nn.functional.cross_entropy(own(x, read).flatten(0, 1), target.flatten()))
 
 
-@pytest.mark.skipif(importlib.util.find_spec("peft") is None, reason="peft is not installed")
 def test_adapters_train():
     import peft
 

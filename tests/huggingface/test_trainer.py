@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import pytest
 import torch
 import transformers
@@ -48,7 +46,6 @@ def batch(count: int = 4) -> dict[str, torch.Tensor]:
     return {name: torch.tensor([row[name] for row in rows()[:count]]) for name in rows()[0]}
 
 
-@pytest.mark.skipif(importlib.util.find_spec("accelerate") is None, reason="transformers' Trainer needs accelerate")
 @pytest.mark.parametrize("accumulation", [1, 4])
 def test_a_trainer_reports_the_losses_and_gradients_of_transformers(models, accumulation, tmp_path):
     logs, evaluated = [], []

@@ -125,7 +125,7 @@ def test_panels_that_do_not_apply_are_left_out():
 def test_a_chart_needs_hardware_and_a_place(tmp_path):
     with pytest.raises(UserError, match="name its hardware"):
         draw_costs({"gpt2": replace(GPT2, hardware=None)}, tmp_path / "cost.png")
-    with pytest.raises(UserError, match="a chart ends in"):
+    with pytest.raises(UserError, match="a picture ends in"):
         draw_costs({"gpt2": GPT2}, tmp_path / "cost.txt")
 
 

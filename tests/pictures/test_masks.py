@@ -111,7 +111,7 @@ def test_a_picture_is_written_by_its_ending(ending, tmp_path):
 
 def test_what_cannot_be_drawn_is_refused_before_any_work(tmp_path):
     for name in ("masks.txt", "masks", "masks.jpeg"):
-        with pytest.raises(UserError, match=r"a chart ends in \.png, \.svg, \.pdf"):
+        with pytest.raises(UserError, match=r"a picture ends in \.png, \.svg, \.pdf"):
             draw_masks(DECODERS["local_global"], tmp_path / name)
     with pytest.raises(PlaceError, match="the directory does not exist"):
         draw_masks(DECODERS["local_global"], tmp_path / "none" / "masks.png")
@@ -131,7 +131,7 @@ def test_the_command_draws_and_still_prints_what_was_asked_for(call, tmp_path):
 
 @pytest.mark.parametrize("words", [("show", "gpt2", "--masks"), ("cost", "gpt2", "--plot")])
 @pytest.mark.parametrize(
-    ("place", "says"), [("none/x.png", "the directory does not exist"), ("x.txt", "a chart ends in .png, .svg, .pdf")]
+    ("place", "says"), [("none/x.png", "the directory does not exist"), ("x.txt", "a picture ends in .png, .svg, .pdf")]
 )
 def test_a_place_that_cannot_be_written_is_one_line(call, tmp_path, words, place, says):
     told = call(*words, place, cwd=tmp_path)

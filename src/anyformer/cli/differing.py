@@ -5,16 +5,19 @@ from __future__ import annotations
 import json as jsons
 from collections.abc import Iterable
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from anyformer.cli.arguments import Changes, Tiny, What, found
+from anyformer.cli.titles import titled
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from anyformer.compare import Change
+    from anyformer.model import Architecture
 
 
 def run(
@@ -25,13 +28,25 @@ def run(
     length: Annotated[int, typer.Option(help="Tokens per text that FLOPs and decode state are for.", min=1)] = 4096,
     batch: Annotated[int, typer.Option(help="Texts that FLOPs and decode state are for.", min=1)] = 1,
     json: Annotated[bool, typer.Option("--json", help="The same as JSON.")] = False,
+    diagram: Annotated[
+        Path | None,
+        typer.Option(
+            "--diagram",
+            help="Draw both side by side instead, what differs in colour.",
+            metavar="FILE.svg|png|pdf",
+        ),
+    ] = None,
 ) -> None:
     """Say what differs between two architectures, and what it does to parameters, FLOPs and decode state."""
     from rich.console import Console
 
     from anyformer.compare import difference
 
-    differs = difference(found(left, tiny=tiny), found(right, changes, tiny=tiny), batch=batch, length=length)
+    here, there = found(left, tiny=tiny), found(right, changes, tiny=tiny)
+    if diagram is not None:
+        draw_pair((titled(left, tiny=tiny), here), (titled(right, changes, tiny=tiny), there), diagram)
+        return
+    differs = difference(here, there, batch=batch, length=length)
     if json:
         print(jsons.dumps(asdict(differs), indent=2))
         return
@@ -48,6 +63,15 @@ def run(
         if section:
             console.print(_table(title, left, right, section))
             console.print()
+
+
+def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
+    """Write the picture of two architectures; one that is changed only by `--set` is named apart."""
+    from anyformer.pictures import draw_diagram
+
+    name, other = left[0], right[0]
+    draw_diagram({name: left[1], f"{other} (right)" if other == name else other: right[1]}, path)
+    print(path)
 
 
 def _table(title: str, left: str, right: str, changes: Iterable[Change]) -> Table:

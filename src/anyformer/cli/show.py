@@ -10,6 +10,7 @@ import typer
 
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import Changes, Tiny, What, assigned
+from anyformer.cli.titles import titled
 
 if TYPE_CHECKING:
     from anyformer.describe import Value
@@ -35,7 +36,8 @@ def run(
         ),
     ] = None,
     diagram: Annotated[
-        Path | None, typer.Option("--diagram", help="Draw the architecture with its shapes.", metavar="FILE.svg")
+        Path | None,
+        typer.Option("--diagram", help="Draw its blocks, layers and streams.", metavar="FILE.svg|png|pdf"),
     ] = None,
     length: Annotated[
         int | None,
@@ -54,7 +56,7 @@ def run(
     from anyformer.describe import to_json, to_toml
 
     value = find(what, assigned(changes), tiny=tiny)
-    drawn = draw(Path(what).name, value, masks, diagram, length)
+    drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length)
     if schema:
         print(schema_of(type(value)), end="")
     elif toml:
@@ -87,7 +89,7 @@ def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, leng
     if masks is not None:
         draw_masks(architecture_of(value), masks, length, title=name)
     if diagram is not None:
-        draw_diagram(architecture_of(value), diagram)
+        draw_diagram({name: architecture_of(value)}, diagram)
     return [place for place in (masks, diagram) if place is not None]
 
 

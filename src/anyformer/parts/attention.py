@@ -14,11 +14,13 @@ from anyformer.parts.context import Context, Labelled, Memory
 from anyformer.parts.elementwise import ROTATED, normalised
 from anyformer.parts.heads import Heads
 from anyformer.parts.heads_module import HeadsModule
+from anyformer.parts.heads_sketch import heads_sketch, heads_title, rotary_cell
 from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.relative import Disentangled, TransformerXL
 from anyformer.parts.rotary import Rotary
 from anyformer.parts.score_bias import ALiBi, RelativeBuckets
+from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.state import FullState, RingState
 from anyformer.parts.temperature import Temperature
 from anyformer.plan import Plan
@@ -63,6 +65,22 @@ class SelfAttention(Heads):
             self.rotary.rotated(E)
         if self.score_bias is not None:
             self.score_bias.check(width)
+
+    def sketch(self, width: int) -> Sketch:
+        turned = rotary_cell(self.rotary)
+        return heads_sketch(self, width, self.called, self.said, turned=turned, late=self._late, memory=self.keys_from)
+
+    @property
+    def called(self) -> str:
+        """What it is called above its picture."""
+        return f"{heads_title(self)} attention"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What shapes its scores, in words."""
+        there = [words(part) for part in (self.score_bias, self.temperature) if part is not None]
+        virtual = [] if self.virtual_tokens is None else [f"{self.virtual_tokens} virtual tokens"]
+        return (self.mask.words, *there, *virtual)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)

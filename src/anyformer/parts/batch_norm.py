@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
@@ -18,7 +18,14 @@ Gain = Literal["weight", "one_plus_weight", "none"]
 _IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
 
 
-class BatchNorm(Value):
+class NormValue(Drawn):
+    """A norm: where it is drawn, its name says it all."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch(type(self).__name__)
+
+
+class BatchNorm(NormValue):
     """y = (x - mean) / sqrt(var + eps) * gain + bias, a mean and variance per feature (Ioffe & Szegedy 2015, arXiv 1502.03167).
 
     In training they are those of the batch, over B and T for (B, T, D): patches of an image make this the (B, H, W) of vision.

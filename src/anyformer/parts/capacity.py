@@ -13,6 +13,7 @@ from torch import Tensor
 
 from anyformer.describe import Value
 from anyformer.parts.dispatch import Placement, in_places, sorted_by_expert
+from anyformer.parts.sketch import number
 from anyformer.tally import Contract, Limit
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
@@ -50,6 +51,12 @@ class Capacity(Value):
     when: Literal["training", "always"] = "training"
     """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
 
+    @property
+    def words(self) -> str:
+        """In words, for pictures."""
+        when = " in training" if self.when == "training" else ""
+        return f"each takes {number(self.factor)} × its even share{when}, then tokens {self.overflow}"
+
     def places(self, tokens: int, experts: int, chosen: int) -> int:
         """How many tokens an expert takes; no more than there are."""
         return min(tokens, math.ceil(self.factor * chosen * tokens / experts))
@@ -86,6 +93,11 @@ class RowCapacity(Value):
 
     kind: Literal["row"] = "row"
     tokens: Annotated[int, Field(ge=1)]
+
+    @property
+    def words(self) -> str:
+        """In words, for pictures."""
+        return f"each takes the first {number(self.tokens)} of a row"
 
     @property
     def limits(self) -> tuple[Limit, ...]:

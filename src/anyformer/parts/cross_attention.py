@@ -11,6 +11,8 @@ from anyformer.parts.attend_keeps import Seen
 from anyformer.parts.context import Context
 from anyformer.parts.heads import Heads
 from anyformer.parts.heads_module import HeadsModule
+from anyformer.parts.heads_sketch import heads_sketch, heads_title
+from anyformer.parts.sketch import Sketch
 from anyformer.parts.state import CrossState
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally
@@ -26,6 +28,9 @@ class CrossAttention(Heads):
 
     reads_source: ClassVar[bool] = True
     kind: Literal["cross_attention"] = "cross_attention"
+
+    def sketch(self, width: int) -> Sketch:
+        return heads_sketch(self, width, f"{heads_title(self)} cross-attention", ("all of the source",), source=True)
 
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
         return CrossAttentionModule(self, width, plan, name)

@@ -12,12 +12,14 @@ from anyformer.parts.context import Context
 from anyformer.parts.decay import Decay
 from anyformer.parts.gate import Gate
 from anyformer.parts.heads import Count
+from anyformer.parts.heads_sketch import gated, heads_cell
 from anyformer.parts.norm import Norm
 from anyformer.parts.recurrence import chunk_of, delta_flops, delta_recurrence, exact, exactly
 from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
@@ -88,6 +90,17 @@ class DeltaAttention(SublayerValue):
         """Features of all heads of each projection that may be convolved."""
         keys = self.heads * self.key_width
         return {"query": keys, "key": keys, "value": self.states * self.columns}
+
+    def sketch(self, width: int) -> Sketch:
+        H, M, K, E = self.heads, self.key_width, self.states, self.columns
+        projected = fan(heads_cell("Q", H, M), heads_cell("K", H, M), heads_cell("V", K, E))
+        convolved = None if self.convolution is None else Cell(self.convolution.said, "mix")
+        decay = "" if self.decay is None else f" · {words(self.decay)}"
+        read = fan(chain(projected, convolved), Cell(f"β{decay}", "memory"))
+        state = Cell(f"state {K} × ({M} × {E}), delta rule", "memory")
+        norm = None if self.norm is None else Cell("norm of each head", "norm")
+        mixed = gated(chain(read, state, norm), self.gate)
+        return Sketch("Gated delta net" if self.decay else "Delta net", flow=chain(mixed, Cell(f"output {number(width)}")))
 
     @property
     def mixing(self) -> str | None:

@@ -43,6 +43,14 @@ class DifferentialAttention(SelfAttention):
         return self
 
     @property
+    def called(self) -> str:
+        return "Differential attention"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return ("difference of two halves of the heads", *super().said)
+
+    @property
     def mixing(self) -> str | None:
         return "differential"
 

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import UserError, Value
+from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
@@ -24,7 +25,7 @@ class InputModule(nn.Module):
         raise NotImplementedError
 
 
-class InputValue(Value):
+class InputValue(Drawn):
     """A kind of input: how it becomes positions of the residual stream."""
 
     kind: str
@@ -111,6 +112,11 @@ class Embedding(InputValue):
     @property
     def symbols(self) -> int:
         return self.vocab
+
+    def sketch(self, width: int) -> Sketch:
+        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(self.scale)}": self.scale != 1}
+        more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
+        return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if given.dim() != 2:

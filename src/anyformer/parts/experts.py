@@ -16,11 +16,12 @@ from anyformer.parts.capacity import AnyCapacity, Asked
 from anyformer.parts.context import Context
 from anyformer.parts.dispatch import Placement, sorted_by_expert
 from anyformer.parts.experts_keep import experts_keep
-from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, check_gate, combine
+from anyformer.parts.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, bounds, check_gate, combine
 from anyformer.parts.grouped import grouped_product
 from anyformer.parts.norm import Norm
 from anyformer.parts.router import Router, Routing
 from anyformer.parts.selection import best
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
@@ -123,6 +124,23 @@ class Experts(SublayerValue):
     @property
     def reads_tokens(self) -> bool:
         return self.router.choice.reads_tokens
+
+    def sketch(self, width: int) -> Sketch:
+        k, title = self.chosen, activation_name(self.activation, gated=self.gated)
+        chosen = self.router.choice.words
+        rule = [f"router: {self.router.score.replace('_', ' ')}", f"{k} of {self.choices}", *([chosen] if chosen else [])]
+        router = Cell(", ".join(rule), "choice")
+        experts = Cell(f"{self.experts} × {title} {number(self.width)}", count=self.experts, used=k)
+        identity = Cell(f"{self.identity_experts} × identity", count=self.identity_experts) if self.identity_experts else None
+        routed = chain(router, fan(experts, identity))
+        if self.shared is not None:
+            gate = None if self.shared.gate is None else Cell(f"{self.shared.gate} gate", "pointwise")
+            inner = self.shared.feedforward.width
+            routed = fan(routed, chain(Cell(f"shared expert {number(inner)}"), gate), join="+")
+        capacity = () if self.capacity is None else (self.capacity.words,)
+        return Sketch(
+            f"Mixture of {self.choices} experts", (*biases(self.bias, len(self.projections)), *bounds(self), *capacity), routed
+        )
 
     @property
     def choices(self) -> int:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.parts.activation import keeps_input
 from anyformer.parts.embedding import InputError, InputModule, InputValue
 from anyformer.parts.norm import Norm
+from anyformer.parts.sketch import Sketch, number
 from anyformer.tally import Flops, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
@@ -27,6 +28,10 @@ class Features(InputValue):
     """I, numbers at each position."""
     bias: bool = True
     norm: Norm | None = None
+
+    def sketch(self, width: int) -> Sketch:
+        norm = [] if self.norm is None else [type(self.norm).__name__]
+        return Sketch("Linear projection", (f"{number(self.features)} → {number(width)}", *norm))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         return _vectors(name, given, self.features)
@@ -70,6 +75,10 @@ class AudioFrames(InputValue):
     kind: Literal["audio_frames"] = "audio_frames"
     features: Annotated[int, Field(ge=1)] = 80
     """I, mel bands of a frame."""
+
+    def sketch(self, width: int) -> Sketch:
+        sizes = f"{self.features} → {number(width)} → {number(width)}"
+        return Sketch("2 convolutions over time", (sizes, "kernels 3", "GELU", "every 2nd frame"))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         return -(-_frames(name, given, self.features, padding) // 2)

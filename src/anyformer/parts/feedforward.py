@@ -13,6 +13,7 @@ from anyformer.parts.activation import ACTIVATIONS, activation_name, keeps_input
 from anyformer.parts.context import Context
 from anyformer.parts.noise import Dropout
 from anyformer.parts.norm import Norm
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
@@ -75,6 +76,19 @@ class FeedForward(SublayerValue):
         there = {"clamp": self.clamp, "sub-norm": self.sub_norm}
         return tuple(name for name, part in there.items() if part is not None)
 
+    def sketch(self, width: int) -> Sketch:
+        F, acted = number(self.width), Cell(activation_name(self.activation, gated=False), "pointwise")
+        inner = chain(Cell(f"up {F}"), acted)
+        if self.gated:
+            inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
+        norm = None if self.sub_norm is None else Cell("norm", "norm")
+        title = activation_name(self.activation, gated=self.gated)
+        return Sketch(
+            f"Feed-forward, {title}",
+            (*biases(self.bias, 3 if self.gated else 2), *bounds(self)),
+            chain(inner, norm, Cell(f"down {number(width)}")),
+        )
+
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)
 
@@ -131,6 +145,12 @@ class Nonlinear(Protocol):
     def clamp_at(self) -> ClampAt: ...
     @property
     def up_offset(self) -> float: ...
+
+
+def bounds(of: Nonlinear) -> tuple[str, ...]:
+    """The clamp and the offset in words."""
+    clamp = () if of.clamp is None else (f"clamped at {number(of.clamp)}",)
+    return (*clamp, f"up + {number(of.up_offset)}") if of.up_offset else clamp
 
 
 def check_gate(of: Nonlinear) -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from anyformer.parts.context import Context
 from anyformer.parts.recurrent_state import ConvolutionState
 from anyformer.parts.short_convolution import ShortConvolution
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import SublayerValue, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
@@ -35,6 +36,12 @@ class GatedConvolution(SublayerValue):
     @classmethod
     def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
         return each_once(names, PROJECTIONS)
+
+    def sketch(self, width: int) -> Sketch:
+        D = number(width)
+        before = fan(Cell(f"gate {D}"), Cell(f"value {D}"), join="×")
+        inner = fan(chain(before, Cell(self.convolution.said, "mix")), Cell(f"gate {D}"), join="×")
+        return Sketch("Gated convolution", biases(self.bias, 4), chain(inner, Cell(f"output {D}")))
 
     @property
     def mixing(self) -> str | None:

@@ -10,8 +10,9 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
-from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.activation import ACTIVATIONS, activation_name
 from anyformer.parts.norm import Norm
+from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Flops, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
@@ -24,6 +25,12 @@ class Transform(Value):
     bias: bool = True
     width: Annotated[int, Field(ge=1)] | None = None
     """Features of y; those of the embeddings by default (RemBERT: its own, ELECTRA's discriminator: D)."""
+
+    @property
+    def said(self) -> str:
+        """In words: `dense, GELU, LayerNorm`."""
+        acted = None if self.activation is None else activation_name(self.activation, gated=False)
+        return ", ".join(filter(None, ("dense", acted, None if self.norm is None else type(self.norm).__name__)))
 
     def cost(self, width: int, outputs: int, rows: int) -> Tally:
         parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
@@ -39,7 +46,7 @@ class Transform(Value):
         return self.norm.keeps(tape.within("norm"), y, outputs) if self.norm else y
 
 
-class Head(Value):
+class Head(Drawn):
     """logits = cap(scale * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap).
 
     t is the transform, if there is one. One vector of logits per position, or with `pool` one per row. `outputs = "features"`:
@@ -70,6 +77,15 @@ class Head(Value):
         if self.tied and not self.may_be_tied:
             raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         return self
+
+    def sketch(self, width: int) -> Sketch:
+        first = {"first": "first position", "mean": "mean of positions"}
+        facts = [first[self.pool]] if self.pool else []
+        facts += [self.transform.said] if self.transform else []
+        there = {"tied to the embedding": self.tied, f"scaled by {number(self.scale)}": self.scale != 1}
+        facts += [fact for fact, is_there in there.items() if is_there]
+        facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
+        return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
 
     @property
     def may_be_tied(self) -> bool:

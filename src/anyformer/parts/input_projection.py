@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-from anyformer.describe import Value
+from anyformer.parts.sketch import Drawn
 from anyformer.tally import Tally, matrix
 
 
-class InputProjection(Value):
+class InputProjection(Drawn):
     """x W^T + b, from the features of narrow embeddings to those of the stream, W (D, embedding width)."""
 
     place: Literal["first", "last"] = "last"

@@ -14,10 +14,12 @@ from anyformer.parts.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.context import Context, Labelled, Visible
 from anyformer.parts.elementwise import ROTATED, normalised
 from anyformer.parts.gate import Gate
+from anyformer.parts.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.mask import Causal, Mask
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.norm import Norm
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.state import FullState, RingState
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
@@ -65,6 +67,19 @@ class LatentAttention(SublayerValue):
     def check(self, width: int) -> None:
         if self.rotary is not None:
             self.rotary.rotated(self.rope_width)
+
+    def sketch(self, width: int) -> Sketch:
+        H, norm = self.heads, None if self.norm is None else Cell("norm", "norm")
+        small = None if self.q_rank is None else chain(Cell(f"latent {number(self.q_rank)}"), norm)
+        query = chain(small, Cell(f"Q {H} × ({self.nope_width} + {self.rope_width})", count=H))
+        shared = Cell(f"one key {self.rope_width}", "memory")
+        heads = fan(heads_cell("K", H, self.nope_width), heads_cell("V", H, self.value_width))
+        latent = chain(Cell(f"latent {number(self.kv_rank)}", "memory"), norm, heads)
+        read = fan(chain(fan(query, shared), rotary_cell(self.rotary)), latent)
+        mixed = chain(read, Cell(f"softmax · {self.mask.words}", "mix"))
+        remembered = f"remembered: {self.kv_rank + self.rope_width} numbers per token"
+        flow = chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        return Sketch("Multi-head latent attention", (remembered, *biases(self.bias, 3)), flow)
 
     @property
     def cuts(self) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
 from anyformer.parts.context import Context
 from anyformer.parts.cross_attention import CrossAttention
 from anyformer.parts.position import Position
+from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
 from anyformer.parts.state import EMPTY
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
@@ -21,7 +21,7 @@ from anyformer.tape import Held, Tape
 Count = Annotated[int, Field(ge=1)]
 
 
-class Latents(Value):
+class Latents(Drawn):
     """M learned vectors, (M, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
 
     The decoder's blocks read the input by cross-attention and then each other by self-attention.
@@ -31,6 +31,9 @@ class Latents(Value):
     """M."""
     position: Position | None = None
     """Absolute positions, added to the input that is read."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch("Learned latent array", (f"{self.count:,} × {number(width)}",))
 
     def check(self, width: int) -> None:
         if self.position is not None:
@@ -86,6 +89,15 @@ class InducedAttention(SublayerValue):
     @property
     def mixing(self) -> str | None:
         return "induced"
+
+    def sketch(self, width: int) -> Sketch:
+        inner = self.attention.sketch(width)
+        both = f"{inner.title.lower()}, {self.attention.heads} heads"
+        return Sketch(
+            "Induced attention",
+            (both,),
+            chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix")),
+        )
 
     @property
     def divides_width(self) -> int:

@@ -8,8 +8,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
-from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.activation import ACTIVATIONS, activation_name
 from anyformer.parts.context import Context
+from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
 from anyformer.parts.sublayer import SublayerValue
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, matrix, total
@@ -30,6 +31,12 @@ class LayerEmbedding(SublayerValue):
     """P, features of a row."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu_tanh"
     scale: Annotated[float, Field(gt=0)] = 1.0
+
+    def sketch(self, width: int) -> Sketch:
+        acted = Cell(activation_name(self.activation, gated=False), "pointwise")
+        row = Given(Cell(f"the token's row of {self.vocab:,} × {self.width}", "memory"))
+        inner = fan(chain(Cell(f"in {self.width}"), acted), row, join="×")
+        return Sketch("Embedding of this layer", flow=chain(inner, Cell(f"out {number(width)}")))
 
     @property
     def reads_tokens(self) -> bool:

@@ -10,14 +10,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
-from anyformer.parts.activation import FIXED
+from anyformer.parts.activation import FIXED, activation_name
 from anyformer.parts.context import Context
 from anyformer.parts.gate import Gate
+from anyformer.parts.heads_sketch import gated, heads_cell
 from anyformer.parts.norm import Norm
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
 from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
@@ -44,6 +46,16 @@ class LightningAttention(RecurrentHeads):
     def slopes(self) -> list[float]:
         """How much each head's log-weight falls per position."""
         return [self.decay * 2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
+
+    def sketch(self, width: int) -> Sketch:
+        H, E = self.heads, self.width_of_head(width)
+        acted = None if self.activation is None else Cell(activation_name(self.activation, gated=False), "pointwise")
+        read = chain(fan(*(heads_cell(name, H, E) for name in "QKV")), acted)
+        state = Cell(f"state {H} × ({E} × {E}), decay {number(self.decay)}", "memory")
+        mixed = chain(read, state, None if self.norm is None else Cell("norm of all heads", "norm"))
+        return Sketch(
+            "Lightning attention", biases(self.bias, 4), chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
+        )
 
     @property
     def mixing(self) -> str | None:

@@ -11,11 +11,13 @@ from torch import Tensor
 from anyformer.parts.context import Context, Labelled
 from anyformer.parts.feature_map import FeatureMap
 from anyformer.parts.heads import Count
+from anyformer.parts.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.recurrence import exact, exactly, linear_flops, linear_recurrence
 from anyformer.parts.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrent_heads import RecurrentHeads, RecurrentHeadsModule, heads_first, split_heads, time_first
 from anyformer.parts.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.rotary import Rotary
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally
 from anyformer.tape import Held, Tape
@@ -59,6 +61,16 @@ class LinearAttention(RecurrentHeads):
     def groups(self) -> int:
         """K."""
         return self.heads if self.kv_heads is None else self.kv_heads
+
+    def sketch(self, width: int) -> Sketch:
+        K, E = self.groups, self.width_of_head(width)
+        M, groups = self.feature_map.features(E), K if self.heads > K else 0
+        query, key, value = (heads_cell(name, H, E, groups) for name, H in (("Q", self.heads), ("K", K), ("V", K)))
+        mapped = Cell(f"φ: {words(self.feature_map)}", "pointwise")
+        read = fan(chain(fan(query, key), mapped, rotary_cell(self.rotary)), value)
+        over = "" if self.causal else ", of the whole row"
+        state = Cell(f"state {K} × ({M} × {E}){over}", "memory")
+        return Sketch("Linear attention", biases(self.bias, 4), chain(read, state, Cell(f"output {number(width)}")))
 
     @property
     def mixing(self) -> str | None:

@@ -9,6 +9,7 @@ Padding and document boundaries are run-time data, not description: the context 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -96,8 +97,20 @@ class Prefix(MaskValue):
 class _Combined(MaskValue):
     """Shared by `&` and `|`."""
 
+    sign: ClassVar[str]
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    @property
+    def spelled(self) -> str:
+        return self._joined(lambda mask: mask.spelled)
+
+    @property
+    def words(self) -> str:
+        return self._joined(lambda mask: mask.words)
+
+    def _joined(self, said: Callable[[MaskValue], str]) -> str:
+        return f" {self.sign} ".join(f"({said(mask)})" if isinstance(mask, _Combined) else said(mask) for mask in self.masks)
 
     @property
     def span(self) -> int:
@@ -109,18 +122,11 @@ class _Combined(MaskValue):
         return (*super().limits, *dict.fromkeys(inner))
 
 
-def _joined(masks: tuple[Mask, ...], sign: str) -> str:
-    return f" {sign} ".join(f"({mask.spelled})" if isinstance(mask, _Combined) else mask.spelled for mask in masks)
-
-
 class AllOf(_Combined):
     """Keys that every mask allows: the `&` of masks."""
 
+    sign: ClassVar[str] = "&"
     kind: Literal["all_of"] = "all_of"
-
-    @property
-    def spelled(self) -> str:
-        return _joined(self.masks, "&")
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
@@ -152,11 +158,8 @@ class AllOf(_Combined):
 class AnyOf(_Combined):
     """Keys that at least one mask allows: the `|` of masks."""
 
+    sign: ClassVar[str] = "|"
     kind: Literal["any_of"] = "any_of"
-
-    @property
-    def spelled(self) -> str:
-        return _joined(self.masks, "|")
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)

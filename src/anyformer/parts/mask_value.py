@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import Value, brief
 from anyformer.parts.ranges import Integers, Ranges
+from anyformer.parts.sketch import words
 from anyformer.tally import Contract, Limit, Shape
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ class MaskValue(Value):
     def spelled(self) -> str:
         """As it is written in Python, in short."""
         return brief(self)
+
+    @property
+    def words(self) -> str:
+        """In words, for pictures: `window 1,024`."""
+        kind, *facts = words(self).split(", ")
+        return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 else ", ".join([kind, *facts])
 
     kind: str
 

@@ -10,15 +10,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.parts.batch_norm import BatchNorm, Gain, gain_and_bias
+from anyformer.parts.batch_norm import BatchNorm, Gain, NormValue, gain_and_bias
 from anyformer.tally import Tally
 from anyformer.tape import Held, Tape
 
 Eps = Annotated[float, Field(gt=0)]
 
 
-class RMSNorm(Value):
+class RMSNorm(NormValue):
     """Divide by the root mean square: y = x / sqrt(mean(x^2) + eps) * gain, over D (Zhang & Sennrich 2019, arXiv 1910.07467).
 
     Statistics are taken in fp32. `cast` says when the result returns to the input's type: before the gain (Llama) or
@@ -43,7 +42,7 @@ class RMSNorm(Value):
         return _keeps(self, tape, x, width, heads, centre=False)
 
 
-class LayerNorm(Value):
+class LayerNorm(NormValue):
     """Centre and scale: y = (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, over D (Ba et al. 2016, arXiv 1607.06450).
 
     Statistics are taken in fp32; `cast` as in `RMSNorm`. The paper's g and b are our gain and bias.
@@ -66,7 +65,7 @@ class LayerNorm(Value):
         return _keeps(self, tape, x, width, heads, centre=True)
 
 
-class GroupNorm(Value):
+class GroupNorm(NormValue):
     """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
 
     The paper normalises (B, C, H, W) over a group's channels and all pixels. Over text that would let a token see later ones,

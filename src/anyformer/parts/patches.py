@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.parts.embedding import InputError, InputModule, InputValue
+from anyformer.parts.sketch import Sketch, number
 from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
@@ -28,6 +29,11 @@ class Patches(InputValue):
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""
     bias: bool = True
+
+    def sketch(self, width: int) -> Sketch:
+        pixels = self.channels * self.size**2
+        first = [f"{self.class_tokens} learned vector{'s' * (self.class_tokens > 1)} in front"] if self.class_tokens else []
+        return Sketch(f"Patches of {self.size} × {self.size}", (f"{number(pixels)} → {number(width)}", *first))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None:

@@ -8,12 +8,12 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Tally, Weight
 from anyformer.tape import Tape
 
 
-class LearnedPosition(Value):
+class LearnedPosition(Drawn):
     """A learned vector per position: x_t + P[t + offset], P (length + offset, D) (BERT, GPT-2; OPT and BART: offset 2)."""
 
     position_name: ClassVar[str] = "learned"
@@ -22,6 +22,9 @@ class LearnedPosition(Value):
     """Longest sequence, in positions."""
     offset: Annotated[int, Field(ge=0)] = 0
     """Rows before position 0 that no token uses."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch("Learned positions", (f"{self.length:,} × {number(width)}",))
 
     def check(self, width: int) -> None:
         """Any width will do."""
@@ -47,7 +50,7 @@ class LearnedPositionModule(nn.Module):
         return nn.functional.embedding(positions_BT + self.offset, self.weight)
 
 
-class SinusoidalPosition(Value):
+class SinusoidalPosition(Drawn):
     """Fixed waves: x_t + P[t + offset], P[t] = sin and cos of t * theta^(-2i / n), i < D / 2 (arXiv 1706.03762, section 3.5).
 
     `layout`: sines and cosines interleaved (the paper) or in two halves. `spacing`: n = D (the paper), or n = D - 2, so
@@ -62,6 +65,9 @@ class SinusoidalPosition(Value):
     offset: Annotated[int, Field(ge=0)] = 0
     length: int | None = None
     """Longest sequence, in positions; None without limit."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch("Sinusoidal positions", (f"θ {number(self.theta)}",))
 
     def check(self, width: int) -> None:
         if width % 2 or (self.spacing == "inclusive" and width < 4):

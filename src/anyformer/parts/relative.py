@@ -9,11 +9,11 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
 from anyformer.parts.norm import Norm
 from anyformer.parts.position import SinusoidalPosition, sinusoids
 from anyformer.parts.score_bias import ScoreBiasValue
+from anyformer.parts.sketch import Drawn
 from anyformer.parts.sublayer import each_once
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
@@ -227,7 +227,7 @@ def _sides(tape: Tape, heads: Heads, width: int) -> tuple[int, int, int, int, in
     return tape.shape.batch, tape.shape.length, tape.shape.keys, heads.heads, heads.width_of_head(width)
 
 
-class RelativeTable(Value):
+class RelativeTable(Drawn):
     """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
 
     span: Annotated[int, Field(ge=1)] = 256

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.parts.sketch import number
 from anyformer.tally import Contract, Limit
 
 Positive = Annotated[float, Field(gt=0)]
@@ -20,6 +21,11 @@ class Scaling(Value):
     """What every scaling offers; `frequencies` maps the R / 2 base frequencies, fastest first, to the scaled ones."""
 
     kind: str
+
+    @property
+    def words(self) -> str:
+        """In words: `yarn × 40`."""
+        return self.kind
 
     @property
     def wave_factor(self) -> float:
@@ -46,7 +52,17 @@ def _depends_on_length(trained: int) -> tuple[Limit, ...]:
     return tuple(Limit(contract, reason) for contract in _BY_LENGTH)
 
 
-class LinearScaling(Scaling):
+class Stretched(Scaling):
+    """A scaling by one factor."""
+
+    factor: Positive
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} × {number(self.factor)}"
+
+
+class LinearScaling(Stretched):
     """Positions squeezed by `factor`: every frequency / factor (Chen et al. 2023, arXiv 2306.15595)."""
 
     kind: Literal["linear"] = "linear"
@@ -56,7 +72,7 @@ class LinearScaling(Scaling):
         return base / self.factor
 
 
-class DynamicScaling(Scaling):
+class DynamicScaling(Stretched):
     """Theta grows with the text once it is longer than `trained`: theta * (factor * n / trained - factor + 1)^(R / (R - 2)).
 
     Dynamic NTK (transformers' `dynamic`). A token's angles change as the text grows, so a cache and the whole disagree.
@@ -77,7 +93,7 @@ class DynamicScaling(Scaling):
         return (theta * grown ** (dims / (dims - 2))) ** (-index / dims)
 
 
-class YaRN(Scaling):
+class YaRN(Stretched):
     """Fast waves as trained, slow ones squeezed by `factor`, a ramp between (Peng et al. 2023, arXiv 2309.00071).
 
     The ramp goes from the pair that turns `beta_fast` times within the trained length to the one that turns `beta_slow`
@@ -111,7 +127,7 @@ class YaRN(Scaling):
         return base / self.factor * squeezed + base * (1 - squeezed)
 
 
-class Llama3Scaling(Scaling):
+class Llama3Scaling(Stretched):
     """Waves beyond trained / low squeezed by `factor`, those below trained / high kept, between a blend (Llama 3.1)."""
 
     kind: Literal["llama3"] = "llama3"

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.parts.context import Context, Memory
+from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.parts.state import Keys
 from anyformer.tally import Shape, Tally, Weight
 from anyformer.tape import Held, Tape
@@ -170,13 +171,17 @@ class RelativeBucketsModule(nn.Module):
         return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)
 
 
-class SharedBias(Value):
+class SharedBias(Drawn):
     """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
 
     position_name: ClassVar[str] = "relative"
     heads: Annotated[int, Field(ge=1)]
     """H of every layer."""
     buckets: RelativeBuckets = RelativeBuckets()
+
+    def sketch(self, width: int) -> Sketch:
+        title = "Relative position bias, one for all layers"
+        return Sketch(title, (f"{self.heads} heads × {self.buckets.buckets} buckets, up to {self.buckets.max_distance}",))
 
     def build(self) -> RelativeBucketsModule:
         return RelativeBucketsModule(self.buckets, self.heads)

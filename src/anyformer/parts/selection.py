@@ -97,6 +97,11 @@ class Preference(Value):
     """Whether it gives the weights too, in the place of the router's rule."""
 
     @property
+    def words(self) -> str:
+        """How it chooses, in a few words; nothing of the plain best."""
+        return self.kind.replace("_", " ")
+
+    @property
     def correction_rule(self) -> Correction | None:
         """How its bias per expert moves; None where it has none."""
         return None
@@ -129,6 +134,11 @@ class TopK(Preference):
     """What is compared, and corrected (Kolibri: logits). Their order is one, but where scores saturate only logits differ."""
     groups: Groups | None = None
     correction: Correction | None = None
+
+    @property
+    def words(self) -> str:
+        groups = [] if self.groups is None else [f"from {self.groups.keep} of {self.groups.count} groups"]
+        return ", ".join([*groups, *([] if self.correction is None else ["corrected by a bias"])])
 
     @property
     def correction_rule(self) -> Correction | None:

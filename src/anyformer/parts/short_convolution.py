@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
-from anyformer.parts.activation import ACTIVATIONS, FIXED
+from anyformer.parts.activation import ACTIVATIONS, FIXED, activation_name
 from anyformer.parts.context import Context
 from anyformer.parts.recurrence import exact
 from anyformer.parts.recurrent_state import ConvolutionState
@@ -29,6 +29,12 @@ class ShortConvolution(Value):
     """n, positions that an output sees."""
     activation: Annotated[str, Choice(lambda: FIXED)] | None = None
     bias: bool = False
+
+    @property
+    def said(self) -> str:
+        """In words: `convolution 4, SiLU`."""
+        acted = "" if self.activation is None else f", {activation_name(self.activation, gated=False)}"
+        return f"convolution over {self.kernel}{acted}"
 
     def build(self, width: int) -> ShortConvolutionModule:
         return ShortConvolutionModule(self, width)

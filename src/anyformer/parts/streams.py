@@ -8,13 +8,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
 from anyformer.parts.norm import normalise
+from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 
-class HyperConnections(Value):
+class HyperConnections(Drawn):
     """N residual streams instead of one (Zhu et al. 2024, arXiv 2409.19606).
 
     A step reads h = sum_n m_n x_n and leaves x_n = sum_k r_kn x_k + w_n f(h), f all its branches. m, r, w start as a plain
@@ -25,6 +25,10 @@ class HyperConnections(Value):
     count: Annotated[int, Field(ge=2)] = 4
     """N."""
     dynamic: bool = True
+
+    def sketch(self, width: int) -> Sketch:
+        weights = "weights of each token" if self.dynamic else "learned weights"
+        return Sketch("Hyper-connections", (f"{self.count} residual streams, read and written with {weights}",))
 
     def build(self, width: int, index: int) -> HyperConnectionsModule:
         return HyperConnectionsModule(self, width, index)

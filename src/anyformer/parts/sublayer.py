@@ -9,8 +9,8 @@ from typing import ClassVar, Self, TypeVar
 import torch
 from torch import nn
 
-from anyformer.describe import Value
 from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.sketch import Drawn
 from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
@@ -44,7 +44,7 @@ class Network:
     routed: bool = False
 
 
-class SublayerValue(Value):
+class SublayerValue(Drawn):
     """A description that a branch can hold: (B, T, D) -> (B, T, D)."""
 
     kind: str

@@ -1,4 +1,4 @@
-"""How all charts look, and where they may be written: one palette, axes in tokens and bytes, three endings."""
+"""How all charts look, and where pictures may be written: one palette, axes in tokens and bytes, three endings."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ STYLE: Any = {
 
 
 def check_picture(path: Path) -> None:
-    """Refuse, before any work, a file that no chart can be written to: its ending, its directory."""
+    """Refuse, before any work, a file that no picture can be written to: its ending, its directory."""
     if path.suffix.lower() not in ENDINGS:
-        raise UserError(f"{path}: a chart ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
+        raise UserError(f"{path}: a picture ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
     check_file(path)
 
 

@@ -1,0 +1,149 @@
+"""A stack as a column: input, sections in series, output, on one stream from bottom to top."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from anyformer.pictures.diagram.block import RAIL, rail, step_heights
+from anyformer.pictures.diagram.flow import PAD, SMALL, least_width
+from anyformer.pictures.diagram.look import BranchLook, ColumnLook, Item
+from anyformer.pictures.diagram.section import LABEL, MARGIN, Sizes, placed
+from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.text import LINE, width_of, wrapped
+
+SPACE, OFF = 12.0, 30.0
+"""Between rows, and from the stream to what is added to it."""
+ON_RAIL, ADDED, BESIDE = 190.0, 132.0, 210.0
+"""Widths of boxes on the stream, of those added to it and of those beside it."""
+NARROWEST = 188.0
+"""Of a sublayer."""
+TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "position"}
+NEEDS = {"rail": ON_RAIL + 6, "joined": ON_RAIL + 6, "added": RAIL + OFF + ADDED, "beside": RAIL + 18 + BESIDE}
+"""Room that items need beside the left of the frame."""
+
+
+@dataclass(frozen=True)
+class Tower:
+    """A column, where its stream runs, and at what heights its sections begin."""
+
+    drawing: Drawing
+    rail: float
+    bottoms: tuple[float, ...] = ()
+
+
+def widest(columns: Iterable[ColumnLook]) -> float:
+    """The width that every sublayer of these columns fits in."""
+    return max([NARROWEST, *(least_width(branch.sketch) for column in columns for branch in _branches(column))])
+
+
+def heights_of(column: ColumnLook, width: float) -> dict[str, list[tuple[float, ...]]]:
+    """By stack and section, how tall the steps of each kind are."""
+    return {
+        f"{column.name}/{i}": [step_heights(kind.look, width) for kind in section.kinds]
+        for i, section in enumerate(column.sections)
+    }
+
+
+def _branches(column: ColumnLook) -> Iterator[BranchLook]:
+    for section in column.sections:
+        for kind in section.kinds:
+            for step in kind.look:
+                yield from step.branches
+
+
+def tower(look: ColumnLook, sizes: Sizes, starts: tuple[float, ...] = ()) -> Tower:
+    """The column; `starts`: the least heights at which its sections begin, so that those side by side begin alike."""
+    sections = [placed(look, number, sizes) for number in range(len(look.sections))]
+    margin = MARGIN if sections else 0.0
+    inside = max([each.drawing.width for each in sections] + [NEEDS[item.place] for item in look.inputs])
+    width = inside + margin
+    rows = Rows(look, width - margin - RAIL if look.reads else margin + RAIL)
+    rows.inputs()
+    bottoms = []
+    for i, each in enumerate(sections):
+        rows.up(max(rows.y + SPACE, starts[i] if i < len(starts) else 0.0))
+        bottoms.append(rows.y)
+        rows.put(each.drawing, rows.x - each.rail)
+    rows.outputs()
+    return Tower(Drawing(width, rows.y, tuple(rows.shapes), tuple(rows.ports)), rows.x, tuple(bottoms))
+
+
+class Rows:
+    """What stands on a stream at `x`, put one above the other; boxes lie to the right of the stream, or where it is read
+    from the left, to its left."""
+
+    def __init__(self, look: ColumnLook, x: float) -> None:
+        self.look, self.x, self.sign = look, x, -1 if look.reads else 1
+        self.y, self.shapes, self.ports = 0.0, list[Shape](), list[Point]()
+
+    def left(self, offset: float, width: float) -> float:
+        """The left of a box that begins so far from the stream."""
+        return self.x + offset if self.sign > 0 else self.x - offset - width
+
+    def up(self, y: float, *, arrow: bool = True) -> None:
+        """The stream goes up to y."""
+        self.shapes += rail(self.x, self.y, y, 1, arrow=arrow)
+        self.y = y
+
+    def put(self, drawing: Drawing, x: float) -> None:
+        """A drawing through which the stream goes."""
+        self.shapes += drawing.at(x, self.y)
+        self.ports += drawing.ports_at(x, self.y)
+        self.y += drawing.height
+
+    def inputs(self) -> None:
+        """Label, boxes on the stream, what is added to it, notes beside it."""
+        if self.look.enters:
+            self.label(self.look.enters)
+        draw = {"rail": self.on_rail, "joined": self.on_rail, "added": self.added, "beside": self.beside}
+        for number, item in enumerate(self.look.inputs):
+            draw[item.place](item, f"{self.look.name}/{item.place} {number * (item.place == 'rail')}")
+
+    def outputs(self) -> None:
+        """Boxes on the stream, and what comes out."""
+        for number, item in enumerate(self.look.outputs):
+            self.on_rail(item, f"{self.look.name}/output {number}")
+        if self.look.leaves:
+            self.up(self.y + SPACE)
+            self.label(self.look.leaves)
+
+    def label(self, text: str) -> None:
+        """Words at the end of the stream."""
+        low, wide = LABEL * LINE, width_of(text, LABEL)
+        x = self.left(-14, wide) + wide / 2
+        self.shapes.append(Words(x, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
+        self.y += low + 3
+
+    def on_rail(self, item: Item, about: str) -> None:
+        """A box that the stream goes through; of one where a source joins, the source enters at its side."""
+        if self.y:
+            self.up(self.y + SPACE)
+        x = self.left(-RAIL + 6, ON_RAIL)
+        if item.place == "joined":
+            self.ports.append((x, self.y + 6))
+        self.y += self.note(item, x, self.y, ON_RAIL, about)
+
+    def added(self, item: Item, about: str) -> None:
+        """A plus on the stream and a box beside it."""
+        bottom = self.y + SPACE
+        height = self.note(item, self.left(OFF, ADDED), bottom, ADDED, about)
+        middle = bottom + height / 2
+        self.shapes.append(Line(((self.x + self.sign * OFF, middle), (self.x + self.sign * 4, middle)), arrow=True))
+        self.shapes.append(Mark(self.x, middle, "+"))
+        self.up(bottom + height, arrow=False)
+
+    def beside(self, item: Item, about: str) -> None:
+        """A box that all layers read."""
+        self.up(self.y + SPACE + self.note(item, self.left(18, BESIDE), self.y + SPACE, BESIDE, about), arrow=False)
+
+    def note(self, item: Item, x: float, y: float, width: float, about: str) -> float:
+        """A box with a title and facts; gives its height."""
+        title = wrapped(item.sketch.title, LABEL, width - 2 * PAD, bold=True)
+        facts = wrapped(" · ".join(item.sketch.facts), SMALL, width - 2 * PAD) if item.sketch.facts else []
+        head = len(title) * LABEL * LINE
+        top = y + head + len(facts) * SMALL * LINE + PAD / 2
+        self.shapes.append(Box(x, y, width, top + PAD / 2 - y, TONES[item.place], about, item.sketch.title))
+        self.shapes += written(x + width / 2, top, title, LABEL, bold=True, about=about)
+        self.shapes += written(x + width / 2, top - head, facts, SMALL, about=about)
+        return top + PAD / 2 - y

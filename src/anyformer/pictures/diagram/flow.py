@@ -1,0 +1,230 @@
+"""The inside of a sublayer: cells in series and side by side, and the lines between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import singledispatch
+from math import ceil
+
+from anyformer.parts.sketch import Cell, Chain, Fan, Flow, Given, Sketch
+from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.text import LINE, width_of, wrapped
+
+SMALL, TITLE = 6.6, 8.0
+"""Sizes of text."""
+PAD, GAP, RISE, BEND = 4.0, 6.0, 7.0, 12.0
+"""Inside a cell, between columns, between rows joined by straight lines, between rows joined by bent ones."""
+UNBROKEN = 96.0
+"""Shorter text is not wrapped."""
+GOLDEN = 0.618034
+TICK = (1.35, 6.0)
+"""Least and greatest width of a tick."""
+TICKS = 5.4
+"""Room for ticks: cells with one row and with two are as high."""
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A flow with its size, and where lines enter it from below and leave it above."""
+
+    drawing: Drawing
+    enters: tuple[float, ...]
+    leaves: tuple[float, ...]
+    read: tuple[float, ...] = ()
+    """Where the source enters from below."""
+
+
+def columns(flow: Flow) -> int:
+    """How many cells stand side by side."""
+    match flow:
+        case Cell():
+            return 1
+        case Given():
+            return columns(flow.flow)
+        case Chain():
+            return max(map(columns, flow.items))
+        case Fan():
+            return sum(map(columns, flow.items))
+
+
+def least(flow: Flow) -> float:
+    """The narrowest it can be drawn."""
+    match flow:
+        case Cell():
+            full = width_of(flow.text, SMALL)
+            words = max(width_of(word, SMALL) for word in flow.text.split(" "))
+            return 2 * PAD + (full if full <= UNBROKEN else max(words, UNBROKEN))
+        case Given():
+            return least(flow.flow)
+        case Chain():
+            return max(map(least, flow.items))
+        case Fan():
+            return sum(map(least, flow.items)) + GAP * (len(flow.items) - 1)
+
+
+@singledispatch
+def placed(flow: Flow, width: float, about: str) -> Placed:
+    """`flow`, so wide."""
+    raise AssertionError(flow)
+
+
+@placed.register
+def _cell(flow: Cell, width: float, about: str) -> Placed:
+    lines = wrapped(flow.text, SMALL, width - 2 * PAD)
+    ticks = _ticks(flow, width - 2 * PAD)
+    tall = max(ticks.height, TICKS) + 2.5 if ticks else 0.0
+    height = len(lines) * SMALL * LINE + PAD + tall
+    says = f"{flow.text} {flow.count} {flow.groups} {flow.used}"
+    shapes: list[Shape] = [Box(0, 0, width, height, flow.tone, about, says)]
+    shapes += written(width / 2, height - PAD / 2, lines, SMALL, about=about)
+    if ticks:
+        shapes.append(ticks.moved((width - ticks.width) / 2, PAD / 2 + 1 + (tall - 2.5 - ticks.height) / 2))
+    return Placed(Drawing(width, height, tuple(shapes)), (width / 2,), (width / 2,))
+
+
+@placed.register
+def _given(flow: Given, width: float, about: str) -> Placed:
+    inner = placed(flow.flow, width, about)
+    return Placed(inner.drawing, (), inner.leaves, inner.enters if flow.source else ())
+
+
+@placed.register
+def _chain(flow: Chain, width: float, about: str) -> Placed:
+    first, *others = (placed(item, width, about) for item in flow.items)
+    shapes, y, leaves = list(first.drawing.shapes), first.drawing.height, first.leaves
+    for item in others:
+        straight = len(item.enters) == 1 or item.enters == leaves
+        gap = RISE if straight else BEND
+        targets = leaves if len(item.enters) == 1 else item.enters
+        shapes += _rising(leaves, targets, y, y + gap)
+        y += gap
+        shapes += item.drawing.at(0, y)
+        y, leaves = y + item.drawing.height, item.leaves
+    return Placed(Drawing(width, y, tuple(shapes)), first.enters, leaves, first.read)
+
+
+@placed.register
+def _fan(flow: Fan, width: float, about: str) -> Placed:
+    made = [placed(item, share, about) for item, share in zip(flow.items, _shares(flow, width), strict=True)]
+    top = max(item.drawing.height for item in made)
+    shapes: list[Shape] = []
+    enters, leaves, read, x = [], [], [], 0.0
+    for item in made:
+        shapes += item.drawing.at(x, 0)
+        enters += [x + each for each in item.enters]
+        read += [x + each for each in item.read]
+        leaves += [x + each for each in item.leaves]
+        if item.drawing.height < top:
+            shapes += [Line(((x + each, item.drawing.height), (x + each, top))) for each in item.leaves]
+        x += item.drawing.width + GAP
+    if not flow.join:
+        return Placed(Drawing(width, top, tuple(shapes)), tuple(enters), tuple(leaves), tuple(read))
+    middle, up = (min(leaves) + max(leaves)) / 2, top + RISE
+    shapes += [Line(((each, top), (each, up), (middle, up))) for each in leaves]
+    shapes.append(Mark(middle, up, flow.join))
+    return Placed(Drawing(width, up + 3.6, tuple(shapes)), tuple(enters), (middle,), tuple(read))
+
+
+def _shares(flow: Fan, width: float) -> list[float]:
+    """Each column as wide as every other if all fit, else the rest is shared out."""
+    room, counts = width - GAP * (len(flow.items) - 1), [columns(item) for item in flow.items]
+    gaps = [GAP * (count - 1) for count in counts]
+    unit = (room - sum(gaps)) / sum(counts)
+    even = [unit * count + gap for count, gap in zip(counts, gaps, strict=True)]
+    needed = [least(item) for item in flow.items]
+    if all(share >= need for share, need in zip(even, needed, strict=True)):
+        return even
+    spare = max(room - sum(needed), 0.0) / sum(counts)
+    return [need + spare * count for need, count in zip(needed, counts, strict=True)]
+
+
+def _rising(sources: tuple[float, ...], targets: tuple[float, ...], y: float, top: float) -> list[Shape]:
+    """Arrows from below, by way of a bar where they do not stand above one another."""
+    if sources == targets:
+        return [Line(((x, y), (x, top)), arrow=True) for x in targets]
+    bar = top - BEND * 0.6
+    lines: list[Shape] = [Line(((x, y), (x, bar))) for x in sources]
+    ends = (*sources, *targets)
+    lines.append(Line(((min(ends), bar), (max(ends), bar))))
+    return lines + [Line(((x, bar), (x, top)), arrow=True) for x in targets]
+
+
+def _ticks(cell: Cell, width: float) -> Cells | None:
+    """Two shades: of neighbouring groups, or of what is used and what is not."""
+    if not cell.count:
+        return None
+    share = cell.count // (cell.groups or 1)
+    rows = _rows(cell.count, share if share * 2 < width / TICK[0] else 1, ceil(cell.count * TICK[0] / width))
+    each = ceil(cell.count / rows)
+    size = min(width / each, TICK[1])
+    if cell.used:
+        chosen = _spread(cell.used, cell.count)
+        shades = tuple(int(i in chosen) for i in range(cell.count))
+    else:
+        # Neighbouring groups differ in shade, in a row and from row to row.
+        turn = 1 if cell.groups and each // share % 2 == 0 else 0
+        shades = tuple((i // share + i // each * turn) % 2 for i in range(cell.count))
+    high = 4.6 if rows == 1 else 2.7
+    return Cells(0, 0, size * each, rows * high, rows, shades, "used" if cell.used else "tick")
+
+
+def _rows(count: int, share: int, least: int) -> int:
+    """How many rows, `least` at least: full ones of whole groups if there are such."""
+    whole = (rows for rows in range(least, least + 2) if count % (rows * share) == 0)
+    return next(whole, least)
+
+
+def _spread(used: int, count: int) -> set[int]:
+    """So many places that look as if chosen by chance, always the same ones."""
+    places, i = set[int](), 0
+    while len(places) < min(used, count):
+        i += 1
+        places.add(int(count * (i * GOLDEN % 1)))
+    return places
+
+
+def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0) -> Drawing:
+    """A sublayer: title, facts, and its flow; the stream enters below the middle, the source on the left."""
+    room = width - 2 * PAD
+    title = wrapped(sketch.title, TITLE, room, bold=True)
+    facts = wrapped(" · ".join(sketch.facts), SMALL, room) if sketch.facts else []
+    head = len(title) * TITLE * LINE + len(facts) * SMALL * LINE + PAD
+    inner = None if sketch.flow is None else placed(sketch.flow, width - 4 * PAD, about)
+    entry = 0.0 if inner is None else 19.0 if inner.read else 12.0
+    body = PAD if inner is None else entry + inner.drawing.height + 3
+    tall = max(height, head + body)
+    shapes: list[Shape] = [Box(0, 0, width, tall, tone, about, sketch.title)]
+    top = tall - PAD / 2 if inner is not None else (tall + head) / 2 - PAD / 2
+    shapes += written(width / 2, top, title, TITLE, bold=True, about=about)
+    shapes += written(width / 2, top - len(title) * TITLE * LINE, facts, SMALL, faint=True, about=about)
+    ports: tuple[Point, ...] = ()
+    if inner is not None:
+        left, y = 2 * PAD, entry + tall - head - body
+        shapes += inner.drawing.at(left, y)
+        shapes += _rising((width / 2,), tuple(left + x for x in inner.enters), 0, y) if not inner.read else []
+        if inner.read:
+            level = y - BEND * 0.6
+            shapes += _entering(width / 2, [left + x for x in inner.enters], level - 7, y)
+            shapes += [Line(((left + max(inner.read), level), (0, level)))]
+            shapes += [Line(((left + x, level), (left + x, y)), arrow=True) for x in inner.read]
+            ports = ((0.0, level),)
+    return Drawing(width, tall, tuple(shapes), ports)
+
+
+def _entering(x: float, targets: list[float], bar: float, top: float) -> list[Shape]:
+    return [Line(((x, 0), (x, bar), (target, bar), (target, top)), arrow=True) for target in targets]
+
+
+def least_width(sketch: Sketch) -> float:
+    """The narrowest box of a sketch."""
+    inner = 0.0 if sketch.flow is None else least(sketch.flow) + 4 * PAD
+    return max(inner, 2 * PAD + max(width_of(word, TITLE, True) for word in sketch.title.split(" ")))
+
+
+def small_box(x: float, y: float, width: float, text: str, tone: str, about: str) -> list[Shape]:
+    """One line in a low box."""
+    return [Box(x, y, width, LOW, tone, about, text), Words(x + width / 2, y + LOW / 2, text, SMALL, about=about)]
+
+
+LOW = SMALL * LINE + PAD
+"""Height of a box of one line."""

@@ -1,0 +1,212 @@
+"""What of an architecture is drawn, in words: blocks as steps and branches, stacks as sections in series.
+
+Everything after this file draws words and lines and knows no parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from anyformer.model import Architecture
+from anyformer.parts import Block, Stack
+from anyformer.parts.block import Step
+from anyformer.parts.branch import Branch
+from anyformer.parts.gain import Gain
+from anyformer.parts.sketch import Drawn, Sketch, Tone, number
+from anyformer.pictures.diagram.kinds import Section, sections
+from anyformer.tally import Shape
+
+Place = Literal["rail", "added", "beside", "joined"]
+
+
+@dataclass(frozen=True)
+class BranchLook:
+    """A branch from where it leaves the stream to where it comes back."""
+
+    before: str
+    sketch: Sketch
+    after: str
+    factors: tuple[str, ...]
+    mixes: bool
+    """Whether it moves information between positions."""
+
+
+@dataclass(frozen=True)
+class StepLook:
+    """Branches that are added together, and what stands on the stream around them."""
+
+    before: str
+    normed: bool
+    """Whether the norm before stands on the stream itself."""
+    branches: tuple[BranchLook, ...]
+    summed: str
+    """The norm of the branches' sum."""
+    scale: str
+    after: tuple[tuple[str, Tone], ...]
+    """What stands on the stream after the sum."""
+
+
+BlockLook = tuple[StepLook, ...]
+
+
+@dataclass(frozen=True)
+class Item:
+    """A box of the input or the output: on the stream, added to it, beside it, or where the source joins it."""
+
+    sketch: Sketch
+    place: Place = "rail"
+
+
+@dataclass(frozen=True)
+class ColumnLook:
+    """A stack with its input and output from bottom to top; one without sections is an input alone."""
+
+    name: str
+    enters: str
+    inputs: tuple[Item, ...]
+    sections: tuple[Section[BlockLook], ...]
+    outputs: tuple[Item, ...]
+    leaves: str
+    reads: bool
+    """Whether its layers attend to the column before it."""
+    lanes: int
+    """Residual streams."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """An architecture: title, facts below it, one column or two."""
+
+    title: str
+    facts: tuple[str, ...]
+    columns: tuple[ColumnLook, ...]
+
+
+def look(architecture: Architecture, title: str) -> Look:
+    """What is drawn of `architecture`."""
+    return Look(title, _facts(architecture), tuple(_columns(architecture)))
+
+
+def _facts(architecture: Architecture) -> tuple[str, ...]:
+    cost = architecture.folded_cost(Shape(source=1))
+    active = "" if cost.active_parameters == cost.parameters else f", {_scaled(cost.active_parameters)} active"
+    depth = " + ".join(str(stack.depth) for stack in architecture.stacks.values())
+    words = (
+        architecture.shape_of_model,
+        "1 layer" if depth == "1" else f"{depth} layers",
+        f"width {number(architecture.width)}",
+    )
+    return *words, f"{_scaled(cost.parameters)} parameters{active}"
+
+
+def _scaled(count: int) -> str:
+    for size, name in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if count >= size * 0.9995:
+            return f"{count / size:.3g} {name}"
+    return str(count)
+
+
+def _columns(architecture: Architecture) -> list[ColumnLook]:
+    """The source, if there is one, and what the head reads."""
+    width, table = architecture.width, architecture.table_width
+    first = Item(architecture.embedding.sketch(table))
+    enters = architecture.embedding.kind.replace("_", " ")
+    columns = []
+    if architecture.decoder is not None and (architecture.two_inputs or architecture.latents is not None):
+        stack, latents = architecture.encoder, architecture.latents
+        position = None if latents is None else latents.position
+        inputs = (first, *_added(position, width))
+        columns.append(_column("encoder", stack, enters, inputs, (), "", architecture) if stack else _input(enters, inputs))
+        second = architecture.output_embedding
+        first, enters = Item(second.sketch(table)), second.kind.replace("_", " ")
+        if latents is not None:
+            first, enters = Item(latents.sketch(width)), ""
+        if architecture.source == "prefix":
+            first = Item(Sketch("Source before target"), "joined")
+    name, stack = list(architecture.stacks.items())[-1]
+    head = architecture.head
+    outputs = () if head is None else (Item(head.sketch(width)),)
+    shown = f"{number(architecture.outputs)} " + ("logits" if head is not None and head.outputs != "features" else "features")
+    inputs = (Item(architecture.output_embedding.sketch(table)), first) if first.place == "joined" else (first,)
+    return [*columns, _column(name, stack, enters, inputs, outputs, shown, architecture)]
+
+
+def _input(enters: str, inputs: tuple[Item, ...]) -> ColumnLook:
+    return ColumnLook("input", enters, inputs, (), (), "", reads=False, lanes=1)
+
+
+def _column(
+    name: str,
+    stack: Stack,
+    enters: str,
+    inputs: tuple[Item, ...],
+    outputs: tuple[Item, ...],
+    leaves: str,
+    architecture: Architecture,
+) -> ColumnLook:
+    width, projection = architecture.width, []
+    if stack.input_projection is not None:
+        sizes = f"{number(architecture.table_width)} → {number(width)}"
+        projection = [Item(Sketch("Linear", (sizes,)))]
+    before = stack.width_before(width, architecture.table_width)
+    late = stack.input_projection is not None and stack.input_projection.place == "last"
+    norm = () if stack.input_norm is None else (Item(stack.input_norm.sketch(before)),)
+    position = _added(stack.position, before)
+    placed = (*norm, *position) if stack.input_norm_at == "before_position" else (*position, *norm)
+    parts = (stack.score_bias, stack.relative, stack.streams)
+    beside = [Item(part.sketch(width), "beside") for part in parts if part is not None]
+    looks = {variant: block_look(block, width) for variant, block in stack.variants.items()}
+    final = [] if stack.final_norm is None else [Item(stack.final_norm.sketch(width))]
+    return ColumnLook(
+        name=name,
+        enters=enters,
+        inputs=(*inputs, *([] if late else projection), *placed, *(projection if late else []), *beside),
+        sections=sections(stack.layers, looks, stack.shared_weights),
+        outputs=(*final, *outputs),
+        leaves=leaves,
+        reads=stack.reads_source,
+        lanes=1 if stack.streams is None else stack.streams.count,
+    )
+
+
+def _added(position: Drawn | None, width: int) -> tuple[Item, ...]:
+    return () if position is None else (Item(position.sketch(width), "added"),)
+
+
+def block_look(block: Block, width: int) -> BlockLook:
+    """A block in words."""
+    return tuple(_step(step, width) for step in block.steps)
+
+
+def _step(step: Step, width: int) -> StepLook:
+    norm: list[tuple[str, Tone]] = [] if step.norm_after is None else [(_title(step.norm_after, width), "norm")]
+    gain: list[tuple[str, Tone]] = [] if step.gain is None else [(_gain(step.gain), "pointwise")]
+    return StepLook(
+        before=_title(step.norm_before, width),
+        normed=step.residual == "normed",
+        branches=tuple(_branch(branch, width) for branch in step.branches.values()),
+        summed=_title(step.norm_branches, width),
+        scale="" if step.residual_scale == 1 else f"× {number(step.residual_scale)}",
+        after=(*norm, *gain),
+    )
+
+
+def _branch(branch: Branch, width: int) -> BranchLook:
+    factors = [] if branch.gain is None else [_gain(branch.gain)]
+    factors += [] if branch.multiplier == 1 else [f"× {number(branch.multiplier)}"]
+    return BranchLook(
+        before=_title(branch.norm_before, width),
+        sketch=branch.sublayer.sketch(width),
+        after=_title(branch.norm_after, width),
+        factors=tuple(factors),
+        mixes=branch.sublayer.mixing is not None or branch.sublayer.reads_source,
+    )
+
+
+def _gain(gain: Gain) -> str:
+    return f"× learned, per {gain.per}"
+
+
+def _title(part: Drawn | None, width: int) -> str:
+    return "" if part is None else part.sketch(width).title

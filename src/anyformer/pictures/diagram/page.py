@@ -1,0 +1,139 @@
+"""Whole pictures: the columns of an architecture with the source between them, and several architectures side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import zip_longest
+
+from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
+from anyformer.pictures.diagram.flow import SMALL
+from anyformer.pictures.diagram.look import ColumnLook, Look
+from anyformer.pictures.diagram.section import Sizes, shortened
+from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
+from anyformer.pictures.diagram.text import LINE, width_of, wrapped
+
+EDGE, GUTTER, PANELS = 16.0, 34.0, 40.0
+"""Around the page, between the columns of an architecture, between architectures."""
+OVER = 12.0
+"""How far the line of a source rises above its column."""
+TITLE, LABEL = 13.0, 7.6
+
+
+def page(looks: Sequence[Look]) -> Drawing:
+    """One panel per architecture; of several, what differs is marked."""
+    panels = _panels(looks)
+    if len(panels) > 1:
+        panels = marked(panels)
+    top = max(panel.height for panel in panels)
+    shapes, x = list[Shape](), EDGE
+    legend = len(panels) > 1
+    bottom = EDGE + (16.0 if legend else 0.0)
+    for panel in panels:
+        shapes += panel.at(x, bottom)
+        x += panel.width + PANELS
+    width = x - PANELS + EDGE
+    if legend:
+        shapes += [Box(EDGE, EDGE - 6, 16, 9, "norm", differs=True)]
+        shapes.append(Words(EDGE + 22, EDGE - 1.5, "what differs", SMALL, align="left"))
+    return Drawing(width, bottom + top + EDGE, tuple(shapes))
+
+
+def _panels(looks: Sequence[Look]) -> list[Drawing]:
+    looks = [replace(look, columns=tuple(_short(column) for column in look.columns)) for look in looks]
+    every = [column for look in looks for column in look.columns]
+    width = widest(every)
+    heights: dict[str, list[tuple[float, ...]]] = {}
+    for column in every:
+        for about, found in heights_of(column, width).items():
+            heights.setdefault(about, []).extend(found)
+    sizes = Sizes(width, {about: _most(found) for about, found in heights.items()})
+    towers = [[tower(column, sizes) for column in look.columns] for look in looks]
+    # Sections with the same number begin at the same height, so that equal things stand beside each other.
+    for number in range(max(len(column.sections) for column in every) if len(looks) > 1 else 0):
+        starts = _starts(towers, number)
+        towers = [[tower(column, sizes, starts) for column in look.columns] for look in looks]
+    tall = max(_body(each) for each in towers)
+    return [_panel(look, each, tall) for look, each in zip(looks, towers, strict=True)]
+
+
+def _short(column: ColumnLook) -> ColumnLook:
+    return replace(column, sections=shortened(column.sections))
+
+
+def _most(found: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """The greatest height of each step, where all have as many steps; otherwise each keeps its own."""
+    if len({len(each) for each in found}) > 1:
+        return ()
+    return tuple(map(max, zip(*found, strict=True)))
+
+
+def _starts(towers: Sequence[Sequence[Tower]], number: int) -> tuple[float, ...]:
+    last = [row[-1].bottoms[: number + 1] for row in towers]
+    return tuple(max(starts) for starts in zip_longest(*last, fillvalue=0.0))
+
+
+def _body(towers: Sequence[Tower]) -> float:
+    *sources, last = towers
+    return max([last.drawing.height, *(each.drawing.height + OVER + 4 for each in sources)])
+
+
+def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
+    """Columns beside each other, the source's line between them, the title on top."""
+    shapes, x = list[Shape](), 0.0
+    for i, each in enumerate(towers):
+        shapes += each.drawing.at(x, 0)
+        if i + 1 < len(towers):
+            shapes += _source(each, x, towers[i + 1], x + each.drawing.width + GUTTER, look.columns[i])
+        x += each.drawing.width + GUTTER
+    width = max(x - GUTTER, 190.0)
+    title = wrapped(look.title, TITLE, width, bold=True)
+    rows = wrapped(" · ".join(look.facts), LABEL, width)
+    head = len(title) * TITLE * LINE + len(rows) * LABEL * LINE
+    top = tall + 14 + head
+    shapes += written(0, top, title, TITLE, bold=True, align="left")
+    for i, row in enumerate(rows):
+        shapes += _facts(row, top - len(title) * TITLE * LINE - (i + 0.5) * LABEL * LINE)
+    return Drawing(width, top, tuple(shapes))
+
+
+def _facts(row: str, y: float) -> list[Shape]:
+    """The facts of a line, each by itself, so that each can be marked."""
+    shapes, x = list[Shape](), 0.0
+    for fact in row.split(" · "):
+        if x:
+            shapes.append(Words(x - 5.5, y, "·", LABEL, faint=True))
+        shapes.append(Words(x, y, fact, LABEL, align="left", faint=True, about="fact"))
+        x += width_of(fact, LABEL) + 11.0
+    return shapes
+
+
+def _source(tower: Tower, x: float, reader: Tower, at: float, look: ColumnLook) -> list[Shape]:
+    """From the top of one column down between both to every place that reads it."""
+    start, top = x + tower.rail, tower.drawing.height
+    bus, over = at - GUTTER / 2, top + OVER
+    shapes: list[Shape] = []
+    ports = reader.drawing.ports_at(at, 0)
+    ends = [over, *(y for _, y in ports)]
+    shapes.append(Line(((start, top), (start, over), (bus, over)), thick=True, behind=True))
+    shapes.append(Line(((bus, max(ends)), (bus, min(ends))), thick=True, behind=True))
+    for port in ports:
+        shapes.append(Line(((bus, port[1]), port), arrow=True, thick=True, behind=True))
+        shapes.append(Mark(bus, port[1]))
+    return shapes
+
+
+def marked(panels: Sequence[Drawing]) -> list[Drawing]:
+    """Boxes and words that some other panel does not have in the same place."""
+    said = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Box | Words)} for panel in panels]
+    made = []
+    for i, panel in enumerate(panels):
+        others = [each for j, each in enumerate(said) if j != i]
+        made.append(replace(panel, shapes=tuple(_marked(shape, others) for shape in panel.shapes)))
+    return made
+
+
+def _marked(shape: Shape, others: Sequence[set[tuple[str, str]]]) -> Shape:
+    if not isinstance(shape, Box | Words) or not shape.about or not shape.says:
+        return shape
+    return replace(shape, differs=any((shape.about, shape.says) not in each for each in others))

@@ -1,0 +1,150 @@
+"""Layers that repeat: a frame with a bracket, or frames that take turns, with a strip that shows whose turn it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from anyformer.parts.sketch import Sketch
+from anyformer.pictures.diagram.block import LEFT, RAIL, block, rail, step_heights
+from anyformer.pictures.diagram.flow import PAD, SMALL
+from anyformer.pictures.diagram.kinds import Section
+from anyformer.pictures.diagram.look import BlockLook, ColumnLook
+from anyformer.pictures.diagram.shapes import Align, Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
+from anyformer.pictures.diagram.text import LINE, wrapped
+
+MARGIN, APART, INSET, STRIP = 58.0, 12.0, 8.0, 8.0
+"""Beside the frame for bracket and strip, between frames, around them, width of a strip."""
+FORK, UNDER, OVER, HEAD = 7.0, 20.0, 9.0, 14.0
+"""Of kinds by turns: where the ways part, how far below the frames, where they meet above them, and the room for that."""
+LABEL, TIMES = 7.2, 10.5
+"""Sizes of text."""
+Series = Section[BlockLook]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What is as large everywhere in a picture: sublayers; and, by stack and section, the steps of blocks side by side."""
+
+    column: float
+    heights: Mapping[str, tuple[float, ...]]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A section, and where the stream runs through it."""
+
+    drawing: Drawing
+    rail: float
+
+
+def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
+    """What an earlier section shows already is named and not shown again, but among layers that take turns."""
+    seen: dict[Sketch, str] = {}
+    made = []
+    for section in series:
+        kinds = section.kinds
+        if len(kinds) == 1:
+            kinds = (replace(kinds[0], look=_shortened(kinds[0].look, seen)),)
+        made.append(replace(section, kinds=kinds))
+        for kind in section.kinds:
+            for step in kind.look:
+                for branch in step.branches:
+                    seen.setdefault(branch.sketch, f"as in {_numbers(section)}")
+    return tuple(made)
+
+
+def _shortened(look: BlockLook, seen: Mapping[Sketch, str]) -> BlockLook:
+    def short(sketch: Sketch) -> Sketch:
+        return Sketch(sketch.title, (seen[sketch],)) if sketch in seen else sketch
+
+    return tuple(
+        replace(step, branches=tuple(replace(branch, sketch=short(branch.sketch)) for branch in step.branches)) for step in look
+    )
+
+
+def _numbers(section: Series) -> str:
+    last = section.first + len(section.layers) - 1
+    return f"layer {last}" if last == section.first else f"layers {section.first} – {last}"
+
+
+def placed(look: ColumnLook, number: int, sizes: Sizes) -> Placed:
+    """The section of that number, with its bracket."""
+    section = look.sections[number]
+    about = f"{look.name}/{number}"
+    shade = sum(len(each.kinds) for each in look.sections[:number])
+    frames = _frames(look, number, sizes, shade)
+    turns = len(frames) > 1
+    drawn = _by_turns(section, look, frames, about) if turns else _one(look, frames[0])
+    bracket = _bracket(section, drawn.drawing, look, shade if turns else None)
+    return replace(drawn, drawing=replace(drawn.drawing, shapes=(*drawn.drawing.shapes, *bracket)))
+
+
+def _frames(look: ColumnLook, number: int, sizes: Sizes, shade: int) -> list[Drawing]:
+    """A block of each kind."""
+    section, about = look.sections[number], f"{look.name}/{number}"
+    made = []
+    for i, kind in enumerate(section.kinds):
+        own, peers = step_heights(kind.look, sizes.column), sizes.heights.get(about, ())
+        shared = " (shared weights)" if kind.shared else ""
+        header = f"{kind.name}{shared}" if shared or len(section.kinds) > 1 or len(look.sections) > 1 else ""
+        heights = peers if len(peers) == len(own) else own
+        made.append(block(kind.look, sizes.column, heights, about, header=header, kind=shade + i, mirrored=look.reads))
+    return made
+
+
+def _framed(look: ColumnLook, drawing: Drawing, x: float, y: float, height: float) -> tuple[list[Shape], float]:
+    """A block in its frame, the stream through it, and where that runs."""
+    at = x + (drawing.width - RAIL if look.reads else RAIL)
+    return [Box(x, y, drawing.width, height, "frame"), *rail(at, y, y + height, look.lanes), *drawing.at(x, y)], at
+
+
+def _one(look: ColumnLook, drawing: Drawing) -> Placed:
+    shapes, at = _framed(look, drawing, 0, 0, drawing.height)
+    return Placed(replace(drawing, shapes=tuple(shapes)), at)
+
+
+def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: str) -> Placed:
+    """Frames side by side within one more; each layer goes one of the dashed ways."""
+    tall = max(frame.height for frame in frames)
+    shapes, ports, rails, x = list[Shape](), list[Point](), list[float](), INSET
+    for frame in frames:
+        framed, at = _framed(look, frame, x, UNDER, tall)
+        shapes += framed
+        rails.append(at)
+        ports += frame.ports_at(x, UNDER)
+        x += frame.width + APART
+    width, top = x - APART + INSET, UNDER + tall
+    main = rails[-1] if look.reads else rails[0]
+    left = PAD + (4 if look.reads else LEFT)
+    title = wrapped(f"{len(section.layers)} layers by turns: {section.pattern}", LABEL, width - left - PAD - LEFT, bold=True)
+    height = top + HEAD + len(title) * LABEL * LINE + PAD
+    shapes += written(left, height - PAD, title, LABEL, bold=True, align="left", about=f"{about}/pattern")
+    for at in rails:
+        shapes.append(Line(((main, FORK), (at, FORK), (at, UNDER)), arrow=True, dashed=True))
+        shapes.append(Line(((at, top), (at, top + OVER), (main, top + OVER)), dashed=True))
+    shapes += rail(main, 0, FORK, look.lanes) + rail(main, top + OVER, height, look.lanes)
+    shapes += [Mark(main, FORK), Mark(main, top + OVER)]
+    return Placed(Drawing(width, height, (Box(0, 0, width, height, "group"), *shapes), tuple(ports)), main)
+
+
+def _bracket(section: Series, drawing: Drawing, look: ColumnLook, shade: int | None) -> list[Shape]:
+    """How often it repeats and which layers these are; of kinds by turns a strip with a cell for each layer."""
+    sign, x = (1, drawing.width + 5) if look.reads else (-1, -5.0)
+    align: Align = "left" if look.reads else "right"
+    height, count = drawing.height, len(section.layers)
+    last = section.first + count - 1
+    shapes: list[Shape] = [Line(((x, 0), (x + sign * 4, 0), (x + sign * 4, height), (x, height)))]
+    x += sign * 8
+    if shade is not None:
+        left = x if look.reads else x - STRIP
+        shades = tuple(shade + kind for kind in reversed(section.layers))
+        shapes.append(Cells(left, 0, STRIP, height, count, shades, "strip"))
+        x += sign * (STRIP + 3)
+        shapes.append(Words(x, 4, str(section.first), SMALL, align=align, faint=True))
+        shapes.append(Words(x, height - 4, str(last), SMALL, align=align, faint=True))
+    elif len(look.sections) > 1:
+        numbers = str(last) if count == 1 else f"{section.first} – {last}"
+        shapes.append(Words(x, height / 2 - 10, numbers, SMALL, align=align, faint=True))
+    about = f"{look.name}/bracket {section.first}"
+    return [*shapes, Words(x, height / 2 + 2, f"× {count}", TIMES, bold=True, align=align, about=about)]

@@ -1,0 +1,49 @@
+"""How wide text is, by the metrics of the font that it is drawn in."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+FONT = "DejaVu Sans"
+"""It comes with matplotlib, and is wide: where an SVG is shown in another font, text still fits its box."""
+LINE = 1.28
+"""Height of a line of text, in sizes."""
+_MEASURED = 100.0
+_FIXED = 65_536
+"""FreeType gives unhinted advances in 65,536ths of a pixel."""
+
+
+@cache
+def _font(bold: bool) -> FT2Font:
+    from matplotlib.font_manager import FontProperties, findfont, get_font
+
+    return get_font(findfont(FontProperties(family=FONT, weight="bold" if bold else "normal")))
+
+
+@cache
+def _advance(letter: str, bold: bool) -> float:
+    """Of a letter, in sizes."""
+    font = _font(bold)
+    font.set_size(_MEASURED, 72)
+    return float(font.load_char(ord(letter)).linearHoriAdvance) / _FIXED / _MEASURED
+
+
+def width_of(text: str, size: float, bold: bool = False) -> float:
+    """Points from the left of the first letter to the right of the last; kerning can only make it less."""
+    return sum(_advance(letter, bold) for letter in text) * size
+
+
+def wrapped(text: str, size: float, width: float, bold: bool = False) -> list[str]:
+    """Lines of whole words that fit a width; a word that does not stands alone."""
+    lines: list[str] = []
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines else word
+        if lines and width_of(longer, size, bold) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(word)
+    return lines
