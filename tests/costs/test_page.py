@@ -86,7 +86,7 @@ def test_the_title_and_the_warnings_say_what_is_assumed():
     # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
     assert large.devices == -(-947.0e9 // hardware_of("h100").room)
     (said,) = warnings(large, ("decode",))
-    assert said.startswith("one H100 SXM 80 GB has no room for weights and this decode state (947 GB, and 78.14 GB are for")
+    assert said.startswith("one H100 SXM 80 GB has no room for weights and this decode state: 947 GB of 78.14 GB (times")
     assert "--serve" in said
 
 

@@ -21,9 +21,9 @@ HOLDS: Mapping[Mode, str] = {
     "decode": "weights and this decode state",
 }
 REMEDIES: Mapping[Mode, str] = {
-    "train": "`anyformer plan NAME --gpus 8` lays a training out on many, `--finetune` prices adapters and 8-bit optimisers",
-    "prefill": "`anyformer plan NAME --serve` lays serving out on as many as it needs",
-    "decode": "`anyformer plan NAME --serve` lays serving out on as many as it needs",
+    "train": "see `anyformer plan NAME --gpus 8`, or `--finetune`",
+    "prefill": "see `anyformer plan NAME --serve`",
+    "decode": "see `anyformer plan NAME --serve`",
 }
 NOT_SHOWN = Figure("-")
 """Of a share of the peak, all pairs counted, where it would be more than all of it."""
@@ -91,8 +91,8 @@ def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
         again = each.mode == "prefill" and "decode" in told
         if on is not None and each.devices > 1 and not again:
             found.append(
-                f"one {on.title} has no room for {HOLDS[each.mode]} ({scaled(each.held)}B, and {scaled(on.room)}B are for "
-                f"tensors): its times are as if it had; {REMEDIES[each.mode]}"
+                f"one {on.title} has no room for {HOLDS[each.mode]}: {scaled(each.held)}B of {scaled(on.room)}B "
+                f"(times are as if it had); {REMEDIES[each.mode]}"
             )
         if each.time is not None and each.time.too_small:
             found.append(f"the {STEPS[each.mode]} is {each.time.too_small}")
