@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+LARGEST = 2**31 - 1
+"""The largest that a dimension may be: what is beyond it no model has, and tensor libraries count in other integers."""
+
+LONGEST = 2**24
+"""The longest sequence that is priced, in positions: masks are counted row by row."""
+
 LEGEND: Mapping[str, str] = MappingProxyType(
     {
         "B": "batch: sequences computed side by side",

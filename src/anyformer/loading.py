@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 import torch
@@ -21,10 +22,10 @@ def load(
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
     """
     path = Path(path)
-    if not path.is_dir():
-        what = "is a file" if path.exists() else "no such directory"
+    if not isdir(path):
+        what = "is a file" if exists(path) else "no such directory"
         raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")
-    if (path / "config.json").is_file() and not (path / checkpoint.MANIFEST).is_file():
+    if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype)
     if checkpoint.steps(path):
         found, damaged = checkpoint.latest(path)

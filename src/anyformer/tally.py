@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from math import prod
 from typing import Any, Literal
 
+from anyformer.describe import UserError
+from anyformer.dims import LARGEST, LONGEST
+
 Role = Literal["column", "row", "expert", "replicate"]
 """How tensor parallelism may cut a weight: `column` along outputs (dim 0), `row` along inputs (dim 1), `expert` along
 experts (dim 0), `replicate` not at all."""
@@ -26,6 +29,9 @@ Contract = Literal["causal", "chunked", "packed", "padded", "cached", "stepwise"
 each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing. `stepwise`:
 tokens can be read one by one at all, whether equal to recomputing or not: nothing waits for those to come.
 """
+
+
+_LENGTHS = (("length", 1), ("past", 0), ("source", 0), ("prefix", 0))
 
 
 @dataclass(frozen=True)
@@ -44,11 +50,12 @@ class Shape:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
-        for name, low in (("batch", 1), ("length", 1), ("past", 0), ("source", 0), ("prefix", 0)):
-            if getattr(self, name) < low:
-                raise ValueError(f"{name} should be at least {low}, got {getattr(self, name)}")
+        for name, low, high in (("batch", 1, LARGEST), *((name, low, LONGEST) for name, low in _LENGTHS)):
+            given = getattr(self, name)
+            if type(given) is not int or not low <= given <= high:
+                raise UserError(f"{name} should be a whole number from {low} to {high:,}, got {given!r}")
         if self.capacity is not None and self.capacity < self.keys:
-            raise ValueError(f"capacity {self.capacity} cannot hold past + length = {self.keys} positions")
+            raise UserError(f"capacity {self.capacity} cannot hold past + length = {self.keys} positions")
 
     @property
     def keys(self) -> int:

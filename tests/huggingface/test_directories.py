@@ -22,8 +22,9 @@ from anyformer.cli import app
 from anyformer.files import PlaceError
 from anyformer.huggingface.files import write_shards
 from anyformer.model import build
+from huggingface.case import Case
 from huggingface.cases.llama import BASE
-from huggingface.parity import Case, given, pair
+from huggingface.parity import given, pair
 
 CASE = Case("llama", {"vocab_size": 53, **BASE})
 TIED = Case("llama", {"vocab_size": 53, **BASE, "tie_word_embeddings": True})

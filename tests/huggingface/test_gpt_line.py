@@ -14,8 +14,9 @@ import anyformer as af
 from anyformer import huggingface
 from anyformer.describe import diff
 from anyformer.parts import Initialisation
+from huggingface.case import Case
 from huggingface.cases import gpt2, gpt_neox, opt
-from huggingface.parity import Case, given, pair
+from huggingface.parity import given, pair
 
 SUMMARY = {
     "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True, "summary_type": "cls_index",

@@ -9,8 +9,9 @@ from safetensors.torch import load_file, save_file
 import anyformer as af
 from anyformer import huggingface
 from anyformer.huggingface import Config
+from huggingface.case import VOCAB
 from huggingface.cases import CASES
-from huggingface.parity import AUTO, VOCAB, given, pair
+from huggingface.parity import AUTO, given, pair
 
 PUBLISHED = {
     "kimi_linear": lambda name: name.replace(MLP, ".mlp.") if ".0." in name else name,

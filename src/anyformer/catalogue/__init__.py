@@ -35,8 +35,8 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
     known = {entry.name: entry for entry in listing()}
     if name not in known:
         raise DescriptionError(
-            f"no architecture is called {name!r}{did_you_mean(name, known)}; a path should end in .toml or .json, "
-            "or be a directory that exists"
+            f"no architecture is called {name!r}{did_you_mean(name, known, '`anyformer list`')}; a path should end in .toml or "
+            ".json, or be a directory that exists"
         )
     module = importlib.import_module(f"anyformer.catalogue.{known[name].lineage}")
     made: Architecture = next(entry.make() for entry in module.ENTRIES if entry.name == name)

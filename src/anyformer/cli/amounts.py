@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 import typer
 
 BINARY = {"": 1, "k": 2**10, "m": 2**20}
 METRIC = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
 
+MOST_TOKENS = 2**53
+"""Most tokens of a step; how long a sequence may be is said by `Shape`."""
+MOST = 10**30
+"""Most of anything: FLOPs of all training there was."""
+
 
 def tokens(text: str | int) -> int:
     """Lengths and batches: `8k` is 8,192, `4M` is 4,194,304; `4000`, `4_000`."""
-    return _amount(text, BINARY, "4M, 512k, 4096 (k is 1,024)")
+    return _amount(text, BINARY, MOST_TOKENS, "4M, 512k, 4096 (k is 1,024)")
 
 
 def metric(text: str | int) -> int:
     """Parameters, FLOPs and bytes: `1.3B`, `70e9`, `350M`; G and B are 10^9."""
-    return _amount(text, METRIC, "1.3B, 350M, 70e9 (B is 10^9)")
+    return _amount(text, METRIC, MOST, "1.3B, 350M, 70e9 (B is 10^9)")
 
 
-def _amount(text: str | int, scales: dict[str, int], like: str) -> int:
+def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> int:
     letters = "".join(scales)
     found = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)
     if not found:
         raise typer.BadParameter(f"{text!r} is no number like {like}")
-    number = round(float(found[1].replace("_", "").replace(",", "")) * scales[found[2].lower()])
-    if number < 1:
-        raise typer.BadParameter(f"{text!r} should be at least 1")
-    return number
+    try:
+        number = Decimal(found[1].replace("_", "").replace(",", "")) * scales[found[2].lower()]
+    except ArithmeticError:  # an exponent that no number has
+        number = Decimal("inf")
+    if not 1 <= number <= most:
+        raise typer.BadParameter(f"{text!r} should be at least 1 and at most {most:,}")
+    return round(number)

@@ -6,7 +6,7 @@ from anyformer.describe.errors import DescriptionError, Problem, UserError, did_
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
-from anyformer.describe.value import Value
+from anyformer.describe.value import Value, numbers
 
 __all__ = [
     "Choice",
@@ -23,6 +23,7 @@ __all__ = [
     "from_json",
     "from_toml",
     "get",
+    "numbers",
     "parse_assignment",
     "read_data",
     "schema",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
+
+from anyformer.describe.nearest import nearest
 
 
 @dataclass(frozen=True)
@@ -36,10 +37,32 @@ class DescriptionError(UserError):
         super().__init__("\n".join([f"{where}:", *(f"  {line}" for line in lines)] if where else lines))
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The tail of an error about an unknown name: a suggestion if one is near, then what is known."""
-    names = list(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
-    listing = ", ".join(names) if len(names) <= 24 else ", ".join(names[:24]) + ", ..."
-    suggestion = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{suggestion} (known: {listing})" if names else suggestion
+SUGGESTED = 6
+"""Most names that a suggestion holds."""
+LISTED = 8
+"""Most names that are listed as known."""
+
+
+def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
+    """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near.
+
+    `all_by`: the command or page that lists the known ones, where they are many.
+    """
+    names = list(dict.fromkeys(known))
+    near = nearest(name, names)
+    suggestion = f"; did you mean {_either(near)}?" if near else ""
+    if len(names) <= LISTED:
+        return f"{suggestion} (known: {', '.join(names)})" if names else suggestion
+    if all_by:
+        return f"{suggestion or ';'} {all_by} lists the {len(names)}"
+    if near:
+        return suggestion
+    return f" (known: {', '.join(names[:LISTED])} and {len(names) - LISTED} more)"
+
+
+def _either(near: list[str]) -> str:
+    """'a', 'b' or 'c'; of many the first few."""
+    *others, last = map(repr, near[:SUGGESTED])
+    if len(near) > SUGGESTED:
+        return f"{', '.join([*others, last])} or another of {len(near)}"
+    return f"{', '.join(others)} or {last}" if others else last

@@ -22,7 +22,7 @@ def _message(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "missing":
             return "is required"
-        case "value_error" | "unknown_field":
+        case "value_error" | "unknown_field" | "too_great":
             return detail["msg"].removeprefix("Value error, ")
         case "union_tag_invalid":
             known = [tag.strip().strip("'") for tag in context["expected_tags"].split(",")]
@@ -30,14 +30,17 @@ def _message(detail: ErrorDetails) -> str:
         case "union_tag_not_found":
             return "says no kind: add kind = ..."
         case "literal_error":
-            return f"should be {context['expected']}, got {given!r}"
+            return f"should be {context['expected']}, got {_shown(given)}"
         case _:
             text = detail["msg"].removeprefix("Input ")
             return f"{text[:1].lower()}{text[1:]}, got {_shown(given)}"
 
 
 def _shown(given: Any) -> str:
-    text = repr(given)
+    try:
+        text = repr(given)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(given).__name__})"
 
 

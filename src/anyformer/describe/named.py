@@ -69,7 +69,7 @@ class Named(Mapping[str, T_co], Generic[T_co]):
 
 def _as_dict(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise ValueError(f"should be a table of names, got {value!r}")
+        raise ValueError(f"should be a table of names, got {type(value).__name__}")
     return dict(value)
 
 

@@ -53,6 +53,8 @@ def parse_assignment(text: str) -> tuple[str, Any]:
         return path.strip(), tomllib.loads(f"value = {right}")["value"]
     except tomllib.TOMLDecodeError:
         return path.strip(), right
+    except (ValueError, RecursionError):
+        raise DescriptionError(f"{path.strip()}: {right[:40]}... is no value: too many digits, or nested too deeply") from None
 
 
 def diff(left: Value, right: Value) -> list[tuple[str, Any, Any]]:

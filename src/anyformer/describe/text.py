@@ -13,6 +13,8 @@ from anyformer.describe.errors import DescriptionError
 from anyformer.describe.value import Value
 
 V = TypeVar("V", bound=Value)
+DEEPEST = 1000
+"""Most parts of a dotted name: the parser takes time in their square."""
 
 
 def to_toml(value: Value) -> str:
@@ -37,18 +39,26 @@ def from_json(kind: type[V], text: str, where: str = "") -> V:
 
 def parse_toml(text: str, where: str = "") -> Any:
     """Plain data from TOML, its syntax errors told as ours."""
+    if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
+        raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # its own error is one, and so is a number of thousands of digits
         raise DescriptionError(f"not valid TOML: {error}", where=where) from None
+    except RecursionError:
+        raise DescriptionError("not valid TOML: nested too deeply", where=where) from None
 
 
 def parse_json(text: str, where: str = "") -> Any:
     """Plain data from JSON, its syntax errors told as ours; a name given twice is refused."""
     try:
         return json.loads(text, object_pairs_hook=_no_twins)
-    except json.JSONDecodeError as error:
+    except DescriptionError as error:
+        raise DescriptionError(str(error), where=where) from None
+    except ValueError as error:
         raise DescriptionError(f"not valid JSON: {error}", where=where) from None
+    except RecursionError:
+        raise DescriptionError("not valid JSON: nested too deeply", where=where) from None
 
 
 def read_data(path: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -12,6 +12,9 @@ from pydantic_core import PydanticCustomError
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.explain import explain
+
+GREATEST = 2**63 - 1
+"""The greatest whole number of a description: what TOML guarantees, and what tensors hold."""
 
 
 class Value(BaseModel):
@@ -41,12 +44,18 @@ class Value(BaseModel):
         """Refuse unknown fields by name, and take lists as tuples, so that nothing inside a frozen value can change."""
         if not isinstance(data, Mapping):
             return data
-        for name in data:
+        for name, item in data.items():
             if name not in cls.model_fields:
                 raise PydanticCustomError(
                     "unknown_field",
                     "has no field {name}{hint}",
                     {"name": repr(name), "hint": did_you_mean(str(name), cls.model_fields)},
+                )
+            if type(item) is int and abs(item) > GREATEST:
+                raise PydanticCustomError(
+                    "too_great",
+                    "{name} is beyond what a description holds: whole numbers go to {greatest}",
+                    {"name": name, "greatest": GREATEST},
                 )
         return {name: tuple(item) if isinstance(item, list) else item for name, item in data.items()}
 
@@ -80,6 +89,21 @@ class Value(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
         return hashlib.sha256(json.dumps(self.plain(), separators=(",", ":")).encode()).hexdigest()
+
+
+def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
+    """(path, number) of every whole number in a description, at the path that a person would write."""
+    if type(value) is int:
+        yield ".".join(path), value
+    elif isinstance(value, Value):
+        for name in type(value).model_fields:
+            yield from numbers(getattr(value, name), path if name in type(value).through else (*path, name))
+    elif isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from numbers(item, (*path, name))
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from numbers(item, path)
 
 
 def as_data(value: Any) -> Any:

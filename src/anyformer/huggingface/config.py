@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import UserError
+from anyformer.describe import DescriptionError, UserError, read_data
+from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
 
 
 class HuggingFaceError(UserError):
@@ -39,14 +41,29 @@ class Config:
     def __init__(self, data: Mapping[str, Any], where: str = "config.json") -> None:
         self._data, self._left, self.where = dict(data), set(data), where
 
-    def __call__(self, name: str, default: Any = _REQUIRED) -> Any:
-        """The value of a key; its default where it is absent. Without a default it must be there."""
+    def __call__(self, name: str, default: Any = _REQUIRED, *, kind: Kind | None = None) -> Any:
+        """The value of a key, of the kind that the vocabulary says; its default where it is absent.
+
+        Without a default it must be there. Null is a value of its own where the vocabulary says so, and absence where the
+        default is None. `kind`: where a model type wants more than the vocabulary does, and no null.
+        """
         self._left.discard(name)
+        assert name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be"
         if name in self._data:
-            return self._data[name]
+            value = self._data[name]
+            wanted = kind or KINDS[name]
+            if value is None and default is not None and (kind is not None or name not in NULL):
+                raise self.refused(name, value, wanted.words)
+            for path, found, expected in misfits(name, value, kind):
+                raise self.refused(path, found, expected.words)
+            return value
         if default is _REQUIRED:
             raise HuggingFaceError(f"{self.where}: {name} is missing")
         return default
+
+    def refused(self, path: str, value: Any, expected: str) -> HuggingFaceError:
+        """The error about a value that is not what it has to be."""
+        return HuggingFaceError(f"{self.where}: {path} = {shown(value)} should be {expected}")
 
     def assume(self, **values: Any) -> None:
         """What the model's configuration class puts where a key is absent."""
@@ -62,16 +79,17 @@ class Config:
     @property
     def task(self) -> str:
         """What the model's class ends in: `ForCausalLM`, `ForMaskedLM`, `Model`; empty where none is named."""
-        named = (self._data.get("architectures") or [""])[0]
+        named = next(iter(self("architectures", None) or ()), "")
         return "For" + named.rpartition("For")[2] if "For" in named else "Model" if named.endswith("Model") else ""
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         """Refuse any value of `name` but these (or its absence): another would change what is computed."""
-        got = self(name, values[0])
-        if got not in values:
+        self._left.discard(name)
+        got = self._data.get(name, values[0])
+        if not any(got == value and isinstance(got, bool) == isinstance(value, bool) for value in values):
             allowed = " or ".join(json.dumps(value) for value in values)
             raise HuggingFaceError(
-                f"{self.where}: {name} = {json.dumps(got)} is not supported for {self.model_type}, only {allowed}"
+                f"{self.where}: {name} = {shown(got)} is not supported for {self.model_type}, only {allowed}"
                 + (f" ({why})" if why else "")
             )
 
@@ -79,22 +97,39 @@ class Config:
         """Refuse keys that nobody read and that are not `inert`."""
         unknown = sorted(self._left - {*INERT, *inert})
         if unknown:
-            shown = ", ".join(f"{name} = {json.dumps(self._data[name])[:60]}" for name in unknown)
+            listed = ", ".join(f"{name} = {shown(self._data[name])}" for name in unknown)
             raise HuggingFaceError(
                 f"{self.where}: {self.model_type} has keys that are not known here, so the model might compute something else: "
-                f"{shown}"
+                f"{listed}"
             )
+
+
+def shown(value: Any) -> str:
+    """A value as its file has it, cut where it is long."""
+    try:
+        text = json.dumps(value, default=str)
+    except ValueError:  # Python writes no number of more than 4,300 digits
+        text = "a number of thousands of digits"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def read_table(path: Path) -> dict[str, Any]:
+    """The table that a JSON file of such a directory holds."""
+    try:
+        data = read_data(path)
+    except DescriptionError as error:
+        raise HuggingFaceError(str(error)) from None
+    if not isinstance(data, dict):
+        raise HuggingFaceError(f"{path}: should hold a table of keys, got {shown(data)}")
+    return data
 
 
 def read_config(directory: Path) -> Config:
     """The `config.json` of a directory; refuses quantised weights."""
     path = directory / "config.json"
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise HuggingFaceError(f"{directory}: has no config.json") from None
-    except (OSError, ValueError) as error:
-        raise HuggingFaceError(f"{path}: cannot be read as JSON ({error})") from None
+    if not isfile(path):
+        raise HuggingFaceError(f"{directory}: has no config.json")
+    data = read_table(path)
     quantised = data.get("quantization_config")
     if quantised:
         method = quantised.get("quant_method", "unknown") if isinstance(quantised, dict) else quantised

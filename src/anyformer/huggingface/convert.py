@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
-    if not directory.is_dir():
+    if not isdir(directory):
         raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
@@ -172,7 +173,14 @@ def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:
 def _ours(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
     """Our tensors one rule at a time; each owns its memory."""
     for rule in wanted:
-        read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
+        theirs = [stored.tensor(name) for name in rule.theirs]
+        try:
+            read = rule.op.read(theirs, [shapes[name] for name in rule.ours])
+        except (RuntimeError, ValueError, IndexError) as error:  # of shapes that cannot be cut or turned so
+            raise HuggingFaceError(
+                f"{stored.directory}: {' + '.join(rule.theirs[:3])} of shape {tuple(theirs[0].shape)} cannot be read as "
+                f"{' + '.join(rule.ours[:3])} of shape {shapes[rule.ours[0]]} ({error})"
+            ) from None
         for name, tensor in zip(rule.ours, read, strict=True):
             if tuple(tensor.shape) != shapes[name]:
                 raise HuggingFaceError(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from anyformer.describe import did_you_mean
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
@@ -143,11 +143,8 @@ def family(model_type: str) -> Family:
         if model_type in types:
             return next(each for each in families_of(file) if each.model_type == model_type)
     known = [each for types in FAMILIES.values() for each in types]
-    near = difflib.get_close_matches(model_type, known, n=3, cutoff=0.5)
-    hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ";"
-    raise HuggingFaceError(
-        f"model type {model_type!r} is not known here{hint} docs/families.md lists the {len(known)} that are"
-    )
+    hint = did_you_mean(model_type, sorted(known), "docs/families.md")
+    raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
 
 
 def own() -> Family:

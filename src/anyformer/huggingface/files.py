@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.huggingface.config import HuggingFaceError
+from anyformer.huggingface.config import HuggingFaceError, read_table, shown
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
@@ -49,16 +50,30 @@ class Stored:
         return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
 
     def tensor(self, name: str) -> Tensor:
-        """One tensor, read from its file."""
-        known = self._known_as(name)
-        with _opened(self.directory / self.files[known]) as file:
-            return file.get_tensor(self.stored[known])  # type: ignore[no-any-return]
+        """One tensor of floating point, read from its file."""
+        with self._file_of(name) as file:
+            tensor: Tensor = file.get_tensor(self.stored[self._known_as(name)])
+        if not tensor.is_floating_point():
+            number = str(tensor.dtype).removeprefix("torch.")
+            raise HuggingFaceError(
+                f"{self.directory}: {name} is stored as {number}, and a weight is a number of floating point"
+            )
+        return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Its shape, from the file's header."""
+        with self._file_of(name) as file:
+            return tuple(file.get_slice(self.stored[self._known_as(name)]).get_shape())
+
+    def _file_of(self, name: str) -> safe_open:
+        """The open file that holds a tensor, and does."""
         known = self._known_as(name)
-        with _opened(self.directory / self.files[known]) as file:
-            return tuple(file.get_slice(self.stored[known]).get_shape())
+        if known not in self.files:
+            raise HuggingFaceError(f"{self.directory}: has no tensor {name}")
+        file = _opened(self.directory / self.files[known])
+        if self.stored[known] not in file.keys():  # type: ignore[no-untyped-call]  # noqa: SIM118
+            raise HuggingFaceError(f"{self.directory / self.files[known]}: {name} is not in it, although the index says so")
+        return file
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
         """Names that no rule reads and that do not match an ignored pattern."""
@@ -79,16 +94,15 @@ def _files(directory: Path) -> Mapping[str, str]:
     """Tensor -> file."""
     index = directory / INDEX
     if index.is_file():
-        try:
-            table: dict[str, str] = json.loads(index.read_text(encoding="utf-8"))["weight_map"]
-        except (ValueError, KeyError) as error:
-            raise HuggingFaceError(f"{index}: cannot be read as an index of shards ({error})") from None
-        missing = sorted({file for file in table.values() if not (directory / file).is_file()})
-        if missing:
-            raise HuggingFaceError(f"{directory}: the index names files that are not there: {', '.join(missing[:4])}")
+        table = read_table(index).get("weight_map")
+        if not isinstance(table, dict) or not all(isinstance(file, str) for file in table.values()):
+            raise HuggingFaceError(f"{index}: weight_map should be a table of tensors and their files, got {shown(table)}")
         outside = sorted({file for file in table.values() if Path(file).name != file})
         if outside:
-            raise HuggingFaceError(f"{index}: names files outside the directory: {', '.join(outside[:4])}")
+            raise HuggingFaceError(f"{index}: names files outside the directory: {shown(outside[:4])}")
+        missing = sorted({file for file in table.values() if not os.path.isfile(directory / file)})
+        if missing:
+            raise HuggingFaceError(f"{directory}: the index names files that are not there: {shown(missing[:4])}")
         return table
     if (directory / WHOLE).is_file():
         with _opened(directory / WHOLE) as file:

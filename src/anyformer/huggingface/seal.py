@@ -6,6 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Iterable
+from os.path import isfile  # which no name is too long for
 from pathlib import Path
 
 from anyformer.huggingface.config import HuggingFaceError
@@ -28,7 +29,7 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
     It costs one more reading of the files at the speed of SHA-256, 0.5 to 2 GB/s, before the weights are read from memory.
     """
     path = directory / DIGESTS
-    if not path.is_file():
+    if not isfile(path):
         return
     try:
         files = {

@@ -73,7 +73,7 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
         table = table[layer_type]
     old = config("rope_scaling", None)
     base = config("rope_theta", theta)
-    table = dict(table if table is not None else old or {})
+    table = {name: value for name, value in (table if table is not None else old or {}).items() if value is not None}
     kind = table.pop("type", None) or "default"
     table.setdefault("rope_type", kind)
     if table.get("rope_theta") is None:
@@ -82,11 +82,16 @@ def rope_parameters(config: Config, *, theta: float = 10_000.0, layer_type: str 
         table["original_max_position_embeddings"] = config("max_position_embeddings")
     elif table["rope_type"] not in ("default", "linear", "proportional"):
         table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
+    if table["rope_type"] == "yarn" and "factor" not in table:
+        raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
     return table
 
 
 def read_rotary(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
     """Rotary positions from a table of settings. `unread`: keys of it that this family does not look at."""
+    absent = [name for name in ("rope_type", "rope_theta") if table.get(name) is None]
+    if absent:
+        raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
     kind = table["rope_type"]
     given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *unread)}
     if kind == "default":

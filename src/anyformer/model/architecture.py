@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.describe import DescriptionError, Problem, Value, numbers
+from anyformer.dims import LARGEST
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
@@ -49,6 +50,11 @@ class Architecture(Value):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Architecture:
+        beyond = [
+            Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in numbers(self) if number > LARGEST
+        ]
+        if beyond:
+            raise DescriptionError(beyond)
         self._check_stacks()
         self._check_inputs()
         self._check_head()

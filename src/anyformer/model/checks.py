@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import torch
 from torch import Tensor
 
+from anyformer.describe import DescriptionError
 from anyformer.model.architecture import Architecture
 from anyformer.parts.embedding import InputError
 from anyformer.parts.stack_state import StackState
 from anyformer.parts.state import EMPTY
 from anyformer.tally import Tally
+
+_MOST_PARAMETERS = 2**53
+"""Most parameters of a module; beyond some more the bytes of one tensor have no 64-bit number."""
+
+
+def check_weights(tally: Tally) -> None:
+    """Refuse what no tensor can hold, before any is made."""
+    total = sum(prod(weight.shape) for weight in tally.weights.values())
+    if total > _MOST_PARAMETERS:
+        name, largest = max(tally.weights.items(), key=lambda item: prod(item[1].shape))
+        raise DescriptionError(
+            f"{total:.3g} parameters cannot be built, {_MOST_PARAMETERS:.3g} at most; the largest is {name}, "
+            f"{' x '.join(map(str, largest.shape))}: choose smaller sizes"
+        )
 
 
 def check_inputs(

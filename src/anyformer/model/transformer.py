@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.model.architecture import Architecture
-from anyformer.model.checks import check_inputs
+from anyformer.model.checks import check_inputs, check_weights
 from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
@@ -47,6 +47,8 @@ class Transformer(Described):
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
         super().__init__()
         self.architecture, self.plan = architecture, plan or Plan()
+        self._tally = architecture.cost(Shape())
+        check_weights(self._tally)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
         second = architecture.decoder_embedding
@@ -55,7 +57,6 @@ class Transformer(Described):
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, narrow, self.plan, name))
         self.head = architecture.head.build(architecture.outputs, width, narrow) if architecture.head else None
-        self._tally = architecture.cost(Shape())
         self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
     @property

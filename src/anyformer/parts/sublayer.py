@@ -9,6 +9,7 @@ from typing import ClassVar, Self, TypeVar
 import torch
 from torch import nn
 
+from anyformer.describe import DescriptionError
 from anyformer.parts.mask_value import MaskValue
 from anyformer.parts.sketch import Drawn
 from anyformer.parts.state import State
@@ -31,7 +32,7 @@ def head_width(width: int, heads: int, given: int | None) -> int:
     if given is not None:
         return given
     if width % heads:
-        raise ValueError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
+        raise DescriptionError(f"heads must divide the width or head_width be given, got heads = {heads} and width = {width}")
     return width // heads
 
 

@@ -107,7 +107,10 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
     named = data.get("architecture")
-    changes = {**data.pop("set", {}), **(changes or {})}
+    given = data.pop("set", {})
+    if not isinstance(given, dict):
+        raise DescriptionError(f"set: should be a table of values by path, got {type(given).__name__}", where=str(path))
+    changes = {**given, **(changes or {})}
     if isinstance(named, str):
         data["architecture"] = architecture(near(named, path.parent)).plain()
     run = Run.parse(data, where=str(path))

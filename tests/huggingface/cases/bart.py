@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import VOCAB, Case
+from huggingface.case import VOCAB, Case
 
 BASE = {
     "vocab_size": VOCAB, "d_model": 24, "encoder_layers": 3, "decoder_layers": 2, "encoder_attention_heads": 4,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import VOCAB, Case, cases
+from huggingface.case import VOCAB, Case, cases
 
 BASE = {
     "hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 20, "layer_norm_eps": 1e-2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "hidden_size": 24, "n_layer": 2, "n_head": 6, "layer_norm_epsilon": 1e-2, "attention_dropout": 0.1, "hidden_dropout": 0.2,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import VOCAB, Case
+from huggingface.case import VOCAB, Case
 
 CASES = [
     Case(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 3, "num_attention_heads": 4, "num_key_value_heads": 2,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import VOCAB, Case
 from huggingface.cases.bart import APART, BASE
-from huggingface.parity import VOCAB, Case
 
 SHARED = {key: value for key, value in BASE.items() if key != "vocab_size"} | {
     "src_vocab_size": VOCAB, "tgt_vocab_size": VOCAB, "tie_word_embeddings": True, "langs": ["en", "ru"], "num_beams": 3,

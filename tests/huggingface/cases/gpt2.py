@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "n_embd": 24, "n_layer": 3, "n_head": 4, "n_positions": 16, "attn_pdrop": 0.1, "embd_pdrop": 0.2, "resid_pdrop": 0.3,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "hidden_size": 24, "num_layers": 3, "num_heads": 4, "attention_types": [[["global", "local", "local"], 1]],

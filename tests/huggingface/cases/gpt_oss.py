@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import VOCAB, Case
+from huggingface.case import VOCAB, Case
 
 BASE = {
     "vocab_size": VOCAB, "hidden_size": 32, "intermediate_size": 12, "num_attention_heads": 4, "max_position_embeddings": 64,

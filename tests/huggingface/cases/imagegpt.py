@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import cases
 from huggingface.cases.gpt2 import BASE
-from huggingface.parity import cases
 
 CASES = cases(
     "imagegpt",

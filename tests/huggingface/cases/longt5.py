@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import Case
 from huggingface.cases.t5 import APART, BASE
-from huggingface.parity import Case
 
 CASES = [
     Case("longt5", BASE | {"local_radius": 2}, "Seq2SeqLM", "tied"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import Case
 from huggingface.cases.bart import APART, BASE, both
-from huggingface.parity import Case
 
 TWO = {"share_encoder_decoder_embeddings": False, "decoder_vocab_size": 57}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {"d_model": 24, "n_layers": 2, "n_heads": 6, "max_seq_len": 16, "layer_norm_epsilon": 1e-2}
 

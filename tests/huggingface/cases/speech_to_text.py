@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import Case
 from huggingface.cases.bart import APART, BASE
-from huggingface.parity import Case
 
 SHARED = {key: value for key, value in BASE.items() if key != "max_position_embeddings"} | {
     "input_feat_per_channel": 3, "input_channels": 2, "conv_kernel_sizes": [3, 5], "num_conv_layers": 2, "conv_channels": 10,

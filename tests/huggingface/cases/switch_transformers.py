@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import Case
 from huggingface.cases.t5 import APART, BASE
-from huggingface.parity import Case
 
 SWITCH = {key: value for key, value in BASE.items() if key != "feed_forward_proj"} | {
     "num_sparse_encoder_layers": 3, "num_sparse_decoder_layers": 1, "num_experts": 3, "expert_capacity": 3,

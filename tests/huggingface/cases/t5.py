@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import VOCAB, Case
+from huggingface.case import VOCAB, Case
 
 BASE = {
     "vocab_size": VOCAB, "d_model": 24, "d_kv": 10, "d_ff": 28, "num_layers": 3, "num_decoder_layers": 2, "num_heads": 3,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from huggingface.parity import Case
+from huggingface.case import Case
 
 BASE = {
     "hidden_size": 24, "num_hidden_layers": 3, "num_attention_heads": 4, "image_size": 12, "patch_size": 4, "num_channels": 3,

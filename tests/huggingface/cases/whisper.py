@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from huggingface.case import Case, S
 from huggingface.cases.bart import APART, BASE
-from huggingface.parity import Case, S
 
 MORE = {
     "num_mel_bins": 7, "max_source_positions": S, "max_target_positions": 17, "begin_suppress_tokens": [4],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "d_model": 24, "num_layers": 2, "attention_heads": 4, "ffn_dim": 20, "max_position_embeddings": 8, "dropout": 0.1,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {
     "emb_dim": 24, "n_layers": 2, "n_heads": 4, "max_position_embeddings": 16, "layer_norm_eps": 1e-2, "dropout": 0.2,

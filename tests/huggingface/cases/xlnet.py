@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from huggingface.parity import cases
+from huggingface.case import cases
 
 BASE = {"d_model": 24, "n_layer": 2, "n_head": 4, "d_inner": 20, "dropout": 0.1, "layer_norm_eps": 1e-2}
 

@@ -16,7 +16,7 @@ from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture
 from anyformer.parts import Transform
 from anyformer.parts.block import Block
-from anyformer.parts.order import write_order
+from anyformer.parts.order import MOST_LAYERS, write_order
 
 LAYER: Table = {
     "attention.query": "attention.query",
@@ -38,6 +38,8 @@ def read(config: Config) -> Architecture:
     head = encoder_head(config, transform, pooled=Transform(activation="tanh", width=config("hidden_size")))
     made = narrow(config, head, config("embedding_size", 128), always=True)
     groups, inner, depth = config("num_hidden_groups", 1), config("inner_group_num", 1), config("num_hidden_layers")
+    if depth * inner > MOST_LAYERS:
+        raise config.refused("inner_group_num", inner, f"at most {MOST_LAYERS // depth} where there are {depth} layers")
     order = [f"group_{int(i / (depth / groups))}_{j}" for i in range(depth) for j in range(inner)]
     if groups == inner == 1:
         order = ["layer"] * depth

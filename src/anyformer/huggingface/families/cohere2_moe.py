@@ -28,6 +28,7 @@ from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common,
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -52,7 +53,7 @@ _JOINS = {"average": "mean", "sum": "sum"}
 def read(config: Config) -> Architecture:
     config.expect("rope_scaling", None, why="transformers looks at rope_parameters alone")
     dense, size = config("first_k_dense_replace", 0), config("sliding_window", 4096)
-    step, early = config("sliding_window_pattern", 4), config("prefix_dense_sliding_window_pattern", 1)
+    step, early = config("sliding_window_pattern", 4, kind=SIZE), config("prefix_dense_sliding_window_pattern", 1, kind=SIZE)
     seen = layer_words(config, lambda i: SLIDING if ((i + 1) % early if i < dense else (i - dense + 1) % step) else FULL)
     mlps = layer_words(config, lambda i: "dense" if i < dense else "sparse", key="mlp_layer_types")
     full = Attention(

@@ -28,6 +28,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTable, Transform, post_norm
 from anyformer.parts.heads import PROJECTIONS, Projection
 from anyformer.parts.relative import TERMS, Term
+from anyformer.parts.sublayer import head_width
 
 THEIRS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}
 OUTPUT: Table = {"attention.output": "attention.output.dense"}
@@ -76,7 +77,7 @@ def architecture(
     config.expect("embedding_size", config("hidden_size"))
     config.expect("legacy", True, why="the other head computes the same under other names")
     terms, length = 1 + len(terms_of(config)), config("max_position_embeddings", 512)
-    scale = (config("hidden_size") // config("num_attention_heads") * terms) ** -0.5
+    scale = (head_width(config("hidden_size"), config("num_attention_heads"), None) * terms) ** -0.5
     attention, feedforward = sublayers(config, score_bias=scores, scale=scale)
     acted, pooled = (activation(config(name, "gelu")) for name in ("hidden_act", "pooler_hidden_act"))
     config.expect("pooler_hidden_size", config("hidden_size"))

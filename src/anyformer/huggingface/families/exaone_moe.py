@@ -26,6 +26,7 @@ from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, 
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import NAME, SIZE
 from anyformer.model import Architecture
 from anyformer.parts import Experts, RMSNorm, Window
 
@@ -37,7 +38,7 @@ def read(config: Config) -> Architecture:
     count, shared = config("num_experts", 64), config("num_shared_experts", 1)
     experts = read_experts(config, read_router(config, scale=2.5), count=count, shared=shared, width=1024)
     full = read_attention(config, kv_heads=32).but(qk_norm=norm)
-    size, step = config("sliding_window", 4096), config("sliding_window_pattern", 4)
+    size, step = config("sliding_window", 4096), config("sliding_window_pattern", 4, kind=SIZE | NAME)
     local = full.but(rotary=read_rotary(rope_parameters(config)), mask=Window(size=size))
     if not isinstance(step, int) and config("layer_types", None) is None:
         raise HuggingFaceError(f"{config.where}: sliding_window_pattern is {step!r}, so layer_types must name the layers")

@@ -208,7 +208,7 @@ def read_groups(config: Config) -> Groups | None:
 
 def read_router(config: Config, *, renormalises: bool = True, scale: float = 1.0) -> Router:
     """DeepSeek-V3's: sigmoids, a correction for the choice, groups. The keywords are the defaults of absent keys."""
-    factor = config("routed_scaling_factor", scale)
+    factor = config("routed_scaling_factor", None)
     return Router(
         score="sigmoid",
         choice=TopK(groups=read_groups(config), correction=Correction()),

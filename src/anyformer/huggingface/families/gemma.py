@@ -13,6 +13,7 @@ from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional, Block, RMSNorm, Window
 
@@ -78,7 +79,9 @@ def read3(config: Config) -> Architecture:
     fields = {"scale": config("query_pre_attn_scalar") ** -0.5, "qk_norm": norm}
     network = feedforward(config, "hidden_activation")
     layers: list[tuple[str, Block]] = []
-    for window in decoder.windows(config, decoder.every(config("sliding_window_pattern", 6), config("num_hidden_layers"))):
+    for window in decoder.windows(
+        config, decoder.every(config("sliding_window_pattern", 6, kind=SIZE), config("num_hidden_layers"))
+    ):
         mask = seen_both_ways(window) if both_ways else masked(window)
         heads = attention(config, rotary=rotary[SLIDING if window else FULL], mask=mask, **fields)
         layers.append((kind(window), block(heads, network, before=norm, after=norm)))

@@ -15,6 +15,7 @@ from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -86,6 +87,9 @@ def _wider(config: Config, windows: list[int | None]) -> dict[int, dict[str, Any
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and config("attention_k_eq_v", False) else {})
     named = config("per_layer_config", None)
     found = {layer: together for layer, window in enumerate(windows) if window is None} if named is None else named
+    for layer, table in found.items():
+        if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
+            raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")
     strange = sorted({key for table in found.values() for key in table} - set(_OURS))
     if strange:
         raise HuggingFaceError(f"{config.where}: per_layer_config may hold {' and '.join(_OURS)}, not {', '.join(strange)}")

@@ -64,7 +64,8 @@ def read(config: Config) -> Architecture:
     made = {"full": pre_norm(norm, full, experts)}
     if size is not None:
         made["local"] = pre_norm(norm, full.but(mask=Window(size=size)), experts)
-    windows = layer_words(config, lambda i: (SLIDING, FULL)[i % 2])
+    seen = {FULL: "full"} if size is None else {FULL: "full", SLIDING: "local"}
+    windows = layer_words(config, lambda i: (SLIDING, FULL)[i % 2], known=seen)
     return decoder(config, label(windows), [made[kind] for kind in windows], norm)
 
 

@@ -13,6 +13,7 @@ from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, longest
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, Rotary, parallel
+from anyformer.parts.sublayer import head_width
 
 OUTSIDE: Table = {"embedding": "transformer.wte", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}
 COMMON: Table = {
@@ -27,10 +28,10 @@ SHARDED: Table = {("attention.query", "attention.value", "attention.key"): To("a
 MASKS = r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias|causal_mask|embed_positions)"
 
 
-def share(rotated: int, head_width: int) -> float:
-    """The fraction of a head that rotates, such that `int(fraction * head_width)` gives the number back."""
-    fraction = rotated / head_width
-    return fraction if int(fraction * head_width) == rotated else math.nextafter(fraction, 1)
+def share(rotated: int, features: int) -> float:
+    """The fraction of a head that rotates, such that `int(fraction * features)` gives the number back."""
+    fraction = rotated / features
+    return fraction if int(fraction * features) == rotated else math.nextafter(fraction, 1)
 
 
 def read(config: Config) -> Architecture:
@@ -39,7 +40,7 @@ def read(config: Config) -> Architecture:
         config.expect(name, True)
     attention = Attention(
         heads=heads,
-        rotary=Rotary(fraction=share(config("rotary_dim", 64), width // heads), pairing="adjacent"),
+        rotary=Rotary(fraction=share(config("rotary_dim", 64), head_width(width, heads, None)), pairing="adjacent"),
         dropout=config("attn_pdrop", 0.0),
     )
     feedforward = FeedForward(

@@ -19,6 +19,7 @@ from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decod
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Experts, Head, RMSNorm, Router, Step
 from anyformer.parts.heads import PROJECTIONS
@@ -41,7 +42,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", None),
         head_width=config("head_dim", None),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        scale=float(config("attention_multiplier", 1.0)),
+        scale=config("attention_multiplier", 1.0, kind=POSITIVE),
         rotary=read_rotary(rope_parameters(config)),
         dropout=config("attention_dropout", 0.0),
     )

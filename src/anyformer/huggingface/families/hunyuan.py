@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families import decoder
 from anyformer.huggingface.families.decoder import BUFFERS, attention, feedforward, model, needs, repeated
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.vocabulary import POSITIVE, SIZE
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm, Rotary, pre_norm
 
@@ -35,8 +37,15 @@ def read_stretched(config: Config) -> Rotary:
     alpha = table.get("alpha")
     if table["rope_type"] != "dynamic" or not alpha:
         return read_rotary(table, unread=("alpha",))
-    E = config("head_dim")
-    return Rotary(theta=float(table["rope_theta"]) * alpha ** (E / (E - 2)))
+    return Rotary(theta=stretched(config, float(table["rope_theta"]), alpha, config("head_dim", kind=SIZE)))
+
+
+def stretched(config: Config, theta: float, alpha: float, E: int) -> float:
+    """theta * alpha^(E / (E - 2))."""
+    new: float = theta * alpha ** (E / (E - 2)) if E > 2 else math.inf
+    if not POSITIVE.fits(new):
+        raise HuggingFaceError(f"{config.where}: alpha = {alpha} and heads of {E} features stretch theta = {theta:g} too far")
+    return new
 
 
 def write(architecture: Architecture) -> dict[str, Any]:

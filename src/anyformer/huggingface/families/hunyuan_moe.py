@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
     decoder,
@@ -17,6 +17,7 @@ from anyformer.huggingface.families.experts import (
     sublayers,
     written_activation,
 )
+from anyformer.huggingface.families.hunyuan import stretched
 from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
@@ -68,6 +69,8 @@ def read(config: Config) -> Architecture:
     )
     chosen = config("moe_topk", 1)
     tops = chosen if isinstance(chosen, list) else [chosen] * depth
+    if len(tops) != depth:
+        raise HuggingFaceError(f"{config.where}: moe_topk has {len(tops)} entries for {depth} layers")
     blocks = [pre_norm(norm, attention, experts.but(chosen=top)) for top in tops]
     return decoder(config, label([f"top{top}" for top in tops]), blocks, norm)
 
@@ -78,7 +81,7 @@ def _rotary(config: Config, head_width: int) -> Rotary:
     alpha = table.get("alpha")
     if table["rope_type"] != "dynamic" or not alpha:
         return read_rotary(table, unread=("alpha",))
-    return Rotary(theta=float(table["rope_theta"] * alpha ** (head_width / (head_width - 2))))
+    return Rotary(theta=stretched(config, float(table["rope_theta"]), alpha, head_width))
 
 
 def write(architecture: Architecture) -> dict[str, Any]:

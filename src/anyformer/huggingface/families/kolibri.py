@@ -28,6 +28,7 @@ from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, 
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -74,7 +75,7 @@ def read_flint(config: Config) -> Architecture:
     experts = _experts(config, TopK(), count=256, shared=1024, renormalises=True)
     feedforward = FeedForward(width=config("intermediate_size", 6144), activation=experts.activation)
     wide: Mapping[str, Experts | FeedForward] = {"experts": experts, "dense": feedforward}
-    step, dense = config("decoder_sparse_step", 1), config("mlp_only_layers", None)
+    step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None)
     dense = [0, 1] if dense is None else dense
     mlps = ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(depth)]
     blocks = [pre_norm(norm, attentions[seen], wide[mlp]) for seen, mlp in zip(windows, mlps, strict=True)]

@@ -70,6 +70,11 @@ def read(config: Config) -> Architecture:
     mlps = layer_words(config, lambda i: "sparse" if i else "dense", key="mlp_layer_types")
     rotaries, size = _rotaries(config), config("sliding_window", 512)
     masks = {"full": Causal(), "local": Window(size=size)}
+    if set(windows) - set(rotaries) or len(counts) != depth:
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters should have a table for each type of layer, and num_attention_heads_per_layer "
+            f"{depth} numbers, got {sorted(rotaries)} and {len(counts)}"
+        )
     plain = Attention(
         heads=width,
         kv_heads=config("num_key_value_heads", 8),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
     decoder,
@@ -25,6 +25,7 @@ from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decod
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import FULL, activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -52,8 +53,10 @@ _NAMES: Table = {
 
 
 def read(config: Config) -> Architecture:
-    depth, step = config("num_hidden_layers"), config("no_rope_layer_interval", 4)
+    depth, step = config("num_hidden_layers"), config("no_rope_layer_interval", 4, kind=SIZE)
     turned = config("no_rope_layers", None) or [int((i + 1) % step != 0) for i in range(depth)]
+    if len(turned) != depth:
+        raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(turned)} entries for {depth} layers")
     places = ["rotary" if turned[i] else "unplaced" for i in range(depth)]
     seen = layer_words(config, lambda i: CHUNKED if turned[i] else FULL)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))

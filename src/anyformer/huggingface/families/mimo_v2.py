@@ -32,6 +32,7 @@ from anyformer.huggingface.families.qwen_moe import QKV
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Window, pre_norm
 
@@ -75,7 +76,7 @@ def _attentions(config: Config) -> dict[str, Attention]:
     if strange:
         raise HuggingFaceError(f"{config.where}: rope_parameters has {', '.join(strange)} beside {' and '.join(_ROPE)}")
     rotaries = {WORDS[kind]: read_partial(table, FRACTION) for kind, table in tables.items() if table is not None}
-    groups, scale = config("num_key_value_heads", 4), config("attention_value_scale", 0.707)
+    groups, scale = config("num_key_value_heads", 4, kind=SIZE), config("attention_value_scale", 0.707)
     size, before = config("sliding_window", 129), config("sliding_window_size", None)
     full = Attention(
         heads=config("num_attention_heads"),

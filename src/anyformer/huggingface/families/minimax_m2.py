@@ -20,6 +20,7 @@ from anyformer.huggingface.families.mixtral import NUMBERED
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Correction, Experts, Renormalise, RMSNorm, Router, TopK, pre_norm
 
@@ -33,7 +34,7 @@ _FIXED = {
 
 
 def read(config: Config) -> Architecture:
-    depth, width = config("num_hidden_layers"), config("head_dim", 128)
+    depth, width = config("num_hidden_layers"), config("head_dim", 128, kind=SIZE)
     for key, value in _FIXED.items():
         config.expect(key, value)
     config.expect("attn_type_list", None, [1] * depth)

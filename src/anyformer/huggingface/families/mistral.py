@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.families import decoder
 from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
@@ -40,6 +40,10 @@ def read_ministral3(config: Config) -> Architecture:
     config.assume(num_key_value_heads=8, head_dim=128, sliding_window=None, rms_norm_eps=1e-5, rope_parameters=_MINISTRAL3)
     table = rope_parameters(config)
     table.pop("max_position_embeddings", None)
+    if not {"llama_4_scaling_beta", "original_max_position_embeddings"} <= set(table):
+        raise HuggingFaceError(
+            f"{config.where}: rope_parameters needs llama_4_scaling_beta and original_max_position_embeddings"
+        )
     strength = table.pop("llama_4_scaling_beta")
     span = table["original_max_position_embeddings"]
     rotary = read_rotary(table, unread=("original_max_position_embeddings",) if table["rope_type"] in _SHORT else ())

@@ -56,6 +56,8 @@ def layers_of(config: Config, norm: LayerNorm, masks: dict[str, Mask]) -> Stack:
     kinds = config("layer_types", None)
     if kinds is None:
         kinds = ["sliding_attention" if i % every else "full_attention" for i in range(depth)]
+    if not kinds or set(kinds) - set(masks):
+        raise config.refused("layer_types", kinds, f"a list of {' and '.join(masks)}")
     every_kind = {kind: block_of(config, norm, kind, mask) for kind, mask in masks.items()}
     blocks = {kind: every_kind[kind] for kind in dict.fromkeys(kinds)}
     first = change(blocks[kinds[0]], "attention.norm_before", None)
@@ -102,6 +104,7 @@ def _initialisation(config: Config) -> Initialisation:
 
 def read(config: Config) -> Architecture:
     norm, head = _norm_and_head(config)
+    config.expect("classifier_pooling", *POOLS)
     pool = POOLS[config("classifier_pooling", "cls")]
     heads = {
         "ForMaskedLM": head,

@@ -84,6 +84,8 @@ def read_long(config: Config) -> Rotary:
     if table["rope_type"] not in ("su", "yarn", "longrope"):
         return read_rotary(table, fraction=fraction)
     factor = table.pop("factor", None) or longest / trained
+    if trained < 2:
+        raise config.refused("original_max_position_embeddings", trained, "at least 2")
     if table.get("attention_factor") is None:
         table["attention_factor"] = math.sqrt(1 + math.log(factor) / math.log(trained)) if factor > 1 else 1.0
     table |= {"rope_type": "longrope", "original_max_position_embeddings": trained}

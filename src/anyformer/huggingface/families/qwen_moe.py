@@ -24,6 +24,7 @@ from anyformer.huggingface.families.experts import (
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -123,7 +124,7 @@ def _experts(config: Config, *, chosen: int, count: int, width: int) -> Experts:
 
 def _mlps(config: Config) -> list[str]:
     """What each layer holds after its attention."""
-    step, dense = config("decoder_sparse_step", 1), config("mlp_only_layers", None) or []
+    step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None) or []
     return ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(config("num_hidden_layers"))]
 
 

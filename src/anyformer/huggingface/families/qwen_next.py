@@ -23,6 +23,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import activation, rope_parameters, write_activation
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -177,7 +178,7 @@ def _dense(config: Config, width: int) -> FeedForward:
 def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, experts=512, chosen=10, renormalises=config("norm_topk_prob", True))
-    step, dense = config("decoder_sparse_step", 1), config("mlp_only_layers", None) or []
+    step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None) or []
     mlps = ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(config("num_hidden_layers"))]
     return _read(config, {"dense": _dense(config, 5632), "experts": experts}, mlps, kv_heads=2)
 

@@ -11,6 +11,7 @@ from anyformer.huggingface.families.decoder import BUFFERS, attention, block, ea
 from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm
 
@@ -32,7 +33,7 @@ def read(config: Config) -> Architecture:
 
 def rotated(config: Config) -> list[bool]:
     """Whether a layer rotates: a 1 in `no_rope_layers`, else all but every `no_rope_layer_interval`-th."""
-    depth, interval = config("num_hidden_layers"), config("no_rope_layer_interval", 4)
+    depth, interval = config("num_hidden_layers"), config("no_rope_layer_interval", 4, kind=SIZE)
     turns: Sequence[int] | None = config("no_rope_layers", None)
     turns = [(layer + 1) % interval for layer in range(depth)] if turns is None else turns
     if len(turns) < depth:

@@ -17,6 +17,7 @@ from anyformer.huggingface.spelling import (
     write_activation,
     write_rotary,
 )
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
     Attention,
@@ -84,7 +85,7 @@ def read(config: Config) -> Architecture:
 def _stack(whole: Config, config: Config, side: str) -> Stack:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), gain="one_plus_weight", cast="after_gain")
     rotary, dropout = read_rotary(rope_parameters(config)), whole("dropout_rate", 0.0)
-    depth, window = config("num_hidden_layers"), config("sliding_window", WINDOW)
+    depth, window = config("num_hidden_layers"), config("sliding_window", WINDOW, kind=SIZE)
     heads = {
         "heads": config("num_attention_heads"),
         "kv_heads": config("num_key_value_heads", 4),
@@ -106,6 +107,8 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
 
     blocks = {"local": block(_near(window, side)), "full": block(Causal() if side == "decoder" else Bidirectional())}
     types = config("layer_types", None) or [list(TYPES)[i % 2] for i in range(depth)]
+    if set(types) - set(TYPES):
+        raise config.refused("layer_types", types, f"a list of {' and '.join(TYPES)}")
     return stack(
         [blocks[TYPES[each]] for each in types],
         names=Named(blocks),

@@ -1,0 +1,189 @@
+"""The vocabulary of configurations: for every key that some family reads, what its value has to be."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from anyformer.dims import LARGEST
+from anyformer.parts.order import MOST_LAYERS
+
+_GREATEST = 1e30
+"""Numbers beyond it overflow float32 in the next product."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a value has to be: in words, and as a test."""
+
+    words: str
+    fits: Callable[[Any], bool]
+
+    def __or__(self, other: Kind) -> Kind:
+        return Kind(f"{self.words}, or {other.words}", lambda value: self.fits(value) or other.fits(value))
+
+
+def _whole(low: int, high: int = LARGEST) -> Kind:
+    """JSON's `true` and `2.0` are no whole numbers."""
+    return Kind(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
+
+
+def _is_number(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= _GREATEST and math.isfinite(value)
+
+
+def _list_of(kind: Kind, words: str) -> Kind:
+    """At most as many as a stack may have layers."""
+    return Kind(
+        f"a list of {words}",
+        lambda value: isinstance(value, list | tuple) and len(value) <= MOST_LAYERS and all(map(kind.fits, value)),
+    )
+
+
+LAYERS = _whole(1, MOST_LAYERS)
+SIZE = _whole(1)
+WHOLE = _whole(0)
+INTEGER = _whole(-1)
+NUMBER = Kind(f"a number, finite and at most {_GREATEST:g}", _is_number)
+POSITIVE = Kind(f"a number above 0 and at most {_GREATEST:g}", lambda value: _is_number(value) and value > 0)
+FLAG = Kind("true or false", lambda value: type(value) is bool)
+NAME = Kind("a string", lambda value: type(value) is str)
+NAMES = _list_of(NAME, "strings")
+INTEGERS = _list_of(INTEGER, "whole numbers")
+NUMBERS = _list_of(NUMBER, "numbers")
+TABLE = Kind("a table of keys", lambda value: isinstance(value, Mapping) and all(map(NAME.fits, value)))
+MAPPING = Kind("a table", lambda value: isinstance(value, Mapping))
+RUNS = Kind(
+    "a list of [list of strings, whole number]",
+    lambda value: (
+        isinstance(value, list | tuple)
+        and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
+        and all(NAMES.fits(names) and LAYERS.fits(times) for names, times in value)
+    ),
+)
+
+_KEYS: tuple[tuple[Kind, str], ...] = (
+    (
+        LAYERS,
+        """decoder_layers encoder_layers inner_group_num n_layer n_layers num_conv_layers num_decoder_layers num_hidden_layers
+        num_layers""",
+    ),
+    (
+        SIZE,
+        """attention_chunk_size attention_head_dim attention_head_size attention_heads block_ff_dim block_multiple_of
+        conv_L_cache conv_channels d_ff d_head d_inner d_kv d_model decoder_attention_heads decoder_ffn_dim
+        decoder_vocab_size dff dim dim_model_base emb_dim embedding_size encoder_attention_heads encoder_ffn_dim
+        expansion_ratio expert_capacity experts_per_token ff_factor ffn_dim ffn_hidden_size floor_scale
+        full_attention_interval full_attn_mod global_attn_every_n_layers global_head_dim head_dim hidden_dim hidden_size
+        image_size input_channels input_embedding_size input_feat_per_channel interleave_moe_layer_step
+        intermediate_multiple_size intermediate_size intermediate_size_mlp interpolate_factor kv_lora_rank kv_n_heads
+        layer_group_size layer_switch linear_conv_kernel_dim linear_head_dim linear_key_head_dim linear_num_heads
+        linear_num_key_heads linear_num_value_heads linear_value_head_dim local_attention local_radius
+        max_position_embeddings max_source_positions max_target_positions mlp_ratio moe_intermediate_size moe_k
+        moe_layer_interval moe_top_k n_embd n_embed n_group n_head n_heads n_inner n_langs n_positions n_words
+        num_attention_heads num_channels num_expert_group num_expert_groups num_experts_per_tok num_experts_per_token
+        num_global_key_value_heads num_heads num_hidden_groups num_key_value_heads num_kv_heads num_limited_groups
+        num_mel_bins original_max_position_embeddings output_embedding_size patch_size pooler_hidden_size
+        prefix_dense_intermediate_size qk_head_dim qk_nope_head_dim qk_rope_head_dim relative_attention_max_distance
+        relative_attention_num_buckets short_conv_kernel_size sliding_window_size src_vocab_size swa_head_dim
+        swa_num_attention_heads swa_num_key_value_heads swa_v_head_dim tgt_vocab_size top_k_experts topk_group v_head_dim
+        vocab_size window_size word_embed_proj_dim""",
+    ),
+    (
+        WHOLE,
+        """alibi_bias_max conv_kernel_size decoder_sparse_step encoder_sparse_step first_k_dense_replace
+        hidden_size_per_layer_input max_window_layers moe_layer_num_skipped moe_layer_start_index moe_num_experts
+        moe_num_shared_experts n_routed_experts n_shared_experts no_rope_layer_interval num_dense_layers num_experts
+        num_kv_shared_layers num_labels num_ln_in_parallel_attn num_local_experts num_shared_expert num_shared_experts
+        num_sparse_decoder_layers num_sparse_encoder_layers prefix_dense_sliding_window_pattern q_lora_rank rotary_dim
+        shared_expert_intermediate_size shared_intermediate_size sliding_window type_vocab_size""",
+    ),
+    (INTEGER, """clamp_len mask_token_id max_relative_positions moe_layer_end_index pad_token_id position_buckets"""),
+    (
+        POSITIVE,
+        """alpha beta_fast beta_slow embed_init_std factor global_rope_theta high_freq_factor local_rope_theta logits_scaling
+        low_freq_factor query_pre_attn_scalar rope_local_base_freq rope_theta rotary_emb_base scale_depth swa_rope_theta""",
+    ),
+    (
+        NUMBER,
+        """activation_dropout attention_dropout attention_factor attention_multiplier attention_probs_dropout_prob
+        attention_value_scale attn_logit_softcapping attn_pdrop attn_scale block_ffn_dim_multiplier clip_qkv drop_path_rate
+        dropout dropout_rate embd_pdrop embed_dropout embedding_dropout embedding_fraction embedding_initializer_range
+        embedding_multiplier final_logit_softcapping full_attn_alpha_factor full_attn_beta_factor hidden_dropout
+        hidden_dropout_prob init_std initializer_cutoff_factor initializer_factor initializer_range kda_lower_bound
+        layer_norm_eps layer_norm_epsilon layerdrop layernorm_epsilon layernorm_full_attention_beta
+        layernorm_linear_attention_beta layernorm_mlp_beta layerscale_value linear_attn_alpha_factor
+        linear_attn_beta_factor logit_scale mlp_alpha_factor mlp_beta_factor mlp_dropout moe_jitter_eps moe_norm_min
+        moe_normalize_expert_weights moe_routed_scaling_factor moe_router_logit_softcapping mscale mscale_all_dim norm_eps
+        norm_epsilon partial_rotary_factor resid_dropout resid_pdrop residual_dropout residual_multiplier rms_norm_eps
+        rotary_pct route_scale routed_scaling_factor router_jitter_noise router_scaling_factor scale_emb softmax_scale
+        swiglu_alpha swiglu_limit""",
+    ),
+    (
+        FLAG,
+        """_remove_final_layer_norm add_classification_head add_full_attention_sink_bias add_swa_attention_sink_bias alibi
+        apply_residual_connection_post_layernorm asm attention_bias attention_k_eq_v attention_out_bias
+        attn_temperature_tuning attn_uses_sequence_id bi_data bias block_auto_adjust_ff_dim block_use_swiglu causal
+        classifier_bias conv_bias decoder_bias do_layer_norm_before emb_layer_norm_before enable_bias enable_moe_block
+        gelu_activation group_limited_greedy is_causal is_decoder is_encoder is_folding_model is_gated_act kda_safe_gate
+        layer_norm_elementwise_affine learned_embeddings legacy linear_allow_neg_eigval lm_head_bias mla_use_nope mlp_bias
+        moe_apply_router_weight_on_input moe_renormalize multi_query mup_enabled new_decoder_architecture no_bias norm_bias
+        norm_topk_prob parallel_attn position_biased_input position_embedding_xdrope post_norm pre_norm prefix_lm
+        qk_layernorm qk_ln qk_norm qkv_bias relative_attention rope_interleave rotary rotary_value route_norm router_bias
+        same_length scale_attn_by_inverse_layer_idx scale_attn_weights scale_decoder_outputs scale_embedding
+        scale_embeddings share_att_key share_encoder_decoder_embeddings share_inout_emb talking_head tie_embedding
+        tie_word_embeddings token_dropout truncate untie_r use_bias use_cla use_double_wide_mlp use_embedding_sharing
+        use_expert_bias use_gated_activation use_lang_emb use_mixed_mlp_moe use_mla use_mrope use_parallel_block
+        use_parallel_residual use_pos_enc use_post_norm use_prompt use_qk_norm use_qkv_bias use_rotary_pos_emb
+        use_routing_bias use_sliding_window use_swiglu_ffn use_task_id""",
+    ),
+    (
+        NAME,
+        """activation activation_function afn attention_type attn_type classifier_activation classifier_pooling dense_act_fn
+        encoder_attention_type expert_selection_fn feed_forward_proj ff_activation hidden_act hidden_activation mlp_type
+        model_type moe_router_activation_func name norm_rel_ebd norm_type order_of_interleaved_layers pooler_hidden_act
+        position_embedding_type qk_norm_type rope_type router_dtype score_func scoring_func
+        shared_expert_combination_strategy topk_method type""",
+    ),
+    (NAMES, """architectures attention_layers layer_types mlp_layer_types"""),
+    (NAMES | NAME, """pos_att_type"""),
+    (FLAG | NAME, """gating use_bidirectional_attention"""),
+    (WHOLE | NAME, """sliding_window_pattern"""),
+    (
+        INTEGERS,
+        """attn_type_list conv_kernel_sizes full_attn_idxs full_attn_layers hybrid_layer_pattern kda_layers mlp_only_layers
+        moe_layers no_rope_layers num_attention_heads_per_layer""",
+    ),
+    (WHOLE | INTEGERS, """moe_layer_freq moe_topk"""),
+    (NUMBERS, """layer_rope_theta long_factor short_factor"""),
+    (RUNS, """attention_types"""),
+    (
+        TABLE,
+        """attn_config decoder encoder ffn_act_fn ffn_config full_attention linear_attn_config per_layer_config
+        rope_parameters rope_scaling sliding_attention""",
+    ),
+    (MAPPING, """architecture id2label"""),
+)
+_NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base final_logit_softcapping head_dim
+    moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth
+    sliding_window"""
+NULL = frozenset(_NULL.split())
+"""Keys whose null says something else than their absence, in some family."""
+
+KINDS: Mapping[str, Kind] = {name: kind for kind, names in _KEYS for name in names.split()}
+"""Key -> what its value has to be, in the configuration and in its tables alike."""
+
+
+def misfits(name: str, value: Any, kind: Kind | None = None, path: str = "") -> Iterator[tuple[str, Any, Kind]]:
+    """(path, value, what it has to be) of a key, and of the known keys in its table, where they do not fit; null fits.
+
+    `kind`: what it has to be, if not what the vocabulary says.
+    """
+    kind = kind or KINDS.get(name)
+    if value is not None and kind is not None and not kind.fits(value):
+        yield f"{path}{name}", value, kind
+    elif kind in (None, TABLE) and isinstance(value, Mapping):
+        for inner, item in value.items():
+            yield from misfits(inner, item, path=f"{path}{name}.")

@@ -1,0 +1,120 @@
+"""Files of a Hugging Face directory that are not what they say: indices, headers and configurations of the wrong kind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from zoo import ZOO
+
+from anyformer import huggingface
+from anyformer.describe import change
+from anyformer.huggingface import HuggingFaceError
+from anyformer.model import build
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    place = tmp_path_factory.mktemp("hostile")
+    for name in ("llama", "gpt2"):
+        huggingface.export(build(ZOO[name], seed=0), place / name)
+        (place / name / "digests.json").unlink()  # as directories come from elsewhere
+    return place
+
+
+@pytest.fixture
+def directory(whole, tmp_path):
+    def copied(name="llama"):
+        for path in (whole / name).iterdir():
+            (tmp_path / path.name).write_bytes(path.read_bytes())
+        return tmp_path
+
+    return copied
+
+
+@pytest.mark.parametrize(
+    "text", ["5", "[]", "null", "[" * 30_000, '{"a":' * 30_000, "9" * 5000, '{"model_type": 1, "model_type": 2}', ""]
+)
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors.index.json"])
+def test_a_file_that_holds_no_table(directory, file, text):
+    place = directory()
+    (place / file).write_text(text)
+    with pytest.raises(HuggingFaceError, match=rf"(?s){file}.{{4,200}}\Z"):
+        huggingface.load(place)
+
+
+@pytest.mark.parametrize(
+    ("map_", "words"),
+    [
+        (None, "weight_map should be a table"),
+        ([], "weight_map should be a table"),
+        ({"a": 5}, "weight_map should be a table"),
+        ({"a": "../x.safetensors"}, "names files outside the directory"),
+        ({"a": "x" * 5000}, "names files that are not there"),
+        ({"a": "config.json"}, "1 tensors have no place"),
+        ({"model.norm.weight": "other.safetensors"}, "are missing"),
+    ],
+)
+def test_an_index_that_is_none(directory, map_, words):
+    place = directory()
+    known = dict.fromkeys(load_file(place / "model.safetensors"), "model.safetensors")
+    save_file({"b": torch.zeros(1)}, place / "other.safetensors")
+    told = {**known, **map_} if map_ and "a" in map_ else map_
+    (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": told}))
+    with pytest.raises(HuggingFaceError, match=words):
+        huggingface.load(place)
+
+
+def test_an_index_that_names_the_wrong_file(directory):
+    place = directory()
+    known = dict.fromkeys(load_file(place / "model.safetensors"), "model.safetensors")
+    save_file({"b": torch.zeros(1)}, place / "other.safetensors")
+    for name in ("model.norm.weight", "lm_head.weight", "model.embed_tokens.weight"):
+        (place / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {**known, name: "other.safetensors"}}))
+        with pytest.raises(HuggingFaceError, match=rf"other\.safetensors: {name} is not in it, although the index says so"):
+            huggingface.load(place)
+
+
+@pytest.mark.parametrize(("number", "said"), [(torch.int32, "int32"), (torch.uint8, "uint8"), (torch.int64, "int64")])
+def test_a_weight_that_is_declared_whole(directory, number, said):
+    place = directory()
+    tensors = load_file(place / "model.safetensors")
+    tensors["model.norm.weight"] = tensors["model.norm.weight"].to(number)
+    save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(HuggingFaceError, match=f"model.norm.weight is stored as {said}, and a weight is a number of floating"):
+        huggingface.load(place)
+
+
+def test_a_tensor_of_a_shape_that_cannot_be_cut(directory):
+    place = directory("gpt2")
+    tensors = load_file(place / "model.safetensors")
+    name = next(name for name in tensors if name.endswith("c_attn.weight"))
+    for shape in ((7,), (7, 5), (2, 2, 2)):
+        tensors[name] = torch.zeros(shape)
+        save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(HuggingFaceError, match=r"c_attn\.weight"):
+            huggingface.load(place)
+
+
+def test_a_directory_without_the_embedding(directory):
+    place = directory()
+    tensors = load_file(place / "model.safetensors")
+    for name in ("model.embed_tokens.weight", "model.norm.weight", "lm_head.weight"):
+        left = {key: value for key, value in tensors.items() if key != name}
+        save_file(left | {"x" * 60: torch.zeros(1)}, place / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(HuggingFaceError, match="tensor"):
+            huggingface.load(place)
+
+
+def test_a_directory_whose_name_no_file_can_have():
+    with pytest.raises(HuggingFaceError, match=r"has no config\.json"):
+        huggingface.read_config(Path("x" * 5000))
+
+
+def test_the_whole_directories_load(whole):
+    for name in ("llama", "gpt2"):
+        model, _ = huggingface.load(whole / name)
+        assert change(model.architecture, "width", model.architecture.width) == model.architecture
