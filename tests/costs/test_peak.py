@@ -36,8 +36,9 @@ from anyformer.parts import (
     stack,
 )
 from anyformer.plan import Plan
-from anyformer.training.optimiser import AdamW
+from anyformer.training.optimiser import build_optimiser
 from anyformer.training.precision import autocast
+from anyformer.tuning import AdamW
 
 CPU = torch.device("cpu")
 D, RMS, LAYER = 128, RMSNorm(), LayerNorm()
@@ -84,7 +85,7 @@ CASES: dict[str, tuple[Architecture, int, int]] = {
 def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: int = 1) -> int:
     """Bytes that the second update allocates on top of weights and moments."""
     model = build(made, plan).train()
-    optimiser = AdamW().build(model)
+    optimiser = build_optimiser(AdamW(), model)
     given = [made.embedding.example(batch, length)]
     if made.two_inputs:
         given.append(made.output_embedding.example(batch, length, seed=1))

@@ -17,6 +17,7 @@ from anyformer.describe import DescriptionError, UserError, change, change_all, 
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import work as work_module
 from anyformer.training.journal import read_metrics
+from anyformer.training.optimiser import build_optimiser
 from anyformer.training.step import locate
 
 QUIET = Console(quiet=True)
@@ -67,7 +68,7 @@ def test_only_matrices_decay(tiny):
     from anyformer.model import build
 
     model = build(tiny.architecture)
-    decayed, free = tiny.optimiser.build(model).param_groups
+    decayed, free = build_optimiser(tiny.optimiser, model).param_groups
     assert {p.dim() for p in decayed["params"]} == {2}
     assert {p.dim() for p in free["params"]} == {1}
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)

@@ -54,10 +54,10 @@ def _options(
 
 app.command("list")(listing.run)
 app.command("show")(show.run)
-app.command("cost", epilog=costing.EXAMPLES)(costing.run)
+app.command("cost", epilog=costing.EXAMPLES, cls=costing.Command)(costing.run)
 app.command("match", epilog=matching.EXAMPLES)(matching.run)
 app.command("diff")(differing.run)
-app.command("plan")(planning.run)
+app.command("plan", epilog=planning.EXAMPLES)(planning.run)
 app.command("train", epilog=train.ENDS)(train.run)
 app.command("generate")(generate.run)
 app.command("import")(importing.run)

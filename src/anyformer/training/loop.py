@@ -27,6 +27,7 @@ from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.invocation import command
 from anyformer.training.memory import MemoryMeter, foretell
+from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.place import check_room, holding
 from anyformer.training.precision import Machine, check_alone, default_device, measure, resolve
 from anyformer.training.run import Run, load_run
@@ -51,6 +52,7 @@ def train(
     console = console or Console()
     check_alone()
     run = run if isinstance(run, Run) else load_run(Path(run))
+    refuse_unbuilt(run)
     directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
     journal.check_new(directory)
     with listening() as stop, holding(directory):

@@ -14,8 +14,8 @@ from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, near
-from anyformer.training.optimiser import AdamW
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.tuning import AdamW, Optimiser, Tuning
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -67,8 +67,10 @@ class Run(Value):
     """Which text, and how it becomes tokens and windows."""
     objective: CausalObjective = CausalObjective()
     """What is learnt."""
-    optimiser: AdamW = AdamW()
+    optimiser: Optimiser = AdamW()
     """How gradients change the weights."""
+    tuning: Tuning = Tuning()
+    """What learns: all, unless parts are frozen or adapters learn beside them."""
     schedule: Schedule = Cosine()
     """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()

@@ -23,7 +23,7 @@ from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
-from anyformer.training.optimiser import load_state_tensors, state_tensors
+from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Machine, deterministic
 from anyformer.training.run import Run
@@ -55,7 +55,7 @@ class Work:
             run,
             corpus,
             model,
-            run.optimiser.build(model),
+            build_optimiser(run.optimiser, model),
             loss_function(model, run.objective, run.plan),
             Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
         )
