@@ -13,7 +13,7 @@ FLOORS = [
     {"describe", "dims"},
     {"files"},
     {"plan", "tally"},
-    {"tape"},
+    {"tape", "tuning"},
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data"},
@@ -61,7 +61,7 @@ def test_every_room_has_a_floor():
     assert {room_of(path) for path in FILES} == set(FLOOR)
 
 
-@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tape"])
+@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tape", "tuning"])
 def test_descriptions_need_no_torch(room):
     for path in FILES:
         if room_of(path) == room:

@@ -20,10 +20,13 @@ class Plan(Value):
 
     precision: Literal["auto", "fp32", "bf16"] = "auto"
     """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
-    `auto`: measure a matrix product in both on this machine and take the faster."""
+    `auto`: a run measures a matrix product in both on its machine and takes the faster; what is priced without a machine
+    counts as bf16, the format that figures are quoted in."""
     attention: Literal["auto", "plain", "sdpa"] = "auto"
-    """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths);
-    `sdpa` calls torch's scaled_dot_product_attention; `auto` chooses by device, length and what the part needs."""
+    """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths). `sdpa` writes no
+    scores: torch's scaled_dot_product_attention, and for what that does not compute (soft-caps, sinks, dropout in training) a
+    kernel of ours by blocks of queries, which computes scores again in the backward pass. `auto` chooses by device, length and
+    what the part needs."""
     chunk: Annotated[int, Field(ge=1)] = 64
     """Positions that a linear recurrence computes side by side: the larger, the more work and the fewer steps one by one."""
     checkpointing: Checkpointing = "none"
@@ -33,6 +36,11 @@ class Plan(Value):
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
 
     @property
+    def number(self) -> Precision:
+        """Of products, activations and decode state as they are priced: an unresolved `auto` is bf16, everywhere."""
+        return "fp32" if self.precision == "fp32" else "bf16"
+
+    @property
     def activation_bytes(self) -> int:
-        """Bytes per element of activations and decode state; an unresolved `auto` counts as fp32."""
-        return BYTES.get(self.precision, 4)
+        """Bytes per element of activations and decode state."""
+        return BYTES[self.number]

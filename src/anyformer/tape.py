@@ -17,7 +17,7 @@ matrix products and its attention give; all else that it keeps goes on a tape of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
@@ -57,6 +57,19 @@ class Source:
     value: Held
 
 
+@dataclass(frozen=True)
+class Learning:
+    """Which weights learn, by path, and the rank of the pair of matrices that learns beside others (LoRA), by their path."""
+
+    weights: frozenset[str]
+    ranks: Mapping[str, int]
+
+    def within(self, prefix: str) -> Hashable:
+        """The same of one layer, to tell whether another is like it."""
+        names = frozenset(name.removeprefix(prefix) for name in self.weights if name.startswith(prefix))
+        return names, tuple((name.removeprefix(prefix), rank) for name, rank in self.ranks.items() if name.startswith(prefix))
+
+
 @dataclass
 class Tape:
     """`kept`: name of every tensor kept, by who asked first; `casts`: parameters in another type, by path.
@@ -67,6 +80,7 @@ class Tape:
     `bias`, `relative`: what all layers of the stack read, if they do. `again`: the tapes of layers that are computed again; of
     such a layer `outer` is where goes what it keeps until then, and `given` what it need not make again.
     `scoreless`: every attention by a kernel that writes no scores, masks or biases of them, whatever torch's would do.
+    `learning`: which weights learn, None for all. A matrix that does not learn keeps no input.
     """
 
     plan: Plan
@@ -79,6 +93,7 @@ class Tape:
     bias: Callable[[Tape], Held] | None = None
     training: bool = True
     scoreless: bool = False
+    learning: Learning | None = None
     kept: dict[Held, str] = field(default_factory=dict)
     casts: dict[str, Held] = field(default_factory=dict)
     once: dict[Hashable, Held] = field(default_factory=dict)
@@ -93,7 +108,7 @@ class Tape:
     @property
     def products(self) -> Number:
         """The type of matrix products."""
-        return "bf16" if self.plan.precision == "bf16" else "fp32"
+        return self.plan.number
 
     @property
     def rows(self) -> int:
@@ -166,9 +181,9 @@ class Tape:
         """The same in another type; itself where it has that type."""
         return x if x.number == number else Held(x.elements, number, x.learns)
 
-    def parameter(self, elements: int, number: Number) -> Held:
+    def parameter(self, elements: int, number: Number, *, learns: bool = True) -> Held:
         """A parameter, or a copy of it made for one call."""
-        return Held(elements, number, parameter=number == "fp32")
+        return Held(elements, number, learns, parameter=number == "fp32")
 
     def shared(self, key: Hashable, make: Callable[[], Held]) -> Held:
         """What all layers of a stack share."""
@@ -185,11 +200,19 @@ class Tape:
     def linear(self, name: str, x: Held, inputs: int, outputs: int, *, weight: str | None = None) -> Held:
         """x W^T, x (..., inputs); `weight`: the path of W, where it is another part's."""
         read = self.cast(self.like(x) if x.apart else x, self.products)
-        self.keep(f"{name}.input", read)
+        path = weight or f"{self.owner}{name}.weight"
+        rank = 0 if self.learning is None else self.learning.ranks.get(path, 0)
+        if rank or self.learns(path):
+            self.keep(f"{name}.input", read)
+        if rank:
+            self.keep(f"{name}.adapter", Held(x.elements // inputs * rank, self.products))
         if x.learns and self.products != "fp32":
-            path = weight or f"{self.owner}{name}.weight"
             self.casts.setdefault(path, Held(inputs * outputs, self.products))
         return self.gives(f"{name}.output", Held(x.elements // inputs * outputs, self.products))
+
+    def learns(self, path: str) -> bool:
+        """Whether the weight of that path takes a gradient."""
+        return self.learning is None or path in self.learning.weights
 
     def times(self, name: str, x: Held, y: Held) -> Held:
         """x * y, each broadcast to the other."""

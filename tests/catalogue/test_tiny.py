@@ -127,7 +127,7 @@ def test_every_tiny_variant_trains(name):
 @pytest.mark.parametrize("name", ALIVE)
 def test_declared_costs_of_every_tiny_variant_are_those_of_its_module(name):
     """Parameters, FLOPs forward and backward as PyTorch counts them, and bytes of decode state: difference 0."""
-    made, rows, length, plan = ALIVE[name], 2, 24, Plan()
+    made, rows, length, plan = ALIVE[name], 2, 24, Plan(precision="fp32")
     shape = Shape(batch=rows, length=length, source=length if made.two_inputs else 0)
     declared = made.cost(shape, plan)
     # A capacity that holds in training pads the rows of its experts: evaluation computes what is declared.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import sys
 
 import pytest
 import torch
@@ -137,5 +139,86 @@ def test_pruning_keeps_the_last_and_the_best(tmp_path):
 def test_a_place_without_a_checkpoint_is_refused(tmp_path):
     with pytest.raises(CheckpointError, match="no such directory"):
         load(tmp_path / "nowhere")
-    with pytest.raises(CheckpointError, match=r"no manifest\.json"):
+    with pytest.raises(CheckpointError, match=r"holds no weights.*manifest\.json"):
         load(tmp_path)
+
+
+def wrong(change):
+    """A manifest changed in one place."""
+
+    def apply(text: str) -> str:
+        data = json.loads(text)
+        change(data)
+        return json.dumps(data)
+
+    return apply
+
+
+def rename(entry, old, new):
+    entry[new] = entry.pop(old)
+
+
+WRONG = {
+    "a key of an entry": wrong(lambda data: rename(data["files"]["model.safetensors"], "sha256", "sha25")),
+    "the other key of an entry": wrong(lambda data: rename(data["files"]["model.safetensors"], "bytes", "byte")),
+    "no files": wrong(lambda data: data.update(files=None)),
+    "no facts": wrong(lambda data: data.update(facts=None)),
+    "a loss in words": wrong(lambda data: data["facts"].update(validation_loss="abc")),
+    "a step in words": wrong(lambda data: data["facts"].update(step="abc")),
+    "weights that are not listed": wrong(lambda data: data["files"].pop("model.safetensors")),
+    "a file elsewhere": wrong(lambda data: rename(data["files"], "architecture.json", "../architecture.json")),
+    "an optimiser that is not listed": wrong(lambda data: data["files"].pop("optimiser.safetensors")),
+    "no table": lambda text: "[]",
+    "deep nesting": lambda text: "[" * 100_000,
+}
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory):
+    """A run's directory with two checkpoints."""
+    place, model = tmp_path_factory.mktemp("two"), build(ZOO["llama"])
+    for step in (1, 2):
+        facts = {"step": step, "validation_loss": 2.0 + step}
+        extra = {"optimiser": {"x": torch.ones(2)}}
+        checkpoint.save(model, checkpoint.directory_of(place, step), facts=facts, extra=extra)
+    return place
+
+
+@pytest.mark.parametrize("damage", WRONG)
+def test_a_damaged_manifest_makes_way_for_the_older_checkpoint(two, damage):
+    path = checkpoint.directory_of(two, 2) / MANIFEST
+    good = path.read_text()
+    path.write_text(WRONG[damage](good))
+    try:
+        found, damaged = checkpoint.latest(two, also=("optimiser.safetensors",))
+        assert found == checkpoint.directory_of(two, 1)
+        assert str(path) in damaged[0]
+        assert checkpoint.best(two) == checkpoint.directory_of(two, 1)
+    finally:
+        path.write_text(good)
+    assert checkpoint.latest(two)[0] == checkpoint.directory_of(two, 2)
+
+
+def test_facts_are_added_whole_or_not_at_all(saved):
+    directory, _ = saved
+    checkpoint.add_facts(directory, validation_loss=1.5)
+    assert checkpoint.read_manifest(directory).facts == {"kind": "anyformer", "step": 7, "validation_loss": 1.5}
+    assert checkpoint.verify(directory).validation_loss == 1.5
+    assert not list(directory.glob(".*"))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="which file a handle is, only Linux tells")
+def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    """Every file, then the directory that names them, then the rename, then the directory that has the new name."""
+    done = []
+    real, rename_ = os.fsync, type(tmp_path).rename
+    monkeypatch.setattr(os, "fsync", lambda handle: (done.append(os.readlink(f"/proc/self/fd/{handle}")), real(handle)))
+    monkeypatch.setattr(type(tmp_path), "rename", lambda path, to: (done.append("rename"), rename_(path, to))[1])
+    checkpoint.save(build(ZOO["llama"]), tmp_path / "point")
+    at = done.index("rename")
+    partial = os.path.dirname(done[0])
+    written = {os.path.basename(path) for path in done[: at - 1]}
+    assert written == {"model.safetensors", "architecture.json", MANIFEST}
+    assert done[at - 1] == partial
+    assert os.path.basename(partial).startswith(".partial-point")
+    assert done[at + 1 :] == [str(tmp_path)]

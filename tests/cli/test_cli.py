@@ -64,7 +64,7 @@ def test_training_says_what_it_reached_and_what_to_do_next(trained, call):
     ):
         assert words in output
     assert {path.name for path in (place / "out").iterdir()} == {
-        "checkpoints", "environment.json", "loss.png", "metrics.jsonl", "run.toml", "summary.json",
+        "checkpoints", "data.json", "environment.json", "loss.png", "metrics.jsonl", "run.toml", "summary.json",
     }  # fmt: skip
 
 
@@ -192,24 +192,20 @@ def test_a_reader_that_leaves_is_no_error():
 
 
 def test_plan_answers_in_a_sentence_and_finds_layouts_that_fit(call):
-    """Will a 13B with 8k context train on 8 x 80 GB, how fast, and what is its cache at batch 64?"""
-    asked = ("plan", "llama-2-13b", "--gpus", "8", "--hardware", "h100", "--length", "8k", "--decode-batch", "64")
+    """Will a 13B with 8k context train on 8 x 80 GB, and how fast?"""
+    asked = ("plan", "llama-2-13b", "--gpus", "8", "--hardware", "h100", "--length", "8k")
     result = call(*asked, "--batch-tokens", "4M")
     assert result.returncode == 0, result.stderr
-    answer, weights, cache, table = re.split(r"\s+(?=Decoding:|Cache:|layout )", result.stdout)
-    answer, weights, cache = (" ".join(text.split()) for text in (answer, weights, cache))
+    answer, table = re.split(r"\s+(?=layout )", result.stdout)
+    answer = " ".join(answer.split())
     assert max(map(len, table.splitlines())) <= 80
     assert answer.startswith("Yes: llama-2-13b on 8 h100, 512 x 8,192 tokens per step: fsdp 8")
     assert "s per step" in answer
     assert "days per trillion tokens" in answer
-    assert "26.0 GB of weights in bf16" in weights
-    # 40 layers of 2 x 5,120 numbers of 2 bytes, and 8 of the book of positions.
-    assert "819,208 bytes per token, 6.71 GB per sequence of 8,192, 429.5 GB at batch 64" in cache
     planned = json.loads(call(*asked, "--json").stdout)
     best = planned["fastest"][0]
     assert best["memory"]["total"] < planned["hardware"]["room"] < planned["hardware"]["memory"]
     assert best["seconds"]["total"] == min(each["seconds"]["total"] for each in planned["fastest"])
-    assert planned["decoding"]["cache"]["total"] == 64 * 8192 * 819_208
 
 
 def test_plan_says_why_nothing_fits(call):

@@ -40,24 +40,25 @@ def sections(output):
 def test_one_page_answers_whether_a_13b_trains_and_what_its_cache_takes():
     page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--hardware", "a100", "--checkpointing", "full"))
     assert page["Parameters"]["total"] == ["13,015,864,320"]
-    training = page["Memory of training, checkpointing full"]
-    assert training["weights"] == training["gradients"] == ["52.06 GB"]
+    training = page["Memory of training when most is held, at the loss"]
+    assert training["weights"] == ["52.06 GB"]
     assert training["optimiser state"] == ["104.1 GB"]
-    assert int(training["devices needed"][0]) > 3
-    # 2 x 40 layers x 5,120 features x 2 bytes, and 8 of the book of positions
-    assert page["Decode state, bf16"]["all layers"][0] == "819.2 kB"
-    assert page["Decode state, bf16"]["all layers"][2] == "429.5 GB"
+    assert int(training["accelerators that hold it"][0]) > 3
+    # 2 x 40 layers x 5,120 features x 2 bytes
+    assert page["Decode state in bf16"]["all layers"][0] == "819,200 B"
+    assert page["Decode state in bf16"]["all layers"][2] == "429.5 GB"
     assert page["Memory of inference"]["weights"][:2] == ["52.06 GB", "26.03 GB"]
-    assert page["Time on A100 SXM 80 GB"]["tokens per second"][0].replace(",", "").isdigit()
+    assert page["Time on one A100 SXM 80 GB"]["tokens per second"][0].replace(",", "").isdigit()
 
 
 def test_checkpointing_trades_activations_for_time():
     memory, times = {}, {}
     for how in ("none", "selective", "full"):
         page = sections(call("llama-3-8b", "--mode", "train", "--checkpointing", how))
-        number, unit = page[f"Memory of training, checkpointing {how}"]["activations"][0].split()
+        (training,) = (rows for title, rows in page.items() if title.startswith("Memory of training"))
+        number, unit = training["kept from forward to backward"][0].split()
         memory[how] = float(number) * {"GB": 1e9, "MB": 1e6}[unit]
-        times[how] = int(page["Time on H100 SXM 80 GB"]["tokens per second"][0].replace(",", ""))
+        times[how] = int(page["Time on one H100 SXM 80 GB"]["tokens per second"][0].replace(",", ""))
     assert memory["none"] > memory["selective"] > memory["full"]
     assert times["none"] > times["selective"] > times["full"]
 
@@ -75,14 +76,17 @@ def test_a_layout_on_many_is_part_of_the_page():
 
 def test_one_mode_says_where_the_time_goes():
     output = call("llama-3-8b", "--mode", "decode", "--batch", "8", "--hardware", "a100")
-    assert "batch 8 x 4,096 tokens, bf16, on A100 SXM 80 GB: 312 TFLOP/s" in output
+    assert "batch 8 x 4,096 tokens, bf16, on A100 SXM 80 GB\ncounted on: 312 TFLOP/s" in output
     page = sections(output)
     # 15.01 GB of weights but the table, and 4.3 GB of cache, at 85 % of 2,039 GB/s
-    number, unit = page["Time on A100 SXM 80 GB"]["time"][0].split()
+    number, unit = page["Time on one A100 SXM 80 GB"]["time"][0].split()
     assert unit == "ms"
     assert 11 < float(number) < 12
     assert "decoder feedforward products" in page["Where the time goes: decoding step"]
     assert not [title for title in page if title.startswith("Memory of training")]
+    # What was asked comes first.
+    assert next(iter([title for title in page if title.startswith(("Time", "Decode", "Param"))])).startswith("Time on one")
+    assert output.index("Decode state in bf16") < output.index("Memory of inference") < output.index("Parameters")
 
 
 def test_experts_are_priced_whole_active_and_as_read():
@@ -100,19 +104,19 @@ def test_several_stand_side_by_side():
     output = call("gpt2", "mixtral-8x7b", "--length", "512")
     page = sections(output)
     assert next(title for title in output.splitlines() if title.startswith("Parameters")).split()[1:] == [
-        "gpt2", "mixtral-8x7b", "apart",
+        "gpt2", "mixtral-8x7b", "most", "/", "least",
     ]  # fmt: skip
-    assert page["Parameters"]["used by one token"] == ["124,439,808", "12,879,925,248", "103.50 x"]
+    assert page["Parameters"]["used by one token"] == ["124,439,808", "12,879,925,248", "x 103.50 (gpt2 less)"]
     assert "Where the time goes" not in output
-    assert "mixtral-8x7b: does not fit into the memory of H100" in output
+    assert "mixtral-8x7b: one H100 SXM 80 GB has no room for a training step" in output
 
 
 def test_a_source_of_its_own_length():
     page = sections(call("t5-small", "--length", "64", "--source-length", "1k", "--batch", "2"))
-    state = page["Decode state, bf16"]
+    state = page["Decode state in bf16"]
     # 2 of keys and values x 512 features x 2 bytes x 6 layers
     assert state["decoder layer cross_attention: grows with the source"] == ["0 B", "12.58 MB", "25.17 MB"]
-    assert state["decoder layer attention: grows every token"][0] == "12.29 kB"
+    assert state["decoder layer attention: grows every token"][0] == "12,288 B"
 
 
 def test_a_prefix_sees_more_pairs(tmp_path):
@@ -147,7 +151,7 @@ def test_json_has_every_mode_in_numbers():
     (found,) = json.loads(call("t5-small", "--json", "--batch", "2", "--length", "64", "--source-length", "128"))
     train, prefill, decode = found["sheets"]
     assert train["shape"]["source"] == 128
-    assert train["memory"]["total"] == sum(size for name, size in train["memory"].items() if name not in ("total", "peak"))
+    assert train["memory"]["total"] == sum(size for name, size in train["memory"].items() if name not in ("total", "kept"))
     assert decode["reading"]["state"] > 0
     assert decode["weights"]["fp32"] > decode["weights"]["int4"]
     time = prefill["time"]
@@ -159,11 +163,22 @@ def test_json_has_every_mode_in_numbers():
 
 def test_explanations_fill_the_numbers_in():
     output = call("gpt2", "--explain", "--length", "512")
-    assert "decoder.layer.attention.query: 2 x B T x inputs x outputs = 2 x 512 x 768 x 768" in output
-    assert f"{12 * 512 * 768 * (2 * 768 - 1):,}" in output, "m h (2 n - 1)"
-    assert "Adam's two moments: 8 x 124,439,808" in output
+    assert "  decoder.layer.attention.query\n    2 x B T x inputs x outputs = 2 x 512 x 768 x 768 " in output
+    assert "AdamW's two moments in fp32: 8 x 124,439,808" in output
+    assert "notes" not in output
+    assert all(len(line) <= 100 for line in output.splitlines()), max(output.splitlines(), key=len)
     assert "36,864 a token x 512 tokens" in output
     assert f"FLOP / (989.4 TFLOP/s x {hardware_of('h100').efficiency.matrix})" in output
+
+
+def test_one_component_is_explained_alone():
+    output = call("gpt2", "--explain", "attention", "--length", "512")
+    assert "decoder.layer.attention.query.weight = 768 x 768" in output
+    assert "feedforward" not in output
+    assert "head" not in output.replace("heads", "").replace("key's and a value's head", "")
+    assert "36,864 a token x 512 tokens" in output
+    with pytest.raises(UserError, match=r"no component is called 'atention'; did you mean 'attention'\?"):
+        call("gpt2", "--explain", "atention")
 
 
 def test_remarks_say_that_they_are_rules_of_thumb():

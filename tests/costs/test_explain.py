@@ -87,9 +87,12 @@ def test_the_notes_convention_counts_the_additions_of_each_query():
 def test_every_dense_matrix_product_of_a_plain_decoder_has_its_formula():
     told = explain(architecture("llama-3-8b"), length=2048)
     assert not [line for line in told.lines if line.formula.startswith("no product")]
-    lines = {line.split("  ")[1]: line.split() for line in str(told).splitlines() if line.startswith("  ")}
-    query = lines["decoder.layer.attention.query: 2 x B T x inputs x outputs = 2 x 2,048 x 4,096 x 4,096"]
-    assert query[-4:] == ["32", f"{2_199_023_255_552:,}", f"{2_199_023_255_552:,}", f"{32 * 2048 * 4096 * 8191:,}"]
-    scores = lines["decoder.layer.attention.scores: 2 x B x H x E x pairs = 2 x 1 x 32 x 128 x 4,194,304"]
-    assert scores[-4:-1] == ["32", f"{32 * 34_359_738_368:,}", f"{32 * 17_188_257_792:,}"]
+    written = str(told).splitlines()
+    query = written[written.index("  decoder.layer.attention.query") + 1]
+    assert query.startswith("    2 x B T x inputs x outputs = 2 x 2,048 x 4,096 x 4,096 ")
+    assert query.split()[-3:] == ["32", f"{2_199_023_255_552:,}", f"{2_199_023_255_552:,}"]
+    scores = written[written.index("  decoder.layer.attention.scores") + 1]
+    assert scores.startswith("    2 x B x H x E x pairs = 2 x 1 x 32 x 128 x 4,194,304 ")
+    assert scores.split()[-3:] == ["32", f"{32 * 34_359_738_368:,}", f"{32 * 17_188_257_792:,}"]
+    assert next(line.notes for line in told.lines if line.where.endswith("query") and line.of == "FLOPs") == 2048 * 4096 * 8191
     assert f"{8_030_261_248:,}" in str(told)

@@ -10,10 +10,12 @@ from zoo import ZOO
 
 from anyformer.catalogue import architecture
 from anyformer.costs import hardware_of
+from anyformer.costs.available import free_memory
 from anyformer.costs.counts import component
+from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.measure import Comparison, measure
 from anyformer.costs.saved import kept_by_label, kept_bytes
-from anyformer.costs.trial import NotEnoughMemoryError, TrainingStep, cross_entropy, free_memory, trial_of
+from anyformer.costs.trial import TrainingStep, cross_entropy, trial_of
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally

@@ -10,7 +10,7 @@ import anyformer as af
 from anyformer.costs.derived import derived
 from anyformer.costs.figures import Figure, count, scaled, size
 from anyformer.costs.hardware import Efficiency, hardware_of
-from anyformer.costs.page import page, title, warnings
+from anyformer.costs.page import page, reached, title, warnings
 from anyformer.costs.sheet import MODES
 from anyformer.costs.text import Row, Section, lines, side_by_side, text
 from effort import calls
@@ -61,11 +61,13 @@ def test_side_by_side_says_how_far_apart():
         Section("Size", ("", "active"), (Row("total", (count(25), count(10))), Row("fine print", (count(1),), detail=True))),
     )
     (found,) = side_by_side(["a", "b"], [ours, theirs])
-    assert found.columns == ("a", "b", "apart")
+    assert found.columns == ("a", "b", "most / least")
     rows = {row.name: [str(figure) for figure in row.figures] for row in found.rows}
-    assert rows == {"total": ["10", "25", "2.50 x"], "total, active": ["10", "10", ""], "ours": ["1", "", ""]}
+    assert rows == {"total": ["10", "25", "x 2.50 (a less)"], "total, active": ["10", "10", ""], "ours": ["1", "", ""]}
     (turned,) = side_by_side(["b", "a"], [theirs, ours])
-    assert str(turned.rows[0].figures[-1]) == "2.50 x"
+    assert str(turned.rows[0].figures[-1]) == "x 2.50 (a less)"
+    (three,) = side_by_side(["a", "b", "c"], [ours, theirs, theirs])
+    assert str(three.rows[0].figures[-1]) == "x 2.50 (a least)"
     strong = [line.text.split()[0] for line in lines((found,)) if line.strong]
     assert strong == ["Size", "total"]
 
@@ -73,15 +75,19 @@ def test_side_by_side_says_how_far_apart():
 def test_the_title_and_the_warnings_say_what_is_assumed():
     half = hardware_of("h100").but(efficiency=Efficiency(matrix=0.5, attention=0.25, memory=0.8))
     assert title(sheet_of("t5-small", source_length=100, batch=3, hardware=half)) == (
-        "batch 3 x 448 tokens from a source of 100, bf16, on H100 SXM 80 GB: "
-        "989.4 TFLOP/s (50% in products, 25% in attention), 3.35 TB/s (80%)"
+        "batch 3 x 448 tokens from a source of 100, bf16, on H100 SXM 80 GB"
+    )
+    assert reached(sheet_of("t5-small", hardware=half)) == (
+        "counted on: 989.4 TFLOP/s, 50% of it in products and 25% in attention; 3.35 TB/s, 80% of it"
     )
     small = sheet_of("gpt2", length=2048)
-    assert warnings(small, MODES) == ("the decoder's position table ends at 1,024, so it cannot be run at 2,048",)
+    assert warnings(small, ("prefill",)) == ("the decoder's position table ends at 1,024, so it cannot be run at 2,048",)
     large = sheet_of("llama-3.1-405b", mode="decode", batch=64, length=4096)
     # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
     assert large.devices == -(-947.0e9 // hardware_of("h100").room)
-    assert "does not fit into the memory of H100" in warnings(large, ("decode",))[0]
+    (said,) = warnings(large, ("decode",))
+    assert said.startswith("one H100 SXM 80 GB has no room for weights and this decode state: 947 GB of 78.14 GB (times")
+    assert "--serve" in said
 
 
 def test_a_sheet_without_hardware_has_no_times():

@@ -73,7 +73,7 @@ def test_remarks_speak():
     (remark, *_) = remarks(architecture("t5-11b"))
     assert "65,536 is 64.00 times the width of 1,024" in str(remark)
     assert "plain network is 4 times, 4,096" in str(remark)
-    assert "Hyperparameters" in str(remark)
+    assert "(4 times since Vaswani et al. 2017" in str(remark)
 
 
 def test_most_of_the_catalogue_keeps_to_the_rules():

@@ -47,6 +47,13 @@ def test_equals_plain_loops(seed: int) -> None:
     assert interpolated_bigram_loss(train, validation, 37) == pytest.approx(naive, rel=1e-10)
 
 
+def test_of_several_lines_no_pair_crosses_from_one_to_the_next() -> None:
+    generator = np.random.default_rng(1)
+    train, lines = generator.zipf(1.4, 700) % 30, generator.zipf(1.4, (5, 40)) % 30
+    each = [interpolated_bigram_loss(train, line, 37) for line in lines]
+    assert interpolated_bigram_loss(train, lines, 37) == pytest.approx(np.mean(each))
+
+
 def test_knows_what_it_can_know() -> None:
     generator = np.random.default_rng(0)
     noise = generator.integers(0, 64, 40_000)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from anyformer.data import IGNORED, Batch, Batches, Bytes, DataError, Split, windows
+from anyformer.data import IGNORED, Batch, Batches, Bytes, DataError, Split, spread, windows
 from data.texts import Prepare
 
 NAMES = ("tokens", "targets", "positions", "rows", "documents", "padding")
@@ -160,3 +160,22 @@ def test_evaluation_has_every_token_once(tokens: int, length: int, batch: int, w
 def test_what_cannot_be_cut_is_refused(said: str, call: object) -> None:
     with pytest.raises(DataError, match=said):
         call(Split.of(np.arange(5), name="train"))  # type: ignore[operator]
+
+
+@settings(max_examples=40)
+@given(tokens=st.integers(2, 400), length=st.integers(1, 40), batch=st.integers(1, 7), most=st.integers(1, 60))
+def test_some_windows_are_spread_evenly_over_the_split(tokens: int, length: int, batch: int, most: int) -> None:
+    split = _split(tokens)
+    whole = np.concatenate([each.targets for each in windows(split, length, batch)])
+    some = np.concatenate([each.targets for each in windows(split, length, batch, most=most)])
+    filled = some[(some != IGNORED).any(1)]
+    starts = filled[:, 0]
+    assert len(filled) == min(most, -(-(tokens - 1) // length))
+    assert set(map(tuple, filled.tolist())) <= set(map(tuple, whole.tolist()))
+    # One from each of as many equal parts of the windows, give or take one.
+    every = -(-(tokens - 1) // length)
+    gaps = np.diff([-1, *(starts - 1) // length, every])
+    assert gaps.max() <= every / len(filled) + 2
+    assert np.diff(starts).min(initial=1) > 0
+    lines = spread(split, length, most)
+    assert {tuple(line[1:]) for line in lines.tolist()} <= set(map(tuple, filled.tolist())) or len(filled) == 1

@@ -89,6 +89,41 @@ def test_reused_until_something_changes(library: Path, make: Prepare, monkeypatc
     assert make(**fields).directory != first.directory
 
 
+def test_another_field_of_the_lines_is_another_corpus(tmp_path: Path, make: Prepare) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(f'{{"text": "abc {i}", "code": "xyz {i}"}}\n' for i in range(40)))
+    texts = {}
+    for field in ("text", "code"):
+        corpus = make(paths=(str(path),), tokenizer=Bytes(), field=field)
+        texts[field] = corpus.tokenizer.decode(corpus.train.tokens[:].tolist())
+    assert "abc" in texts["text"]
+    assert "xyz" in texts["code"]
+    assert "abc" not in texts["code"]
+
+
+def test_each_source_has_a_fingerprint_of_its_text(library: Path, make: Prepare) -> None:
+    fields = {"paths": (str(library),), "tokenizer": Bytes()}
+    before = make(**fields).sources
+    assert set(before) == {str(path) for path in library.iterdir()}
+    file = library / "05.txt"
+    file.write_text(file.read_text().swapcase())
+    (library / "06.txt").touch()
+    after = make(**fields).sources
+    assert [path for path in before if before[path] != after[path]] == [str(file)]
+
+
+def test_an_opening_is_how_a_held_out_document_begins(tmp_path: Path, make: Prepare) -> None:
+    path = tmp_path / "lines.jsonl"
+    path.write_text("".join(f'{{"text": "  once upon a time {i} there was\\nan end"}}\n' for i in range(200)))
+    corpus = make(paths=(str(path),), tokenizer=Bytes(), validation=0.1)
+    assert {corpus.opening(number) for number in range(99)} == {"once upon a time"}
+    running = tmp_path / "running.txt"
+    running.write_text("\n".join(f"line number {i} of the text" for i in range(400)))
+    corpus = make(paths=(str(running),), tokenizer=Bytes(), validation=0.1)
+    assert corpus.opening(0, words=2) == corpus.opening(1, words=2) == "line number"
+    assert corpus.opening(0) != corpus.opening(1)
+
+
 def test_a_changed_tokenizer_file_makes_it_again(library: Path, make: Prepare, tmp_path: Path) -> None:
     file = tmp_path / "tokenizer" / "tokenizer.json"
     digests = []
@@ -134,7 +169,7 @@ def test_a_damaged_index_or_tokenizer_is_named(library: Path, make: Prepare) -> 
     for name, old, new, said in (
         ("index.json", '"bytes": ', '"bytes": 1', "its content changed"),
         ("index.json", "{", "", "damaged"),
-        ("index.json", '"format": 1', '"format": 2', "its content changed"),
+        ("index.json", '"format": 2', '"format": 1', "its content changed"),
         ("tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
     ):
         file = corpus.directory / name

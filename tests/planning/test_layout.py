@@ -30,12 +30,28 @@ def test_states_are_those_of_the_zero_paper():
     (stage,) = stages(row, 1, 1)
     scale = 7.5e9 / (stage.held.cut + stage.held.whole) / 1e9
     figures = []
+    largest = stage.largest.cut + stage.largest.whole
     for sharded in ("optimiser", "gradients", "weights"):
         each = stage_memory(row, stage, Layout(fsdp=64, sharded=sharded), ZERO)
-        figures.append(round((each.weights + each.gradients + each.optimiser) * scale, 1))
+        # What is gathered for a moment stands apart from what stays.
+        gathered = 2 * ZERO.weight * largest if sharded == "weights" else 0
+        figures.append(round((each.weights + each.copies - gathered + each.gradients + each.optimiser) * scale, 1))
     alone = stage_memory(row, stage, Layout(), ZERO)
-    assert round((alone.weights + alone.gradients + alone.optimiser) * scale, 1) == 120.0
+    assert round((alone.weights + alone.copies + alone.gradients + alone.optimiser) * scale, 1) == 120.0
     assert figures == [31.4, 16.6, 1.9]
+
+
+@pytest.mark.parametrize("ep", [1, 2, 8])
+def test_experts_are_divided_by_their_own_share_of_the_ranks(ep):
+    """By ep and then by the ranks that hold the same experts; all else by every rank of the sharding."""
+    model = architecture("mixtral-8x7b")
+    (stage,) = stages(units(model, 1024, BF16), 1, 1)
+    weights = model.cost(Shape()).weights.values()
+    experts = sum(weight.count for weight in weights if weight.role == "expert")
+    dense = sum(weight.count for weight in weights) - experts
+    each = stage_memory(units(model, 1024, BF16), stage, Layout(fsdp=8, ep=ep, sharded="weights"), ZERO)
+    assert each.optimiser / 12 == pytest.approx(dense / 8 + experts / ep / (8 / ep))
+    assert each.weights / 2 == pytest.approx(dense / 8 + experts / 8)
 
 
 def test_sharding_sends_what_the_zero_paper_says():
@@ -166,7 +182,8 @@ def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
     layout = Layout(fsdp=8, ep=8)
     dense = stage.held.cut + stage.held.whole
     each = stage_memory(row, stage, replace(layout, sharded="optimiser"), ZERO)
-    assert each.weights == 2 * (dense + stage.held.experts // 8)
+    assert each.copies == 2 * (dense + stage.held.experts // 8)
+    assert each.weights == 4 * (-(-dense // 8) + stage.held.experts // 8), "in fp32, divided"
     assert sent(row, stage, layout, ZERO).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
 
 
@@ -181,7 +198,7 @@ def test_the_405b_is_laid_out_as_its_authors_did():
 def test_what_cannot_fit_says_why():
     planned = plan_training(architecture("llama-3-70b"), ranks=8, batch_tokens=2**20, length=8192)
     assert not planned.fastest
-    assert "GB of optimiser" in planned.too_large[0].why_not
+    assert "GB of optimiser state" in planned.too_large[0].why_not
     with pytest.raises(UserError, match="holds no sequence"):
         plan_training(architecture("llama-3-8b"), ranks=8, batch_tokens=4096, length=8192)
     with pytest.raises(UserError, match="did you mean"):

@@ -8,12 +8,11 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.cli.train import finish
-from anyformer.describe import change, change_all
+from anyformer.describe import change_all
 from anyformer.model import decoder_only
 from anyformer.objectives import CausalObjective
 from anyformer.parts import (
     Attention,
-    Bidirectional,
     Capacity,
     Correction,
     Embedding,
@@ -110,24 +109,14 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
     assert all(torch.equal(value, again[name]) for name, value in weights(whole).items())
 
 
-UNABLE = {
-    "ahead": (change(model_with(), "decoder.layer.attention.sublayer.mask", Bidirectional()), "lets a token see later ones"),
-    "short": (
-        model_with().but(decoder=model_with().decoder.but(position=LearnedPosition(length=32))),
-        "position table ends at 32",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", UNABLE)
-def test_a_run_whose_model_cannot_generate_ends_with_the_reason(tiny, tmp_path, capsys, name):
-    architecture, reason = UNABLE[name]
-    trained = train(tiny.but(architecture=architecture, steps=1), tmp_path / "run", console=QUIET)
+def test_a_run_whose_model_cannot_generate_ends_with_the_reason(tiny, tmp_path, capsys):
+    stack = model_with().decoder.but(position=LearnedPosition(length=32))
+    trained = train(tiny.but(architecture=model_with().but(decoder=stack), steps=1), tmp_path / "run", console=QUIET)
     capsys.readouterr()
     finish(trained)
     said = " ".join(capsys.readouterr().out.split())
     assert "no sample: " in said
-    assert reason in said
+    assert "position table ends at 32" in said
     assert "anyformer show" in said
     assert "anyformer generate" not in said
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
+from dataclasses import replace
 from statistics import median
 
 import pytest
@@ -16,12 +18,18 @@ from anyformer.tally import Shape
 from anyformer.training import resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.calibration import known, remember, remembered
+from anyformer.training.display import Display
 from anyformer.training.journal import read_metrics
 from anyformer.training.memory import MemoryMeter
-from anyformer.training.summary import Beside
+from anyformer.training.precision import Machine
+from anyformer.training.summary import Beside, summarise
 
 QUIET = Console(quiet=True)
 CPU = torch.device("cpu")
+
+
+SLOW = replace(hardware_of("h100"), name="here", peaks={"fp32": 1e8, "bf16": 1e8}, bandwidth=1e7)
+"""So slow that computing, not calling, takes the time of a tiny model."""
 
 
 def wide(tiny, **changes):
@@ -53,7 +61,7 @@ def test_the_process_holds_at_least_its_tensors(tiny, tmp_path):
 
 
 def test_a_remembered_calibration_predicts_the_speed(tiny, tmp_path):
-    here = hardware_of("h100").but(name="here")
+    here = SLOW
     remember(here, CPU)
     assert remembered(CPU) == here
     found = train(wide(tiny), tmp_path / "run", console=QUIET).summary
@@ -69,12 +77,12 @@ def test_a_long_run_calibrates_and_remembers(tiny, tmp_path, monkeypatch):
 
     def measured(device):
         asked.append(device)
-        return hardware_of("h100")
+        return SLOW
 
     monkeypatch.setattr("anyformer.training.calibration.calibrated", measured)
     monkeypatch.setattr(summary_module, "LONG_SECONDS", 0.0)
     assert train(wide(tiny), tmp_path / "run", console=QUIET).summary.tokens_per_second.predicted is not None
-    assert known(CPU) == hardware_of("h100")
+    assert known(CPU) == SLOW
     assert asked == ["cpu"]
 
 
@@ -95,7 +103,24 @@ def test_a_damaged_calibration_is_none(tiny, tmp_path):
 def test_a_run_of_one_update_and_a_resumed_one_have_a_summary(tiny, tmp_path):
     assert train(change_all(tiny, {"steps": 1}), tmp_path / "one", console=QUIET).summary.memory.measured is None
     train(tiny, tmp_path / "run", console=QUIET)
-    assert resume(tmp_path / "run", console=QUIET).summary.tokens_per_second.measured > 0
+    assert resume(tmp_path / "run", {"steps": 10}, console=QUIET).summary.tokens_per_second.measured > 0
+
+
+def test_a_model_too_small_to_be_predicted_is_told_so(tiny, tmp_path):
+    remember(hardware_of("h100"), CPU)
+    found = train(tiny, tmp_path / "run", console=QUIET).summary
+    assert found.tokens_per_second.predicted is None
+    assert "so small that a kernel takes" in found.notes[0]
+
+
+def test_the_share_of_the_peak_is_never_above_all_of_it(tiny):
+    rows = [{"kind": "train", "seconds": 0.1}]
+    found = summarise(tiny, Machine(CPU, {"fp32": 1.0, "bf16": 1.0}), rows, MemoryMeter(CPU))
+    assert found.mfu.measured == 1.0
+    console = Console(record=True, width=200, file=io.StringIO())
+    with Display(console, steps=1, peak=1.0, flops_per_token=1000) as display:
+        display.step(1, 2.0, 100, 0.1)
+    assert " 100% of peak" in console.export_text()
 
 
 def test_words(tiny, tmp_path):

@@ -13,10 +13,11 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.describe import DescriptionError, change, change_all, from_toml, to_toml
+from anyformer.describe import DescriptionError, UserError, change, change_all, from_toml, to_toml
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import work as work_module
 from anyformer.training.journal import read_metrics
+from anyformer.training.optimiser import build_optimiser
 from anyformer.training.step import locate
 
 QUIET = Console(quiet=True)
@@ -67,7 +68,7 @@ def test_only_matrices_decay(tiny):
     from anyformer.model import build
 
     model = build(tiny.architecture)
-    decayed, free = tiny.optimiser.build(model).param_groups
+    decayed, free = build_optimiser(tiny.optimiser, model).param_groups
     assert {p.dim() for p in decayed["params"]} == {2}
     assert {p.dim() for p in free["params"]} == {1}
     assert (decayed["weight_decay"], free["weight_decay"]) == (0.1, 0.0)
@@ -89,7 +90,7 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
     halted = train(tiny, tmp_path / "halted", console=QUIET)
     monkeypatch.setattr(work_module, "update", real)
     assert not halted.finished
-    assert halted.step == stop + 1
+    assert (halted.step, halted.exit_code) == (stop, 130)
     resumed = resume(tmp_path / "halted", console=QUIET)
     assert resumed.finished
     assert same(weights(whole), weights(resumed))
@@ -110,7 +111,7 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path):
 def test_other_data_is_refused_on_resume(tiny, tmp_path, text):
     train(tiny, tmp_path / "run", console=QUIET)
     text.write_text(text.read_text()[:-900])
-    with pytest.raises(DescriptionError, match="other data"):
+    with pytest.raises(UserError, match=r"other data.*(?s:.*)text\.py: its text changed"):
         resume(tmp_path / "run", console=QUIET)
 
 
@@ -149,14 +150,6 @@ def test_a_weight_that_is_not_finite_is_named(tiny):
     assert "decoder.layers.0.attention.sublayer.key.weight" in locate(model, [])
 
 
-def test_minutes_become_steps_once_and_are_written_down(tiny, tmp_path):
-    run = change_all(tiny, {"steps": None, "minutes": 0.05, "evaluation.every": 1000})
-    trained = train(run, tmp_path / "run", console=QUIET)
-    resolved = read_run(tmp_path / "run")
-    assert resolved.minutes is None
-    assert resolved.steps == trained.step
-
-
 @pytest.mark.parametrize(
     ("path", "value", "words"),
     [
@@ -167,6 +160,13 @@ def test_minutes_become_steps_once_and_are_written_down(tiny, tmp_path):
         ("optimiser.betas", [0.9], "betas"),
         ("data.paths", [], "paths"),
         ("architecture.head", None, "head"),
+        ("decoder.layer.attention.mask", {"kind": "bidirectional"}, r"lets each token see.*'bidirectional'.*looks back only"),
+        ("decoder.layer.attention.mask", {"kind": "window", "size": 4, "after": 2}, "lets each token see"),
+        (
+            "decoder.layer.attention.mask",
+            {"kind": "any_of", "masks": [{"kind": "causal"}, {"kind": "prefix"}]},
+            "has no prefix to give.*never be trained",
+        ),
         ("plan.precision", "fp8", "precision"),
     ],
 )
@@ -192,3 +192,16 @@ def test_a_run_file_may_name_an_architecture_and_change_it(tiny, tmp_path):
     path.write_text('steps = 5\narchitecture = "llama-13m"\n[data]\npaths = ["x.txt"]\n')
     with pytest.raises(DescriptionError, match="did you mean"):
         load_run(path)
+
+
+def test_one_of_several_processes_is_refused(tiny, tmp_path, monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(UserError, match="WORLD_SIZE = 2: training in several processes is not built yet"):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_no_held_out_text_is_refused_before_work(tiny, tmp_path):
+    with pytest.raises(UserError, match="no text is held out"):
+        train(change(tiny, "data.validation", 0.0), tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()

@@ -22,13 +22,13 @@ def steps(run: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
-def latest(run: Path) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that verifies (None without one), and what was wrong with each newer one."""
+def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str]]:
+    """The newest checkpoint that verifies (None without one), and what was wrong with each newer one; `also`: see `verify`."""
     damaged: list[str] = []
     for step in reversed(steps(run)):
         directory = directory_of(run, step)
         try:
-            verify(directory)
+            verify(directory, also)
         except CheckpointError as error:
             damaged.append(str(error))
         else:
@@ -41,11 +41,11 @@ def best(run: Path) -> Path | None:
     losses: list[tuple[float, int]] = []
     for step in steps(run):
         try:
-            loss = read_manifest(directory_of(run, step)).facts.get("validation_loss")
+            loss = read_manifest(directory_of(run, step)).validation_loss
         except CheckpointError:
             continue
         if loss is not None:
-            losses.append((float(loss), step))
+            losses.append((loss, step))
     return directory_of(run, min(losses)[1]) if losses else None
 
 

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,10 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import UserError
+from anyformer.files import told
+from anyformer.files import writing as file_writing
 
 MANIFEST = "manifest.json"
+WEIGHTS = "model.safetensors"
+ARCHITECTURE = "architecture.json"
+MODEL = (WEIGHTS, ARCHITECTURE)
+"""The files that every checkpoint has."""
 FORMAT = 1
 _PARTIAL = ".partial-"
+_SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class CheckpointError(UserError):
@@ -25,71 +33,126 @@ class CheckpointError(UserError):
 
 
 @dataclass(frozen=True)
+class Entry:
+    """The size and the SHA-256 of one file."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Manifest:
     """What a checkpoint directory holds: facts about it, and the size and digest of every file."""
 
     facts: Mapping[str, Any]
-    files: Mapping[str, Mapping[str, Any]]
+    files: Mapping[str, Entry]
+
+    @property
+    def validation_loss(self) -> float | None:
+        """The held-out loss of these weights, None where they were not evaluated."""
+        loss: float | None = self.facts.get("validation_loss")
+        return loss
 
 
 @contextlib.contextmanager
 def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
     """Give a temporary directory to fill; on success it is sealed with a manifest, synced and renamed to `directory`.
 
-    A crash at any moment leaves either the whole checkpoint or none: a directory called `.partial-...` is never read.
+    A crash at any moment leaves either the whole checkpoint or none: a directory called `.partial-...` is never read. What a
+    disk refuses is a `PlaceError`, and leaves older checkpoints whole.
     """
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    for stale in directory.parent.glob(f"{_PARTIAL}{directory.name}-*"):
-        shutil.rmtree(stale, ignore_errors=True)
     partial = directory.parent / f"{_PARTIAL}{directory.name}-{uuid.uuid4().hex[:8]}"
-    partial.mkdir()
     try:
-        yield partial
-        names = sorted(path.name for path in partial.iterdir())
-        files = {name: {"bytes": (partial / name).stat().st_size, "sha256": digest(partial / name)} for name in names}
-        text = json.dumps({"format": FORMAT, "facts": dict(facts), "files": files}, indent=2) + "\n"
-        (partial / MANIFEST).write_text(text, encoding="utf-8")
-        for path in partial.iterdir():
-            _sync(path)
-        _sync(partial)
-        if directory.exists():
-            shutil.rmtree(directory)
-        partial.rename(directory)
-        _sync(directory.parent)
-    except BaseException:
+        with told(directory):
+            for stale in directory.parent.glob(f"{_PARTIAL}{directory.name}-*"):
+                shutil.rmtree(stale, ignore_errors=True)
+            partial.mkdir(parents=True)
+            yield partial
+            _seal(partial, facts)
+            if directory.exists():
+                shutil.rmtree(directory)
+            partial.rename(directory)
+            _sync(directory.parent)
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise
+
+
+def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
+    """Add the manifest, and bring all to the disk: the files before the directory that names them."""
+    names = sorted(path.name for path in partial.iterdir())
+    _write_manifest(partial / MANIFEST, facts, {name: Entry(*_measured(partial / name)) for name in names})
+    # safetensors makes its files for their owner alone; like all others they follow the process's umask.
+    mode = (partial / MANIFEST).stat().st_mode & 0o777
+    for path in partial.iterdir():
+        path.chmod(mode)
+        _sync(path)
+    _sync(partial)
+
+
+def add_facts(directory: Path, **facts: Any) -> None:
+    """State more facts of a checkpoint that stands, in one step: a crash leaves the old manifest or the new one."""
+    manifest = read_manifest(directory)
+    with file_writing(directory / MANIFEST) as partial:
+        _write_manifest(partial, {**manifest.facts, **facts}, manifest.files)
+        _sync(partial)
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a checkpoint; refuses a directory without one."""
+    """The manifest of a checkpoint, its shape checked; refuses a directory without one."""
     path = directory / MANIFEST
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        if data["format"] != FORMAT:
-            raise CheckpointError(
-                f"{path}: format {data['format']} is not known here (known: {FORMAT}); use a matching version"
-            )
-        return Manifest(data["facts"], data["files"])
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        if isinstance(error, CheckpointError):
-            raise
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: damaged ({error})") from None
+    problem = _problem(data)
+    if problem:
+        raise CheckpointError(f"{path}: damaged ({problem})")
+    if data["format"] != FORMAT:
+        raise CheckpointError(f"{path}: format {data['format']} is not known here (known: {FORMAT}); use a matching version")
+    return Manifest(data["facts"], {name: Entry(entry["bytes"], entry["sha256"]) for name, entry in data["files"].items()})
 
 
-def verify(directory: Path) -> Manifest:
-    """The manifest, once every file has been found with its size and digest; `CheckpointError` names the first that is not."""
+def _problem(data: Any) -> str:
+    """What is wrong with the shape of a manifest; empty if nothing."""
+    if not isinstance(data, dict):
+        return f"should be a table, got {type(data).__name__}"
+    for key in ("format", "facts", "files"):
+        if key not in data:
+            return f"has no {key!r}"
+    facts, files = data["facts"], data["files"]
+    if not isinstance(facts, dict) or not isinstance(files, dict):
+        return "'facts' and 'files' should be tables"
+    loss, step = facts.get("validation_loss"), facts.get("step", 0)
+    if loss is not None and type(loss) not in (int, float):
+        return f"validation_loss should be a number, got {loss!r}"
+    if type(step) is not int or step < 0:
+        return f"step should be a whole number, got {step!r}"
+    for name, entry in files.items():
+        size, sha256 = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+        if name != Path(name).name or type(size) is not int or not (isinstance(sha256, str) and _SHA256.match(sha256)):
+            return f"the entry of {name!r} should have 'bytes' and a 'sha256' of 64 digits"
+    return ""
+
+
+def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
+    """The manifest, once every file has been found with its size and digest; `CheckpointError` names the first that is not.
+
+    The files of a model, and those in `also`, must be among them: nothing is loaded that no digest vouches for.
+    """
     manifest = read_manifest(directory)
+    for name in (*MODEL, *also):
+        if name not in manifest.files:
+            raise CheckpointError(f"{directory / MANIFEST}: damaged (does not list {name})")
     for name, entry in manifest.files.items():
         path = directory / name
         if not path.is_file():
             raise CheckpointError(f"{path}: missing")
-        size = path.stat().st_size
-        if size != entry["bytes"]:
-            raise CheckpointError(f"{path}: truncated or grown, {size} bytes where the manifest says {entry['bytes']}")
-        if digest(path) != entry["sha256"]:
+        size, sha256 = _measured(path)
+        if size != entry.bytes:
+            raise CheckpointError(f"{path}: truncated or grown, {size} bytes where the manifest says {entry.bytes}")
+        if sha256 != entry.sha256:
             raise CheckpointError(f"{path}: changed since it was written, its SHA-256 differs from the manifest")
     return manifest
 
@@ -98,6 +161,18 @@ def digest(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    try:
+        return path.stat().st_size, digest(path)
+    except OSError as error:
+        raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def _write_manifest(path: Path, facts: Mapping[str, Any], files: Mapping[str, Entry]) -> None:
+    data = {"format": FORMAT, "facts": dict(facts), "files": {name: vars(entry) for name, entry in files.items()}}
+    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
 def _sync(path: Path) -> None:

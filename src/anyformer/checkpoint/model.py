@@ -11,14 +11,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from anyformer.checkpoint.manifest import CheckpointError, Manifest, verify, writing
+from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import from_json, to_json
 from anyformer.model import Architecture, Transformer
 from anyformer.plan import Plan
 
-WEIGHTS = "model.safetensors"
-ARCHITECTURE = "architecture.json"
 TOKENIZER = "tokenizer.json"
 
 

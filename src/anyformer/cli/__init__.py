@@ -57,6 +57,8 @@ COMMANDS = {
     "verify": (verifying, EXCHANGE),
 }
 """Each verb, the module that has its `run` and `EXAMPLES`, and the group that `anyformer --help` shows it in."""
+CLASSES = {"cost": costing.Command}
+"""Commands that read their words in a way of their own."""
 
 
 def _version(asked: bool) -> None:
@@ -76,7 +78,7 @@ def _options(
 
 
 for verb, (module, group) in COMMANDS.items():
-    app.command(verb, cls=Command, epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
+    app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli import measuring, training_on
+from anyformer.cli import help_page, measuring, training_on
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
@@ -28,8 +28,19 @@ anyformer cost llama-3-8b mixtral-8x7b deepseek-v3
 anyformer cost t5-11b --length 512 --source-length 4k
 anyformer cost llama-2-13b --length 8k --batch 64 --gpus 8
 anyformer cost llama-3-8b --length 8k --checkpointing full
-anyformer cost gpt2 --explain
+anyformer cost gpt2 --explain attention
 """
+EVERYTHING = "all"
+
+
+class Command(help_page.Command):
+    """The command, whose --explain may stand without a component: then it explains them all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        at = args.index("--explain") + 1 if "--explain" in args else None
+        if at is not None and (at == len(args) or args[at].startswith("-")):
+            args = [*args[:at], EVERYTHING, *args[at:]]
+        return super().parse_args(ctx, args)
 
 
 def run(
@@ -113,8 +124,15 @@ def run(
         ),
     ] = "none",
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print each formula with its numbers filled in.", rich_help_panel=OUTPUT)
-    ] = False,
+        str | None,
+        typer.Option(
+            "--explain",
+            help="Print each formula with its numbers filled in. With a COMPONENT, such as attention or feedforward, only "
+            "those of it.",
+            metavar="[COMPONENT]",
+            rich_help_panel=OUTPUT,
+        ),
+    ] = None,
     plot: Annotated[
         Path | None,
         typer.Option(
@@ -151,6 +169,7 @@ def run(
     from anyformer.costs.hardware import hardware_of
     from anyformer.costs.page import longest
     from anyformer.costs.sheet import MODES, cost
+    from anyformer.describe import UserError
     from anyformer.plan import Plan
 
     if plot is not None:
@@ -180,6 +199,10 @@ def run(
     }
     modes = MODES if mode is None else (mode,)
     _refuse_idle(sheets, mode)
+    if gpus is not None and mode not in (None, "train"):
+        raise UserError(
+            f"--gpus lays a training step out, and --mode is {mode}: `anyformer plan NAME --serve` lays serving out"
+        )
     if plot is not None:
         from anyformer.pictures.costs import draw_costs
 
@@ -188,10 +211,7 @@ def run(
     if json:
         print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
         return
-    _print(_explained(sheets, modes) if explain else _pages(sheets, modes, plans))
-    for name, sheet in sheets.items():
-        for said in (*guesses(name), *_said(sheet, modes)):
-            typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
+    _print(_explained(sheets, modes, explain) if explain else _pages(sheets, modes, plans))
     if plot is not None:
         print(plot)
 
@@ -207,51 +227,57 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
 
 
 def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
-    """One page, or several side by side."""
-    from anyformer.costs.page import page, title
+    """What was asked, whether it fits, then one page, or several side by side, and remarks at the end."""
+    from anyformer.costs.page import page, reached, title
     from anyformer.costs.text import Line, lines, side_by_side
 
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
-    pages = [page(sheet, modes, beside=bool(others)) + laid_out.get(name, ()) for name, sheet in sheets.items()]
+    pages = [laid_out.get(name, ()) + page(sheet, modes, beside=bool(others)) for name, sheet in sheets.items()]
     asked = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
-    yield Line(title(asked) if others else f"{first}: {title(asked)}")
+    yield Line(title(asked) if others else f"{first}: {title(asked)}", strong=True)
+    yield Line(reached(asked))
+    yield from (
+        Line(f"{name}: {said}") for name, sheet in sheets.items() for said in _warned(name, sheet, modes, plans.get(name))
+    )
     yield Line("")
     yield from lines(side_by_side(list(sheets), pages) if others else pages[0])
+    remarks = [Line(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
+    yield from [Line(""), *remarks] if remarks else []
 
 
-def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode]) -> Iterable[Line]:
+def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Line]:
     """The formulas of each architecture, one after the other."""
     from anyformer.costs.derived import derived
-    from anyformer.costs.explain import explained
-    from anyformer.costs.page import title
+    from anyformer.costs.explain import chosen_component, explained
+    from anyformer.costs.page import reached, title
     from anyformer.costs.text import Line, lines
 
     for name, sheet in sheets.items():
-        yield Line(f"{name}: {title(sheet)}")
+        found = explained(sheet.architecture, sheet.shape, sheet.plan)
+        only = None if what == EVERYTHING else chosen_component(what, [line.component for line in found.lines])
+        yield Line(f"{name}: {title(sheet)}", strong=True)
+        yield Line(reached(sheet))
         yield Line("")
-        yield from explained(sheet.architecture, sheet.shape, sheet.plan).written()
-        for section in derived(sheet, modes):
+        yield from (found if only is None else found.only(what)).written()
+        for section in derived(sheet, modes, only):
             yield Line("")
             yield from lines((section,))
         yield Line("")
 
 
-def _said(sheet: CostSheet, modes: Sequence[Mode]) -> Iterable[str]:
-    """Warnings, then remarks."""
+def _warned(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:
+    """What cannot be run as it is priced; a training that was laid out on many is told of there."""
     from anyformer.costs.page import warnings
 
-    yield from warnings(sheet, modes)
-    yield from (f"remark: {remark}" for remark in sheet.remarks)
+    return (*guesses(name), *warnings(sheet, modes if plan is None else [mode for mode in modes if mode != "train"]))
 
 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
     """A sheet of each mode that makes sense."""
-    from anyformer.costs.page import warnings
-
     told = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
-    return {"name": name, "sheets": told, **laid_out, "warnings": list(warnings(sheet, modes))}
+    return {"name": name, "sheets": told, **laid_out, "warnings": list(_warned(name, sheet, modes, plans.get(name)))}
 
 
 def _print(lines: Iterable[Line]) -> None:

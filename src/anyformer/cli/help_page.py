@@ -19,8 +19,9 @@ OPTIONS = "Options"
 """Where an option stands that names no group."""
 EXIT_CODES = (
     ("0", "The answer is yes, or the work is done."),
-    ("1", "The answer is no: nothing fits, figures differ, or the reader of a pipe left."),
+    ("1", "The answer is no: nothing fits, figures differ. Or work failed on the way: a full disk, a loss that is no number."),
     ("2", "The request cannot be carried out: a wrong name, value, file or place. The message says which, and what to do."),
+    ("130, 143", "Stopped by Ctrl-C or SIGTERM. What was trained until then is saved."),
 )
 
 

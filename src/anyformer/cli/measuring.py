@@ -105,15 +105,21 @@ def _amount(one: Comparison, value: float) -> str:
 
 
 def _difference(one: Comparison) -> str:
+    from anyformer.costs.roofline import EAGER_SECONDS
+
     if one.unit == "s":
-        return f"x {one.predicted / one.measured:.2f}"
+        return f"x {one.predicted / one.measured:.2f}" if one.predicted >= EAGER_SECONDS else "-"
     return "0" if one.predicted == one.measured else f"{one.difference:+.2%}"
 
 
 def _verdict(one: Comparison) -> str:
     """Only the sums are judged in words; a component that must be exact speaks up when it is not."""
+    from anyformer.costs.roofline import EAGER_SECONDS
+
     if one.tolerance is None:
-        return "" if one.component else "not judged"
+        small = one.unit == "s" and one.predicted < EAGER_SECONDS
+        told = f"too small to predict: below {EAGER_SECONDS * 1e3:.0f} ms the overhead of eager operations decides"
+        return "" if one.component else told if small else "not judged"
     asked = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
     if one.holds:
         return "" if one.component else asked

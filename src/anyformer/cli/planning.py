@@ -4,64 +4,62 @@ from __future__ import annotations
 
 import json as jsons
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from anyformer.cli.aligned import aligned, fitting, wrapped
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import MACHINE, OUTPUT, WORKLOAD, Changes, Json, Tiny, What, found, guesses
+from anyformer.cli.arguments import MACHINE, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
 if TYPE_CHECKING:
-    from anyformer.costs.inference import DecodeState
-    from anyformer.planning.planner import Candidate, Planned
+    from anyformer.costs.fine_tuning import Method
+    from anyformer.costs.hardware import Hardware
+    from anyformer.costs.text import Line
+    from anyformer.model import Architecture
+    from anyformer.plan import Plan
 
+LENGTHS = {"train": 8192, "serve": 8192, "finetune": 2048}
+"""Tokens where no --length is given, or as many as a position table has."""
+GPUS = 8
+BATCH_TOKENS = 2**22
 EXAMPLES = """
 anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
-anyformer plan llama-3.1-405b --gpus 1024 --batch-tokens 16M
-anyformer plan llama-2-13b --gpus 8 --decode-batch 64
+anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
+anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
-LENGTH = 8192
+QUESTION, TRAINING, SERVING, TUNING = "Question", "Training", "Serving (with --serve)", "Fine-tuning (with --finetune)"
 
 
 def run(
-    what: What,
+    names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several with --serve or --finetune.", metavar="NAME|PATH")],
     changes: Changes = None,
     tiny: Tiny = False,
-    batch_tokens: Annotated[
-        int,
+    serve: Annotated[
+        bool,
         typer.Option(
-            help="Tokens of one training step, as in 4M. k and M are 1,024 and 1,048,576.",
-            parser=tokens,
-            metavar="TOKENS",
-            show_default="4M",
-            rich_help_panel=WORKLOAD,
+            "--serve",
+            help="Plan serving instead: accelerators needed, tokens per second, price per million tokens.",
+            rich_help_panel=QUESTION,
         ),
-    ] = 2**22,
-    length: Annotated[
+    ] = False,
+    finetune: Annotated[
+        bool,
+        typer.Option(
+            "--finetune",
+            help="Say instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
+            rich_help_panel=QUESTION,
+        ),
+    ] = False,
+    gpus: Annotated[
         int | None,
         typer.Option(
-            help="Tokens of each sequence, as in 8k for 8,192. By default 8k, or fewer where a position table ends before.",
-            parser=tokens,
-            metavar="TOKENS",
-            rich_help_panel=WORKLOAD,
-        ),
-    ] = None,
-    decode_batch: Annotated[
-        int | None,
-        typer.Option(
-            help="Also say what decoding this many sequences of that length takes: weights and cache.",
+            help="Use this many accelerators. By default 8 to train, and as many as it takes to serve.",
             min=1,
             metavar="COUNT",
-            rich_help_panel=WORKLOAD,
+            rich_help_panel=MACHINE,
         ),
     ] = None,
-    gpus: Annotated[
-        int,
-        typer.Option(help="Lay the training out on this many accelerators.", min=1, metavar="COUNT", rich_help_panel=MACHINE),
-    ] = 8,
     hardware: Annotated[
         str,
         typer.Option(
@@ -73,156 +71,186 @@ def run(
     precision: Annotated[
         Literal["bf16", "fp32"],
         typer.Option(
-            help="The number format of matrix products. With bf16, weights and sums are still kept in fp32.",
+            help="The number format of matrix products. With bf16, weights that learn and sums are still kept in fp32.",
             metavar="bf16|fp32",
             rich_help_panel=MACHINE,
         ),
     ] = "bf16",
+    length: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default 8k, "
+            "2k to fine-tune, or fewer where a position table ends before.",
+            parser=tokens,
+            metavar="TOKENS",
+            rich_help_panel=WORKLOAD,
+        ),
+    ] = None,
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            help="Tokens of one step, as in 4M. k and M are 1,024 and 1,048,576. By default about 4M.",
+            parser=tokens,
+            metavar="TOKENS",
+            rich_help_panel=TRAINING,
+        ),
+    ] = None,
     show: Annotated[
-        int, typer.Option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT", rich_help_panel=OUTPUT)
+        int, typer.Option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT", rich_help_panel=TRAINING)
     ] = 5,
+    users: Annotated[
+        int, typer.Option(help="Serve this many users at once.", min=1, metavar="COUNT", rich_help_panel=SERVING)
+    ] = 1,
+    weights: Annotated[
+        Literal["bf16", "fp8", "int8", "int4"],
+        typer.Option(
+            help="Keep the weights in this number format. Products are in bf16.",
+            metavar="bf16|fp8|int8|int4",
+            rich_help_panel=SERVING,
+        ),
+    ] = "bf16",
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Dollars that an accelerator costs in an hour. By default an assumed price, which the answer states.",
+            min=0.0,
+            metavar="DOLLARS",
+            rich_help_panel=SERVING,
+        ),
+    ] = None,
+    batch: Annotated[int, typer.Option(help="Sequences of one step.", min=1, metavar="COUNT", rich_help_panel=TUNING)] = 1,
+    rank: Annotated[int, typer.Option(help="Rank of the adapters.", min=1, metavar="COUNT", rich_help_panel=TUNING)] = 16,
     json: Json = False,
 ) -> None:
     """Say whether a training fits on many accelerators, how fast it is, and how it is best laid out.
 
-    Every layout of data, tensor, pipeline and expert parallelism, sharding and recomputation is tried. The command exits
-    with 1 if none fits.
+    With --serve it plans serving, with --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
+    sharding and recomputation is tried. The command exits with 1 if nothing fits.
     """
-    architecture = found(what, changes, tiny=tiny)
+    made = {name: found(name, changes, tiny=tiny) for name in names}
 
-    from anyformer.costs.inference import FORMATS, decode_state, weight_bytes
-    from anyformer.costs.page import longest
+    from anyformer.costs.hardware import hardware_of
+    from anyformer.costs.page import beyond_tables, longest
     from anyformer.describe import UserError
     from anyformer.plan import Plan
-    from anyformer.planning.planner import plan_training
 
-    plan, room = Plan(precision=precision), longest(architecture)
-    length = length or min(LENGTH, room or LENGTH)
-    state = decode_state(architecture, batch=decode_batch, context=length, plan=plan) if decode_batch else None
-    if state is not None and not state.memories:
-        raise UserError(f"{what} keeps nothing from token to token, so --decode-batch has no meaning for it: leave it out")
-    planned = plan_training(
-        architecture, ranks=gpus, batch_tokens=batch_tokens, length=length, hardware=hardware, plan=plan, show=show
-    )
-    weights = weight_bytes(architecture, FORMATS[precision])
-    if json:
-        print(jsons.dumps({**_plain(planned), **(_plain_state(weights, state) if state else {})}, indent=2))
+    if serve and finetune:
+        raise UserError("--serve and --finetune are two questions: ask one at a time")
+    if finetune and gpus not in (None, 1):
+        raise UserError("--finetune is answered for one accelerator: leave --gpus out, or --finetune to train all on many")
+    if len(names) > 1 and not (serve or finetune):
+        raise UserError(f"training is planned for one architecture, got {', '.join(names)}; several go with --serve")
+    usual = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
+    length = length or min(usual, *(longest(each) or usual for each in made.values()))
+    on, plan = hardware_of(hardware), Plan(precision=precision)
+    fits = True
+    if serve:
+        _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
+    elif finetune:
+        fits = _finetune(made, on, batch, length, rank, plan, json=json)
     else:
-        first = [answer(what, planned), *(decoding(weights, precision, state, planned) if state else [])]
-        first += [f"{what}: {guess}" for guess in guesses(what)]
-        if room is not None and room < length:
-            first.append(f"But {what} cannot be run at {length:,} tokens: its position table ends at {room:,}.")
-        print("\n".join(page(first, planned, shutil.get_terminal_size().columns)))
-    if not planned.fastest:
+        (pair,) = made.items()
+        # By default a power of two of sequences, which divides among accelerators whatever their length.
+        tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
+        fits = _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, json=json)
+    if not json:
+        for name, each in made.items():
+            for said in (*guesses(name), *beyond_tables(each, length)):
+                typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
+    if not fits:
         raise typer.Exit(1)
 
 
-def page(first: Sequence[str], planned: Planned, width: int) -> Iterator[str]:
-    """The answer, the fastest layouts, and why others are none."""
-    for line in first:
-        yield from wrapped(line, width)
-    if planned.fastest:
-        yield from ("", *_table(planned.fastest, width), "")
-        yield from wrapped(_assumed(planned), width)
-    for each in planned.too_large:
-        yield from wrapped(f"Does not fit: {each.layout}: {each.why_not}", width)
-    for reason in planned.impossible:
-        yield from wrapped(f"Not possible: {reason}", width)
+def _serve(
+    made: dict[str, Architecture],
+    users: int,
+    length: int,
+    on: Hardware,
+    gpus: int | None,
+    weights: str,
+    plan: Plan,
+    rate: float | None,
+    *,
+    json: bool,
+) -> None:
+    from anyformer.cli import serving
+    from anyformer.describe import UserError
+    from anyformer.planning.serving import serve
+
+    services = {}
+    for name, each in made.items():
+        try:
+            services[name] = serve(each, users=users, length=length, hardware=on, accelerators=gpus, format=weights, plan=plan)
+        except UserError as error:
+            raise UserError(f"{name}: {error}") from error
+    price = serving.RATE if rate is None else rate
+    if json:
+        print(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))
+    else:
+        _print(serving.page(services, price, assumed=rate is None))
 
 
-def answer(what: str, planned: Planned) -> str:
-    """Whether it trains, how, and how fast, in a sentence."""
-    on = planned.machine.hardware
-    asked = f"{what} on {planned.ranks:,} {on.name}, {planned.sequences:,} x {planned.length:,} tokens per step"
-    tried = f"({planned.tried:,} layouts tried)"
-    if not planned.fastest:
-        return f"No: {asked}: nothing fits {tried}; more accelerators, a shorter length or a smaller batch may."
-    best = planned.fastest[0]
-    days = 1e12 / best.tokens_per_second / 86_400
-    return (
-        f"Yes: {asked}: {best.layout}, {best.layout.checkpointing} recomputed, {best.time.total:.3g} s per step, "
-        f"{best.tokens_per_second:,.0f} tokens/s, {days:,.3g} days per trillion tokens {tried}."
+def _finetune(
+    made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
+) -> bool:
+    """Print which ways fit; whether one does, for each of them."""
+    from anyformer.cli import fine_tuning
+    from anyformer.planning.tuned import choices
+
+    priced = {
+        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_own(name)))
+        for name, each in made.items()
+    }
+    if json:
+        print(jsons.dumps([fine_tuning.data(name, each, on, length) for name, each in priced.items()], indent=2))
+    else:
+        for name, each in priced.items():
+            _print(fine_tuning.page(name, each, on, batch, length))
+    return all(any(way.fits for way in each) for each in priced.values())
+
+
+def _own(name: str) -> Iterator[Method]:
+    """The way of tuning of a run, where that is what is named."""
+    from anyformer.cli.show import find
+    from anyformer.costs.fine_tuning import Method
+    from anyformer.resolving import is_run
+    from anyformer.training import Run
+
+    if is_run(name):
+        run = find(name, {})
+        assert isinstance(run, Run)
+        yield Method("this run", run.tuning, run.optimiser)
+
+
+def _train(
+    what: str,
+    architecture: Architecture,
+    on: Hardware,
+    gpus: int,
+    batch_tokens: int,
+    length: int,
+    plan: Plan,
+    show: int,
+    *,
+    json: bool,
+) -> bool:
+    """Print the layouts; whether one fits."""
+    from anyformer.cli import layouts
+    from anyformer.planning.advice import advise
+    from anyformer.planning.planner import plan_training
+
+    planned = plan_training(
+        architecture, ranks=gpus, batch_tokens=batch_tokens, length=length, hardware=on, plan=plan, show=show
     )
+    if json:
+        print(jsons.dumps(layouts.data(planned), indent=2))
+    else:
+        advice = None if planned.fastest else advise(architecture, planned, plan)
+        said = [] if advice is None else list(advice.lines())
+        print("\n".join(layouts.page(what, planned, said, shutil.get_terminal_size().columns)))
+    return bool(planned.fastest)
 
 
-def decoding(weights: int, precision: str, state: DecodeState, planned: Planned) -> list[str]:
-    """What decoding takes, in two lines: weights, and the decode state of a token, a sequence and the batch."""
-    on, total = planned.machine.hardware, weights + state.total
-    least = -(-total // on.room)
-    return [
-        f"Decoding: {weights / 1e9:,.1f} GB of weights in {precision}; with the cache {total / 1e9:,.1f} GB, "
-        f"which {least:,} {on.name} hold{'s' if least == 1 else ''}.",
-        f"Cache: {state.per_token:,} bytes per token, {state.per_sequence / 1e9:,.2f} GB per sequence of {state.context:,}, "
-        f"{state.total / 1e9:,.1f} GB at batch {state.batch:,}.",
-    ]
-
-
-def _assumed(planned: Planned) -> str:
-    reached, peak = planned.machine.hardware.efficiency, planned.machine.peak
-    return (
-        f"Assumed: {reached.matrix:.0%} of {peak / 1e12:.0f} TFLOP/s in matrix products, {reached.attention:.0%} in attention, "
-        f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "
-        "gradients; activations as eager PyTorch keeps them, attention by a kernel that writes no scores."
-    )
-
-
-def _plain_state(weights: int, state: DecodeState) -> dict[str, Any]:
-    figures = {name: getattr(state, name) for name in ("batch", "context", "per_token", "per_sequence", "total")}
-    return {"decoding": {"weights": weights, "cache": figures}}
-
-
-COLUMNS: tuple[tuple[str, Callable[[Candidate], str]], ...] = (
-    ("layout", lambda each: str(each.layout)),
-    ("GB per rank", lambda each: f"{each.memory.total / 1e9:.1f}"),
-    ("step s", lambda each: f"{each.time.total:.3g}"),
-    ("tokens/s", lambda each: f"{each.tokens_per_second:,.0f}"),
-    ("MFU", lambda each: f"{each.mfu:.1%}"),
-    ("recomputed", lambda each: each.layout.checkpointing),
-    ("micro-batch", lambda each: f"{each.layout.micro_batch} x {each.layout.micro_batches}"),
-    ("sharded", lambda each: each.layout.sharded if each.layout.fsdp > 1 or each.layout.expert_fsdp > 1 else "-"),
-    ("exposed", lambda each: f"{(each.time.tensor + each.time.experts + each.time.data) / each.time.total:.0%}"),
-    ("bubble", lambda each: f"{each.time.bubble / each.time.total:.0%}"),
-)
-"""The most telling first: a narrow terminal leaves the last ones out, and JSON has them all."""
-NUMBERS = ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble")
-
-
-def _table(candidates: Sequence[Candidate], width: int) -> list[str]:
-    shown = fitting([[head, *map(cell, candidates)] for head, cell in COLUMNS], width)
-    columns = [COLUMNS[i] for i in shown]
-    rows = [[cell(each) for _, cell in columns] for each in candidates]
-    return aligned([[head for head, _ in columns], *rows], [head in NUMBERS for head, _ in columns])
-
-
-def _plain(planned: Planned) -> dict[str, Any]:
-    """What was found, in plain values: bytes and seconds."""
-    return {
-        "hardware": _hardware(planned),
-        "gpus": planned.ranks,
-        "sequences": planned.sequences,
-        "length": planned.length,
-        "tried": planned.tried,
-        "fastest": [_candidate(each) for each in planned.fastest],
-        "too_large": [_candidate(each) for each in planned.too_large],
-        "impossible": planned.impossible,
-    }
-
-
-def _hardware(planned: Planned) -> dict[str, Any]:
-    on = planned.machine.hardware
-    figures = {
-        name: getattr(on, name) for name in ("name", "memory", "room", "bandwidth", "link", "network", "domain", "source")
-    }
-    return {**figures, "peak": planned.machine.peak, "efficiency": asdict(on.efficiency)}
-
-
-def _candidate(each: Candidate) -> dict[str, Any]:
-    return {
-        "layout": asdict(each.layout),
-        "memory": {**asdict(each.memory), "total": each.memory.total},
-        "sent": {**asdict(each.sent), "total": each.sent.total},
-        "seconds": {**asdict(each.time), "total": each.time.total},
-        "tokens_per_second": each.tokens_per_second,
-        "mfu": each.mfu,
-        "why_not": each.why_not,
-    }
+def _print(lines: Iterable[Line]) -> None:
+    for line in lines:
+        typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,17 +12,17 @@ import typer
 from anyformer.cli import arguments
 from anyformer.cli.arguments import WHAT
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from anyformer.training import Run, Trained
+
 EXAMPLES = """
 anyformer train recipes/stdlib.toml
 anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.learning_rate=1e-3
 anyformer train deepseek-v3 --tiny --data python-stdlib
 anyformer train --resume runs/2026-01-01-120000
 """
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from anyformer.training import Run, Trained
 
 
 def run(
@@ -44,7 +46,8 @@ def run(
         typer.Option(
             "--set",
             help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
-            "Repeat it for more changes.",
+            "Repeat it for more changes. With --resume these may change: steps (in all), minutes (so many more), "
+            "evaluation.*, checkpoints.* and sample. The learning rate then follows the new total.",
             metavar="PATH=VALUE",
         ),
     ] = None,
@@ -73,65 +76,100 @@ def run(
 
     The directory of the run holds run.toml with every setting, metrics.jsonl, checkpoints, and at the end loss.png and
     summary.json: speed, memory and FLOPs, each as predicted and as measured.
+
+    The command exits with 0 when the run is finished, with 2 if it was refused before any work, with 1 if it failed on the way
+    (a loss that is no number, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, when everything trained is saved.
     """
+    began = time.monotonic()
     from anyformer.describe import UserError
 
     if (resume is None) == (what is None):
         raise UserError("give either a run to start (RUN.toml or NAME) or --resume RUN_DIR")
-    if resume is not None:
-        if data or changes or out or tiny:
-            raise UserError(
-                "--resume continues a run exactly as it was: --data, --set, --tiny and --out have no place beside it"
-            )
-        from anyformer.training import resume as resume_run
+    if resume is not None and (data or out or tiny):
+        raise UserError(
+            "--resume continues a run with the data and the architecture that it has: --data, --tiny and --out have no place "
+            "beside it"
+        )
+    assigned = arguments.assigned(changes)
+    if resume is not None and not (resume / "run.toml").is_file():
+        raise UserError(f"{resume}: not a run directory, it has no run.toml")
+    if what is not None:
+        check(what, tuple(data or ()))
+    print(f"anyformer train {what or f'--resume {resume}'}: loading torch", file=sys.stderr, flush=True)
+    from anyformer.training import Stopped, train
+    from anyformer.training import resume as resume_run
 
-        finish(resume_run(resume))
-        return
-    assert what is not None
-    started = resolve(what, tuple(data or ()), changes or [], tiny=tiny)
+    try:
+        if resume is not None:
+            trained = resume_run(resume, assigned, began=began)
+        else:
+            assert what is not None
+            trained = train(resolve(what, tuple(data or ()), assigned, tiny=tiny), out, began=began)
+    except Stopped as stopped:
+        print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
+        raise typer.Exit(stopped.exit_code) from None
+    if trained.exit_code:
+        raise typer.Exit(trained.exit_code)
+    finish(trained)
 
-    from anyformer.training import train
 
-    finish(train(started, out))
+def check(what: str, paths: tuple[str, ...]) -> None:
+    """Refuse a name that is misspelt and text that is not there, before torch is loaded."""
+    from anyformer import catalogue
+    from anyformer.data.sources import find_sources
+    from anyformer.describe import UserError, did_you_mean
+
+    path = Path(what)
+    if not path.exists() and path.suffix not in (".toml", ".json"):
+        names = [entry.name for entry in catalogue.listing()]
+        if what not in names:
+            raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")
+        if not paths:
+            raise _no_data(what)
+    find_sources(paths)
 
 
-def resolve(what: str, paths: tuple[str, ...], changes: list[str], *, tiny: bool = False) -> Run:
-    """The run that a file, or a name and some text, with changes, stand for."""
+def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
+    """The run that a file, or a name and some text, with values by path, stand for."""
     from anyformer.describe import UserError, change_all
     from anyformer.resolving import architecture, is_run
+    from anyformer.training import default_run, load_run
 
-    assigned = arguments.assigned(changes)
     if "steps" in assigned:
-        assigned.setdefault("minutes", None)
+        assigned = {"minutes": None, **assigned}
     if is_run(what) and not Path(what).is_dir():
         if tiny:
             raise UserError(f"--tiny shrinks an architecture, and {what} is a run: give a NAME with --data")
         if paths:
-            assigned["data.paths"] = list(paths)
-        from anyformer.training import load_run
-
+            assigned = {**assigned, "data.paths": list(paths)}
         return load_run(Path(what), assigned)
     model = architecture(what, tiny=tiny)
     if not paths:
-        raise UserError(
-            f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
-        )
-    from anyformer.training import default_run
-
+        raise _no_data(what)
     return change_all(default_run(model, paths), assigned)
+
+
+def _no_data(what: str) -> Exception:
+    from anyformer.describe import UserError
+
+    return UserError(
+        f"what should {what} be trained on? Give --data PATH, or --data python-stdlib for the text on this machine"
+    )
 
 
 def finish(trained: Trained) -> None:
     """The last words of a run: what it reached, a sample, and what to do next."""
     from rich.console import Console
 
-    if not trained.finished:
+    from anyformer.training.invocation import command
+
+    seen, directory = trained.validation, trained.directory
+    if seen is None:  # it was finished before
         return
     console = Console(highlight=False)
-    seen, directory = trained.validation, trained.directory
-    if seen is not None:
-        bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
-        console.out(f"validation loss {seen.loss:.4f} over {seen.tokens:,} tokens: perplexity {seen.perplexity:.2f}{bits}")
+    bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
+    of = f"{seen.tokens:,} tokens" if seen.tokens >= seen.whole else f"{seen.tokens:,} of {seen.whole:,} tokens, evenly sampled"
+    console.out(f"validation loss {seen.loss:.4f} over {of}: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
         console.out(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
     if trained.summary is not None:
@@ -140,27 +178,31 @@ def finish(trained: Trained) -> None:
     console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
     console.out("try next:")
     if generates:
-        console.out(f"  anyformer generate {directory} 'class Parser:' --temperature 0.7")
-    console.out(f"  anyformer show {directory}")
+        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7)}")
+    console.out(f"  {command('show', directory)}")
 
 
 def print_sample(trained: Trained, console: Console) -> bool:
-    """What the model makes of the run's prompt; one line instead, and False, where it cannot generate."""
+    """What the model makes of the run's prompt, as far as the run's minutes go; False, and why, where it cannot generate."""
     from anyformer.generation import Sampling, stream
     from anyformer.model import InputError
-    from anyformer.training import read_run
 
-    prompt = read_run(trained.directory).sample
+    prompt = trained.prompts[0]
     sampling = Sampling(temperature=0.7, top_k=50)
-    pieces = (piece for _, piece in stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling))
     try:
-        first = next(pieces, "")  # a model that cannot generate is refused here, before any work
+        found = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
-    print(prompt, end=first, flush=True)
-    for piece in pieces:
-        print(piece, end="", flush=True)
+    print(prompt, end="", flush=True)
+    try:
+        for _, piece in found:
+            print(piece, end="", flush=True)
+            if trained.deadline is not None and time.monotonic() > trained.deadline:
+                print(" ... (the minutes are over)", end="")
+                break
+    except KeyboardInterrupt:
+        print(" ... (stopped; the run is whole)", end="")
     print()
     return True

@@ -39,6 +39,7 @@ def section(sheet: CostSheet, found: Planned) -> Section:
         rows = [Row("fits", (Figure("no"),))]
         for nearest in found.too_large[:1]:
             rows.append(Row("nearest layout", (Figure(str(nearest.layout)),)))
+            rows += [Row(f"  {what}", (size(each),)) for what, each in nearest.memory.named.items()]
             rows.append(Row("memory of the fullest", (size(nearest.memory.total),)))
         return Section(title, ("",), tuple(rows))
     best = found.fastest[0]

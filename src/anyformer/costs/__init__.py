@@ -5,9 +5,10 @@ from anyformer.costs.budget import Budget, budget_of
 from anyformer.costs.explain import explain
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
+from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, decode_state, read_per_step, weight_bytes
 from anyformer.costs.match import Match, UnmatchedError, match
-from anyformer.costs.memory import States, TrainingMemory, training_memory
+from anyformer.costs.memory import States
 from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_time
 from anyformer.costs.sheet import CostSheet, cost
@@ -21,11 +22,11 @@ __all__ = [
     "CostSheet",
     "Efficiency",
     "Hardware",
+    "Holding",
     "Match",
     "PeakMemory",
     "States",
     "StepTime",
-    "TrainingMemory",
     "UnmatchedError",
     "activations",
     "budget_of",
@@ -41,6 +42,5 @@ __all__ = [
     "remarks",
     "scaled",
     "step_time",
-    "training_memory",
     "weight_bytes",
 ]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Shape
-from anyformer.tape import Held, Tape
+from anyformer.tape import Held, Learning, Tape
 
 
 @dataclass(frozen=True)
@@ -42,9 +42,14 @@ class Activations:
         return max(self.layers_casts, default=0)
 
 
-def activations(architecture: Architecture, shape: Shape, plan: Plan | None = None, *, loss: bool = True) -> Activations:
-    """What training on rows without padding keeps; `loss`: with the cross-entropy of a token per position."""
-    tape = Tape(plan or Plan(), shape)
+def activations(
+    architecture: Architecture, shape: Shape, plan: Plan | None = None, *, loss: bool = True, learning: Learning | None = None
+) -> Activations:
+    """What training on rows without padding keeps; `loss`: with the cross-entropy of a token per position.
+
+    `learning`: which weights learn, None for all.
+    """
+    tape = Tape(plan or Plan(), shape, learning=learning)
     output = architecture.keeps(tape)
     if loss and architecture.head is not None:
         _loss_keeps(tape.within("loss"), output, architecture.outputs)

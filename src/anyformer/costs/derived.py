@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
-from anyformer.costs.activations import activations
+from anyformer.costs.counts import component
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
 from anyformer.costs.memory import ADAM_FP32
-from anyformer.costs.page import STEP
+from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import LAYER, Operation, StepTime
-from anyformer.costs.sheet import CostSheet
+from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
 from anyformer.parts.elementwise import ACTIVATED, GATED, ROTATED, SCORE
@@ -25,22 +25,29 @@ ELEMENTWISE: Mapping[str, str] = {
 }
 
 
-def derived(sheet: CostSheet, modes: Sequence[Mode]) -> Iterator[Section]:
-    """A section for each kind of cost that these modes have."""
+def derived(sheet: CostSheet, modes: Sequence[Mode], only: Container[str] | None = None) -> Iterator[Section]:
+    """A section for each kind of cost that these modes have; `only`: of these components."""
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
-    first = next(iter(sheets.values()))
-    work = first.elementwise.items()
-    rows = (Row(f"{kind}: {ELEMENTWISE[kind]}", (flops(each.dense), flops(each.exact))) for kind, each in work)
-    yield Section("Element-wise operations, forward", ("dense", "exact"), tuple(rows))
+    if only is None:
+        work = next(iter(sheets.values())).elementwise.items()
+        rows = (Row(f"{kind}: {ELEMENTWISE[kind]}", (flops(each.dense), flops(each.exact))) for kind, each in work)
+        yield Section("Element-wise operations, forward", ("dense", "exact"), tuple(rows))
+        if "train" in sheets:
+            yield _step(sheets["train"])
+            yield _training(sheets["train"])
     if "train" in sheets:
-        yield _step(sheets["train"])
-        yield _training(sheets["train"])
-        yield _activations(sheets["train"])
+        yield from _some(_activations(sheets["train"], only))
     if "decode" in sheets:
-        yield _state(sheet.of("prefill"))
+        yield from _some(_state(sheet.of("prefill"), only))
     for mode, each in sheets.items():
         if each.time is not None:
-            yield _time(mode, each.time)
+            yield from _some(_time(mode, each.time, only))
+
+
+def _some(section: Section) -> Iterator[Section]:
+    """Nothing of a section that has nothing but its sum."""
+    if len(section.rows) > 1:
+        yield section
 
 
 def _step(sheet: CostSheet) -> Section:
@@ -48,70 +55,67 @@ def _step(sheet: CostSheet) -> Section:
     back = sheet.flops.backward
     again = run.total - sheet.flops.total.exact
     rows = (
-        _row(f"backward = 2 x forward, for inputs and for weights: dense 2 x {forward.dense:,}", count(back.dense)),
-        _row(f"exact 2 x {forward.exact:,}", count(back.exact)),
-        _row("executed beyond the exact ones: scores computed again, and what checkpointing does not keep", count(again)),
+        _row(f"backward, of inputs and of weights, dense: 2 x {forward.dense:,}", count(back.dense)),
+        _row(f"exact: 2 x {forward.exact:,}", count(back.exact)),
+        _row("executed on top: scores computed again, and what checkpointing does not keep", count(again)),
     )
     return Section("FLOPs of a training step", ("",), rows)
 
 
 def _training(sheet: CostSheet) -> Section:
-    """Bytes per parameter (Rajbhandari et al. 2020), and what the parts keep."""
-    N, states = sheet.params.total, ADAM_FP32
-    rows = [
-        _row(f"weights in fp32: {states.weights} x {N:,}", size(states.weights * N)),
-        _row(f"gradients: {states.gradients} x {N:,}", size(states.gradients * N)),
-        _row(f"Adam's two moments: {states.optimiser} x {N:,}", size(states.optimiser * N)),
-    ]
-    memory = sheet.memory
-    rows += [
-        _row(f"copies of matrices in {sheet.precision} for products", size(memory.copies)),
-        _row(
-            f"activations: every tensor kept for backward, checkpointing {sheet.plan.checkpointing}", size(memory.activations)
-        ),
-        _row("logits and loss", size(memory.logits)),
-        _row("together", size(memory.total)),
-    ]
-    rows.append(_row(f"peak of a step without accumulation, at the {sheet.peak.at}", size(sheet.peak.total)))
-    return Section("Memory of training", ("",), tuple(rows))
+    """Bytes per parameter (Rajbhandari et al. 2020), and what is held at the peak."""
+    N, states, held = sheet.params.total, ADAM_FP32, sheet.memory
+    said = {
+        "weights": f"weights in fp32: {states.weights} x {N:,}",
+        "gradients": f"gradients in fp32 of the weights passed by then, at most {states.gradients} x {N:,}",
+        "optimiser state": f"AdamW's two moments in fp32: {states.optimiser} x {N:,}",
+        "copies of weights": f"copies of matrices in {sheet.precision} for products",
+        "activations": f"every tensor kept for the backward pass, checkpointing {sheet.plan.checkpointing}",
+        "logits and loss": "logits and loss",
+        "temporaries": "what single operations need for a moment: gradients of activations, the loss",
+    }
+    rows = [_row(said[name], size(number)) for name, number in held.named.items()]
+    return Section(f"Memory of training {AT[sheet.peak.at]}", ("",), (*rows, _row("together", size(held.total))))
 
 
-def _activations(sheet: CostSheet) -> Section:
+def _activations(sheet: CostSheet, only: Container[str] | None) -> Section:
     """Every tensor that a forward pass keeps, at the first part that keeps it, those of all layers together."""
-    kept = activations(sheet.architecture, sheet.shape, sheet.plan)
     sizes: dict[str, list[int]] = {}
-    for name, each in kept.by_name.items():
-        sizes.setdefault(LAYER.sub("", name), []).append(each)
+    for name, each in sheet.kept.by_name.items():
+        if only is None or component(name) in only:
+            sizes.setdefault(LAYER.sub("", name), []).append(each)
     rows = [Row(name, (count(len(each)), size(sum(each)))) for name, each in sizes.items()]
-    rows.append(Row("together", (NOTHING, size(kept.kept + kept.loss)), strong=True))
+    rows.append(Row("together", (NOTHING, size(sum(map(sum, sizes.values())))), strong=True))
     return Section("Kept for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
 
 
-def _state(sheet: CostSheet) -> Section:
+def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
     state = sheet.state
     B, T = state.batch, state.context
-    rows = []
+    rows, whole = [], 0
     for each in state.memories:
-        grown = (
-            f"{each.per_token:,} a token x {T:,} tokens" if each.grows == "every token" else f"{each.bytes // B:,} a sequence"
-        )
-        rows.append(_row(f"{each.name}, grows {each.grows}: {B} x {grown}", size(each.bytes)))
-    rows.append(_row(f"the book of positions: 8 x {B} x {T:,}", size(state.book)))
-    return Section(f"Decode state after {T:,} tokens, {sheet.precision}", ("",), (*rows, _row("together", size(state.total))))
+        if only is None or component(each.name) in only:
+            grows = each.grows == "every token"
+            per = f"{each.per_token:,} a token x {T:,} tokens" if grows else f"{each.bytes // B:,} a sequence"
+            rows.append(_row(f"{shown(each.name)}, grows {each.grows}: {B} x {per}", size(each.bytes)))
+            whole += each.bytes
+    if only is None:
+        rows.append(_row(f"the position of each token: 8 x {B} x {T:,}", size(state.book)))
+        whole += state.book
+    return Section(f"Decode state after {T:,} tokens, in {sheet.precision}", ("",), (*rows, _row("together", size(whole))))
 
 
-def _time(mode: Mode, time: StepTime) -> Section:
-    """The longest operations by the roofline."""
-    on, reached = time.hardware, time.hardware.efficiency
-    longest = sorted(time.operations, key=lambda operation: -operation.seconds)[:LONGEST]
+def _time(mode: Mode, time: StepTime, only: Container[str] | None) -> Section:
+    """The longest operations by the roofline, or all of some components."""
+    found = sorted(time.operations, key=lambda operation: -operation.seconds)
+    found = [each for each in found if only is None or component(each.name) in only]
+    longest = found[:LONGEST] if only is None else found
     rows = [_row(f"{operation.name}: {_wait(operation, time)}", seconds(operation.seconds)) for operation in longest]
-    rest = time.seconds - sum(operation.seconds for operation in longest)
-    rows.append(_row(f"{len(time.operations) - len(longest)} others", seconds(rest)))
-    title = (
-        f"Time of a {STEP[mode]}: the longer of FLOPs / ({scaled(on.peak(time.precision))}FLOP/s x {reached.matrix} or, in "
-        f"attention, {reached.attention}) and bytes / ({scaled(on.bandwidth)}B/s x {reached.memory})"
-    )
-    return Section(title, ("",), (*rows, _row("together", seconds(time.seconds))))
+    if len(found) > len(longest):
+        rest = sum(operation.seconds for operation in found[LONGEST:])
+        rows.append(_row(f"{len(found) - LONGEST} others", seconds(rest)))
+    together = _row("together", seconds(sum(operation.seconds for operation in found)))
+    return Section(f"Time of a {STEPS[mode]}: the longer of FLOPs and bytes by what is reached", ("",), (*rows, together))
 
 
 def _wait(operation: Operation, time: StepTime) -> str:

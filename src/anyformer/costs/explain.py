@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Literal
 
+from anyformer.costs.counts import component
 from anyformer.costs.figures import NOTHING, Figure, count
 from anyformer.costs.text import Line as Text
 from anyformer.costs.text import Row, Section, lines
+from anyformer.describe import UserError, did_you_mean
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight
 
 Of = Literal["parameters", "FLOPs"]
 LEGEND = (
-    "m x n times n x h is 2 m n h FLOPs, a multiplication and an addition per term (dense); the lecture notes count",
-    "m h (2 n - 1), for a sum of n products needs n - 1 additions (notes). B: batch, T: queries, H: heads, E and U:",
-    "features of a key's and a value's head, pairs: (query, key) pairs of one row, all of them (dense) or those that",
-    "the mask allows (exact).",
+    "m x n times n x h is 2 m n h FLOPs, a multiplication and an addition per term. B: batch, T: queries,",
+    "H: heads, E and U: features of a key's and a value's head, pairs: (query, key) pairs of one row, all",
+    "of them (dense) or those that the mask allows (exact).",
 )
 
 
@@ -37,7 +38,9 @@ class Line:
     exact: int
     """Of FLOPs, with the pairs that the mask allows instead of all."""
     notes: int
-    """Of FLOPs, all pairs, in the lecture notes' convention ("LLM, attention", section 14): m h (2 n - 1)."""
+    """Of FLOPs, all pairs, with n - 1 additions for a sum of n: m h (2 n - 1) (lecture notes, "LLM, attention", section 14)."""
+    component: str
+    """`decoder.attention`, whatever the layer."""
 
     @property
     def total(self) -> int:
@@ -62,6 +65,11 @@ class Explanation:
     @property
     def notes(self) -> int:
         return sum(line.notes * line.layers for line in self.lines if line.of == "FLOPs")
+
+    def only(self, asked: str) -> Explanation:
+        """The lines of one component, `attention` or `decoder.attention`; an unknown one is refused with those there are."""
+        chosen = chosen_component(asked, (line.component for line in self.lines))
+        return Explanation(self.shape, tuple(line for line in self.lines if line.component in chosen))
 
     def json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -89,10 +97,21 @@ class Explanation:
         found = [line for line in self.lines if line.of == "FLOPs"]
         rows = []
         for line in found:
-            figures = count(line.total), count(line.exact * line.layers), count(line.notes * line.layers)
-            rows.append(Row(f"{line.where}: {line.formula} = {line.numbers}", (_layers_of(line), *figures)))
-        sums = tuple(map(count, (self.total("FLOPs"), self.exact, self.notes)))
-        return Section(head, ("layers", "dense", "exact", "notes"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
+            rows.append(Row(line.where, ()))
+            figures = _layers_of(line), count(line.total), count(line.exact * line.layers)
+            rows.append(Row(f"  {line.formula} = {line.numbers}", figures))
+        sums = tuple(map(count, (self.total("FLOPs"), self.exact)))
+        return Section(head, ("layers", "dense", "exact"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
+
+
+def chosen_component(asked: str, known: Iterable[str]) -> set[str]:
+    """The components that a word names, whole or by its last part; refuses one that names none."""
+    there = dict.fromkeys(known)
+    chosen = {name for name in there if asked in (name, name.rpartition(".")[2])}
+    if not chosen:
+        words = dict.fromkeys(word for name in there for word in (name.rpartition(".")[2], name))
+        raise UserError(f"no component is called {asked!r}{did_you_mean(asked, words)}")
+    return chosen
 
 
 def explain(
@@ -121,7 +140,9 @@ def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None
 def _of_weight(name: str, weight: Weight) -> Line:
     entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
-    return Line("parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, entries)
+    return Line(
+        "parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, entries, component(name)
+    )
 
 
 def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
@@ -137,7 +158,7 @@ def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, 
         formula, numbers, notes = _of_product(shape.batch * queries, one, *sides)
     else:
         formula, numbers, notes = "no product of two matrices alone, counted as its part says", f"{one.dense:,}", one.dense
-    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes)
+    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes, component(name))
 
 
 def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str, int]:

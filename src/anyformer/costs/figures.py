@@ -30,6 +30,11 @@ def size(number: float) -> Figure:
     return Figure(f"{scaled(number)}B", number)
 
 
+def exact(number: int) -> Figure:
+    """Bytes, to the unit."""
+    return Figure(f"{number:,} B", number)
+
+
 def flops(number: float) -> Figure:
     return Figure(scaled(number).strip(), number)
 

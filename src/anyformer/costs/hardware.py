@@ -147,5 +147,5 @@ def hardware_of(given: str | Hardware) -> Hardware:
         return calibrated()
     name = ALIASES.get(given.lower(), given.lower())
     if name not in HARDWARE:
-        raise UserError(f"no hardware is called {given!r}{did_you_mean(name, [*HARDWARE, HERE])}")
+        raise UserError(f"no hardware is called {given!r}{did_you_mean(name, [*HARDWARE, *ALIASES, HERE])}")
     return HARDWARE[name]

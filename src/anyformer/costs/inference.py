@@ -113,8 +113,8 @@ class DecodeState:
 
     @property
     def per_token(self) -> int:
-        """What the last token of a row added, its place in the book included."""
-        return self.book // (self.batch * self.context) + sum(memory.per_token for memory in self.memories)
+        """What the last token of a row added, beside 8 bytes in the book of positions."""
+        return sum(memory.per_token for memory in self.memories)
 
 
 def decode_state(

@@ -23,13 +23,14 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.activations import activations
 from anyformer.costs.allocated import peak_above
+from anyformer.costs.available import free_memory
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.counts import STACKS, by_component, component
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
 from anyformer.costs.saved import kept_by_label
-from anyformer.costs.trial import TrainingStep, Trial, examples, free_memory, trial_of
+from anyformer.costs.trial import TrainingStep, Trial, examples, trial_of
 from anyformer.model import Architecture, build
 from anyformer.parts.state import Slots
 from anyformer.plan import Plan

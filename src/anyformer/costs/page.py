@@ -5,47 +5,73 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from anyformer.costs.figures import NOTHING, Figure, count, decimal, flops, scaled, seconds, share, size
+from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
+from anyformer.costs.peak import Moment
 from anyformer.costs.roofline import Operation, StepTime
-from anyformer.costs.sheet import CostSheet
+from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
 from anyformer.model import Architecture
 from anyformer.tally import Flops
 
+HOLDS: Mapping[Mode, str] = {
+    "train": "a training step",
+    "prefill": "weights and the decode state of these prompts",
+    "decode": "weights and this decode state",
+}
+REMEDIES: Mapping[Mode, str] = {
+    "train": "see `anyformer plan NAME --gpus 8`, or `--finetune`",
+    "prefill": "see `anyformer plan NAME --serve`",
+    "decode": "see `anyformer plan NAME --serve`",
+}
+NOT_SHOWN = Figure("-")
+"""Of a share of the peak, all pairs counted, where it would be more than all of it."""
 SMALL = 0.005
 """Share of the time below which operations share a line."""
-STEP: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
+AT: Mapping[Moment, str] = {
+    "loss": "when most is held, at the loss",
+    "backward": "when most is held, on the way back",
+    "update": "when most is held, at the update",
+}
 
 
 def page(sheet: CostSheet, modes: Sequence[Mode], *, beside: bool = False) -> tuple[Section, ...]:
-    """What there is to say about some modes; about a single one also where its time goes. `beside`: for `side_by_side`."""
+    """What there is to say about some modes; of a single one on hardware first its time, its memory, and where its time goes.
+
+    `beside`: for `side_by_side`.
+    """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
-    found = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
-    if "train" in sheets:
-        found.append(_training(sheets["train"]))
+    model = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
+    held = [_training(sheets["train"])] if "train" in sheets else []
     if sheets.keys() - {"train"}:
-        found += _inference(sheet.of("prefill"))
-    if sheet.hardware is not None:
-        found.append(_times(sheets))
-        if len(sheets) == 1:
-            found += [_operations(each) for each in sheets.values()]
-    return tuple(found)
+        held += _inference(sheet.of("prefill"))
+    if sheet.hardware is None:
+        return (*model, *held)
+    if len(sheets) > 1:
+        return (*model, *held, _times(sheets))
+    # A decoding step asks for its state first, of which weights in other formats are no part.
+    asked = held[1:] + held[:1] if "decode" in sheets else held
+    return (_times(sheets), *asked, *map(_operations, sheets.values()), *model)
 
 
 def title(sheet: CostSheet) -> str:
-    """One line: the call, the hardware, and the shares of its peaks that are counted on."""
+    """The call, and what it runs on."""
     lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
     prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
     call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.precision}"
     on = sheet.hardware
-    if on is None:
-        return call
-    reached, peak = on.efficiency, on.peak(sheet.precision)
+    return call if on is None else f"{call}, on {on.title}"
+
+
+def reached(sheet: CostSheet) -> str:
+    """The hardware's peaks, and the shares of them that times count on."""
+    on = sheet.hardware
+    assert on is not None, "priced on hardware"
+    of, peak = on.efficiency, on.peak(sheet.precision)
     return (
-        f"{call}, on {on.title}: {scaled(peak)}FLOP/s ({reached.matrix:.0%} in products, "
-        f"{reached.attention:.0%} in attention), {scaled(on.bandwidth)}B/s ({reached.memory:.0%})"
+        f"counted on: {scaled(peak)}FLOP/s, {of.matrix:.0%} of it in products and {of.attention:.0%} in attention; "
+        f"{scaled(on.bandwidth)}B/s, {of.memory:.0%} of it"
     )
 
 
@@ -56,26 +82,37 @@ def longest(architecture: Architecture) -> int | None:
 
 
 def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
-    """What the figures leave out of sight."""
-    found = []
-    for name, stack in sheet.architecture.stacks.items():
-        reads = sheet.source if name == "encoder" and sheet.source else sheet.length
-        latent = name == "decoder" and sheet.architecture.latents is not None
-        if stack.max_length is not None and stack.max_length < reads and not latent:
-            found.append(f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {reads:,}")
-    if sheet.hardware is not None and any(sheet.of(mode).devices > 1 for mode in modes if mode in sheet.modes):
-        found.append(
-            f"does not fit into the memory of {sheet.hardware.title}: times are as if it did, without communication; "
-            "`anyformer plan` lays a training out on many"
-        )
+    """What cannot be run as it is priced: positions beyond a table, and what does not fit into the memory of one device."""
+    found = [*beyond_tables(sheet.architecture, sheet.length, sheet.source)]
+    on = sheet.hardware
+    told = [mode for mode in modes if mode in sheet.modes]
+    for each in map(sheet.of, told):
+        # Prompts and the tokens after them need the same room.
+        again = each.mode == "prefill" and "decode" in told
+        if on is not None and each.devices > 1 and not again:
+            found.append(
+                f"one {on.title} has no room for {HOLDS[each.mode]}: {scaled(each.held)}B of {scaled(on.room)}B "
+                f"(times are as if it had); {REMEDIES[each.mode]}"
+            )
+        if each.time is not None and each.time.too_small:
+            found.append(f"the {STEPS[each.mode]} is {each.time.too_small}")
     return tuple(found)
+
+
+def beyond_tables(architecture: Architecture, length: int, source: int = 0) -> Iterator[str]:
+    """Where a position table ends before the length that is asked for."""
+    for name, stack in architecture.stacks.items():
+        reads = source if name == "encoder" and source else length
+        latent = name == "decoder" and architecture.latents is not None
+        if stack.max_length is not None and stack.max_length < reads and not latent:
+            yield f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {reads:,}"
 
 
 def _parameters(sheet: CostSheet) -> Section:
     """Stored, and used by one token where some experts are not."""
     params = sheet.params
     table = {"total": (params.total, params.active)}
-    table |= {_shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
+    table |= {shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
     columns = ("",) if params.active == params.total else ("", "active")
     rows = (Row(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items())
     return Section("Parameters", columns, tuple(rows))
@@ -85,7 +122,7 @@ def _parameters_beside(sheet: CostSheet) -> Section:
     """Both sums, and the components that are more than a thousandth."""
     params = sheet.params
     rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
-    rows += [Row(_shown(n), (count(each),)) for n, each in params.by_component.items() if each * 1000 > params.total]
+    rows += [Row(shown(n), (count(each),)) for n, each in params.by_component.items() if each * 1000 > params.total]
     return Section("Parameters", ("",), tuple(rows))
 
 
@@ -104,9 +141,9 @@ def _flops_of(mode: Mode, sheet: CostSheet) -> Iterator[Row]:
     if mode == "train":
         yield Row("forward", _conventions(model.forward.dense, model.forward.exact, run.forward), detail=True)
         yield Row("backward", _conventions(model.backward.dense, model.backward.exact, run.backward), detail=True)
-    yield Row(STEP[mode], _conventions(model.total.dense, model.total.exact, run.total))
+    yield Row(STEPS[mode], _conventions(model.total.dense, model.total.exact, run.total))
     each = _conventions(model.total.dense // tokens, model.total.exact // tokens, run.total // tokens)
-    yield Row(f"{STEP[mode]}, per token", each)
+    yield Row(f"{STEPS[mode]}, per token", each)
 
 
 def _conventions(*of: int) -> tuple[Figure, ...]:
@@ -114,27 +151,18 @@ def _conventions(*of: int) -> tuple[Figure, ...]:
 
 
 def _training(sheet: CostSheet) -> Section:
-    """Adam, with weights and moments in fp32."""
-    name = f"Memory of training, checkpointing {sheet.plan.checkpointing}"
-    memory = sheet.memory
-    figures = {
-        "weights": memory.weights,
-        "gradients": memory.gradients,
-        "optimiser state": memory.optimiser,
-        "copies of weights": memory.copies,
-        "activations": memory.activations,
-        "logits and loss": memory.logits,
-        "total": memory.total,
-        "peak of a step": sheet.peak.total,
-    }
-    rows = [Row(what, (size(number),)) for what, number in figures.items() if number]
-    return Section(name, ("",), (*rows, *_devices(sheet, sheet.held)))
+    """What a step holds when it holds most; weights, gradients and both moments of AdamW in fp32."""
+    figures = {**sheet.memory.named, "together, the peak of a step": sheet.memory.total}
+    rows = [Row(what, (size(number),)) for what, number in figures.items()]
+    rows.append(Row("kept from forward to backward", (size(sheet.kept.kept + sheet.kept.loss),)))
+    how = f"checkpointing {sheet.plan.checkpointing}"
+    return Section(f"Memory of training {AT[sheet.peak.at]}", (how,), (*rows, *_devices(sheet, sheet.held)))
 
 
 def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:
     """How many devices have so much memory, all of it spread evenly."""
     if sheet.hardware is not None:
-        yield Row("devices needed", tuple(count(sheet.holding(each)) for each in held))
+        yield Row("accelerators that hold it", tuple(count(sheet.holding(each)) for each in held))
 
 
 def _inference(sheet: CostSheet) -> Iterator[Section]:
@@ -152,11 +180,11 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
 
 def _state(state: DecodeState, precision: str) -> Section:
     """Together, and by kind of layer."""
-    rows = [Row("all layers", (size(state.per_token), size(state.per_sequence), size(state.total)))]
+    rows = [Row("all layers", (exact(state.per_token), size(state.per_sequence), size(state.total)))]
     for each in state.memories:
-        figures = size(each.per_token), size(each.bytes // state.batch), size(each.bytes)
-        rows.append(Row(f"{_shown(each.name)}: grows {each.grows}", figures, detail=True))
-    return Section(f"Decode state, {precision}", ("last token", "a sequence", "the batch"), tuple(rows))
+        figures = exact(each.per_token), size(each.bytes // state.batch), size(each.bytes)
+        rows.append(Row(f"{shown(each.name)}: grows {each.grows}", figures, detail=True))
+    return Section(f"Decode state in {precision}", ("a token adds", "a sequence", "the batch"), tuple(rows))
 
 
 def _reading(sheet: CostSheet) -> Section:
@@ -174,13 +202,13 @@ def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
     rows = (
         Row("time", tuple(seconds(time.seconds) for time in times)),
         Row("tokens per second", tuple(count(time.tokens_per_second) for time in times)),
-        Row("MFU, dense", tuple(share(time.mfu) for time in times)),
+        Row("MFU, dense", tuple(NOT_SHOWN if time.mfu is None else share(time.mfu) for time in times)),
         Row("MFU, exact", tuple(share(time.mfu_exact) for time in times), detail=True),
         Row("bandwidth used", tuple(share(time.bandwidth_used) for time in times)),
         Row("FLOPs per byte", tuple(decimal(time.intensity) for time in times), detail=True),
         Row("waits for", tuple(_waits(time) for time in times)),
     )
-    return Section(f"Time on {times[0].hardware.title}", tuple(STEP[mode] for mode in sheets), rows)
+    return Section(f"Time on one {times[0].hardware.title}", tuple(STEPS[mode] for mode in sheets), rows)
 
 
 def _waits(time: StepTime) -> Figure:
@@ -194,13 +222,13 @@ def _operations(sheet: CostSheet) -> Section:
     """Slowest first; what is short stands together."""
     time = _time(sheet)
     found = time.by_component
-    shown = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
-    rows = [Row(_shown(operation.name), _operation(operation, time.seconds)) for operation in shown]
-    if len(shown) < len(found):
-        rest = sum(operation.seconds for operation in found[len(shown) :])
+    long = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
+    rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
+    if len(long) < len(found):
+        rest = sum(operation.seconds for operation in found[len(long) :])
         rows.append(Row("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
     columns = ("FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
-    return Section(f"Where the time goes: {STEP[sheet.mode]}", columns, tuple(rows), detail=True)
+    return Section(f"Where the time goes: {STEPS[sheet.mode]}", columns, tuple(rows), detail=True)
 
 
 def _operation(operation: Operation, total: float) -> tuple[Figure, ...]:
@@ -219,6 +247,6 @@ def _time(sheet: CostSheet) -> StepTime:
     return sheet.time
 
 
-def _shown(name: str) -> str:
+def shown(name: str) -> str:
     """Without the plumbing: `decoder.layers.local.attention.sublayer` -> `decoder local attention`."""
     return " ".join(word for word in name.split(".") if word not in ("layers", "sublayer"))

@@ -8,11 +8,12 @@ a part near the end, or when every gradient is there; a walk over the kept tenso
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
+from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM_FP32, States
 from anyformer.model import Architecture
 from anyformer.plan import Plan
@@ -28,6 +29,9 @@ receives one gradient and gives two; a fused attention kernel keeps four, receiv
 OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"normalised": 4.0, "softmax": 2.0})
 """The same where one tensor is kept: the gradient 2 x dy of a square is made in three steps, beside the one of the product
 that follows; a softmax receives one gradient and gives one."""
+BLOCK_BYTES = 22.0
+"""The same of attention by blocks, in bytes for each element of q, k and v that it keeps, whatever their type: gradients, and
+scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
 TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
@@ -35,21 +39,37 @@ can be added in place, so their sum is a third; in bf16 it is a fresh copy, whic
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """Bytes at the three moments that can be the largest of a step, `stays` included in each.
+    """What is held at the three moments that can be the largest of a step, what stays from step to step included in each.
 
-    `stays`: weights, optimiser state and master copies, and under accumulation the gradients. `loss`: at the loss, all kept.
-    `backward`: within layers, norms and head. `update`: every gradient, nothing kept.
+    `loss`: at the loss, all kept. `backward`: within layers, norms and head. `update`: every gradient, nothing kept.
     """
 
     stays: int
-    loss: int
-    backward: int
-    update: int
+    at_loss: Holding
+    within: Holding
+    at_update: Holding
+
+    @property
+    def loss(self) -> int:
+        return self.at_loss.total
+
+    @property
+    def backward(self) -> int:
+        return self.within.total
+
+    @property
+    def update(self) -> int:
+        return self.at_update.total
+
+    @property
+    def holding(self) -> Holding:
+        """What is held at the largest."""
+        return max(self.at_loss, self.within, self.at_update, key=lambda each: each.total)
 
     @property
     def total(self) -> int:
         """The largest."""
-        return max(self.loss, self.backward, self.update)
+        return self.holding.total
 
     @property
     def at(self) -> Moment:
@@ -75,39 +95,64 @@ def peak_memory(
 ) -> PeakMemory:
     """The largest of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    On the way back, at operation i: stays + kept[..i] + gradients of the weights passed + those of activations, which are
-    `GRADIENTS_PER_KEPT` kept[i] and one of what the part gave. `batch` is that of one of `accumulation` micro-batches: with
-    several, gradients stay from one to the next, and each new one stands beside the old one for a moment.
+    `batch` is that of one of `accumulation` micro-batches.
     """
     plan = plan or Plan()
-    source = architecture.source_of(length, source_length)
-    shape = Shape(batch=batch, length=length, source=source)
+    shape = Shape(batch=batch, length=length, source=architecture.source_of(length, source_length))
     counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
-    count, again = sum(counts.values()), accumulation > 1
     kept = activations(architecture, shape, plan)
     # Layers that are computed again keep on the way back what they would have kept on the way there.
     whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
-    logits = kept.by_name.get("loss.logits", 0)
-    size = plan.activation_bytes
-    copies = kept.casts if states.weights > size else 0
+    count = sum(counts.values())
+    stays = Holding(weights=states.weights * count, optimiser=(states.optimiser + states.master) * count)
+    copies = kept.casts if states.weights > plan.activation_bytes else 0
+    tied = _tied(architecture) * TIED_COPIES[plan.number]
+    again, each = accumulation > 1, states.gradients
+    return peak_of(architecture, shape, plan, kept, whole, counts, stays, each=each, copies=copies, tied=tied, again=again)
+
+
+def peak_of(
+    architecture: Architecture,
+    shape: Shape,
+    plan: Plan,
+    kept: Activations,
+    whole: Activations,
+    counts: Mapping[str, int],
+    stays: Holding,
+    *,
+    each: int,
+    copies: int,
+    tied: int = 0,
+    again: bool = False,
+) -> PeakMemory:
+    """The same where it is known what is kept (`whole`: with nothing computed again) and which weights learn (`counts`).
+
+    On the way back, at operation i: stays + kept[..i] + gradients of the weights passed, `each` bytes per number, + those of
+    activations, which are `GRADIENTS_PER_KEPT` kept[i] and one of what the part gave. `copies`: bytes of weights in the type of
+    products; `tied`: numbers of a table that gets two gradients. `again`: over several micro-batches gradients stay from one to
+    the next, and each new one stands beside the old one for a moment.
+    """
+    logits, size = kept.by_name.get("loss.logits", 0), plan.activation_bytes
     layers = [f"{name}.layers.{i}" for name, stack in architecture.stacks.items() for i in range(stack.depth)]
     extra = [made + (cast if copies else 0) for made, cast in zip(kept.layers, kept.layers_casts, strict=True)]
+    gradients = each * sum(counts.values())
+    newest = each * max(counts.values(), default=0) if again else 0
+    base = replace(stays, gradients=gradients) if again else stays
     back = _back(
         _parts(whole, counts),
         _begins(kept, dict(zip(layers, extra, strict=False))),
         copies,
-        each=0 if again else states.gradients,
-        stream=size * batch * max(length, source) * architecture.width,
+        each=0 if again else each,
+        stream=size * shape.batch * max(shape.length, shape.source) * architecture.width,
         logits=size * logits // 4,
+        others={**OTHERS_PER_KEPT, "blocks": BLOCK_BYTES / size},
     )
-    stays = (states.weights + states.optimiser + states.master + (states.gradients if again else 0)) * count
-    newest = states.gradients * max(counts.values()) if again else 0
-    tied = states.gradients * _tied(architecture) * TIED_COPIES.get(plan.precision, TIED_COPIES["fp32"])
+    within = max(back, key=lambda at: at.total, default=Holding())
     return PeakMemory(
-        stays=stays,
-        loss=stays + kept.kept + kept.loss + copies + LOSS_COPIES * logits,
-        backward=stays + newest + max(back),
-        update=stays + max(newest, tied) + (0 if again else states.gradients * count),
+        stays=base.total,
+        at_loss=base + Holding(copies=copies, activations=kept.kept, logits=kept.loss, temporaries=LOSS_COPIES * logits),
+        within=base + within + Holding(gradients=newest),
+        at_update=replace(base, gradients=gradients + max(newest, each * tied)),
     )
 
 
@@ -120,11 +165,21 @@ class _Part:
     weights: int
 
 
-def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: int, stream: int, logits: int) -> Iterator[int]:
-    """Bytes on top of what stays, operation by operation, with the `copies` of weights that are there at first.
+def _back(
+    parts: list[_Part],
+    begins: Mapping[str, int],
+    copies: int,
+    *,
+    each: int,
+    stream: int,
+    logits: int,
+    others: Mapping[str, float],
+) -> Iterator[Holding]:
+    """What is held on top of what stays, operation by operation, with the `copies` of weights that are there at first.
 
     `begins`: kept bytes when the way back reaches a layer, or a part outside of them; `each`: bytes of a gradient per weight;
-    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave.
+    `stream`, `logits`: bytes of the gradient of what a part, or the head, gave; `others`: bytes beside those that an operation
+    kept, for each of them.
     """
     count = sum(part.weights for part in parts)
     left, passed, at = 0, 0.0, ""
@@ -136,8 +191,12 @@ def _back(parts: list[_Part], begins: Mapping[str, int], copies: int, *, each: i
         for operation, size in reversed(part.kept):
             # Which weight is whose is not asked: a part's gradients come evenly, and copies of its weights go with them.
             passed += part.weights / len(part.kept)
-            of_weights = each * passed + copies * (1 - passed / count)
-            yield int(left + of_weights + incoming + OTHERS_PER_KEPT.get(operation, GRADIENTS_PER_KEPT) * size)
+            yield Holding(
+                gradients=int(each * passed),
+                copies=int(copies * (1 - passed / count)) if count else copies,
+                activations=left,
+                temporaries=int(incoming + others.get(operation, GRADIENTS_PER_KEPT) * size),
+            )
             left -= size
 
 

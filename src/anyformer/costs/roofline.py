@@ -18,6 +18,11 @@ from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
+LAUNCHING = 0.5
+"""Share of the time in which kernels wait to be launched, from which it is no prediction any more."""
+EAGER_SECONDS = 0.05
+"""A training step that is predicted to be shorter is mostly the overhead of eager operations, each a few microseconds on the
+host, many more than the kernels counted here: no prediction of its time can be good."""
 LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
 
 
@@ -73,9 +78,13 @@ class StepTime:
         return sum(operation.executed for operation in self.operations) / self.bytes
 
     @property
-    def mfu(self) -> float:
-        """Model FLOPs utilisation, every query-key pair counted (Chowdhery et al. 2022, arXiv 2204.02311, appendix B)."""
-        return self.flops.dense / self.seconds / self.hardware.peak(self.precision)
+    def mfu(self) -> float | None:
+        """Model FLOPs utilisation, every query-key pair counted (Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
+
+        None where that would be more than all of the peak: kernels compute far fewer pairs than are counted.
+        """
+        found = self.flops.dense / self.seconds / self.hardware.peak(self.precision)
+        return found if found <= 1 else None
 
     @property
     def mfu_exact(self) -> float:
@@ -108,6 +117,12 @@ class StepTime:
             "operations": [{**asdict(operation), "intensity": operation.intensity} for operation in self.operations],
         }
 
+    @property
+    def too_small(self) -> str:
+        """Why the time is no prediction: launching kernels is most of it. Empty where it is one."""
+        share = self.waits_for("launch")
+        return f"too small to predict: launching kernels is {share:.0%} of its time" if share > LAUNCHING else ""
+
     def waits_for(self, bound: Bound) -> float:
         """Share of the time in operations of that bound."""
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
@@ -116,8 +131,7 @@ class StepTime:
 def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
-    precision: Precision = "fp32" if plan.precision == "fp32" else "bf16"
-    return step_of(operations(architecture, shape, plan, mode), shape, precision, hardware, mode)
+    return step_of(operations(architecture, shape, plan, mode), shape, plan.number, hardware, mode)
 
 
 def step_of(work: Iterable[Work], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:

@@ -9,11 +9,13 @@ from functools import cached_property
 from math import ceil
 from typing import Any
 
+from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
 from anyformer.costs.elementwise import elementwise
+from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
-from anyformer.costs.memory import TrainingMemory, training_memory
 from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
@@ -23,9 +25,10 @@ from anyformer.plan import Plan, Precision
 from anyformer.tally import Flops, Shape, Tally
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
+STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CostSheet:
     """What a call costs: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
@@ -60,8 +63,8 @@ class CostSheet:
 
     @property
     def precision(self) -> Precision:
-        """Of products, activations and decode state; where no hardware resolves it, `auto` counts as fp32."""
-        return "bf16" if self.plan.precision == "bf16" else "fp32"
+        """Of products, activations and decode state; where no hardware resolves it, `auto` is bf16."""
+        return self.plan.number
 
     @property
     def tokens(self) -> int:
@@ -103,15 +106,14 @@ class CostSheet:
         return elementwise(self.architecture, self.shape, self.plan)
 
     @cached_property
-    def memory(self) -> TrainingMemory:
-        """Of training on one device."""
-        return training_memory(
-            self.architecture,
-            batch=self.batch,
-            length=self.length,
-            source_length=self.source or None,
-            plan=self.plan,
-        )
+    def kept(self) -> Activations:
+        """Tensors that a training step keeps for its backward pass."""
+        return activations(self.architecture, replace(self.shape, past=0, length=self.length), self.plan)
+
+    @property
+    def memory(self) -> Holding:
+        """Of training on one device: what is held when most is, which is `peak.at`, by purpose."""
+        return self.peak.holding
 
     @cached_property
     def peak(self) -> PeakMemory:
@@ -163,10 +165,10 @@ class CostSheet:
 
     @property
     def held(self) -> int:
-        """Bytes that must fit somewhere: of training all that `memory` counts, else the weights and the decode state."""
+        """Bytes that must fit somewhere: of training the peak of a step, else the weights and the decode state."""
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
-        return max(self.memory.total, self.peak.total)
+        return self.memory.total
 
     @property
     def devices(self) -> int:
@@ -206,7 +208,38 @@ class CostSheet:
         }
 
     def _memory_data(self) -> dict[str, int]:
-        return {**asdict(self.memory), "total": self.memory.total, "peak": self.peak.total}
+        return {**asdict(self.memory), "total": self.memory.total, "kept": self.kept.kept + self.kept.loss}
+
+    def __repr__(self) -> str:
+        """One line: the call and its main figures."""
+        return f"<CostSheet of {self._said}>"
+
+    def _repr_html_(self) -> str:
+        """A small table, for notebooks."""
+        rows = "".join(f"<tr><th>{name}</th><td>{figure}</td></tr>" for name, figure in self.brief.items())
+        return f"<table><caption>{self._said.partition(': ')[0]}</caption>{rows}</table>"
+
+    @property
+    def brief(self) -> dict[str, str]:
+        """The main figures, in words."""
+        found = {
+            "parameters": f"{self.params.total:,}",
+            f"FLOPs of a {STEPS[self.mode]}": scaled(self.flops.total.exact).strip(),
+        }
+        if self.mode == "train":
+            found["memory at its peak"] = f"{scaled(self.memory.total)}B"
+        if "decode" in self.modes:
+            found["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.precision}"
+        if self.time is not None:
+            found[f"time on one {self.time.hardware.title}"] = clock(self.time.seconds)
+        return found
+
+    @property
+    def _said(self) -> str:
+        """The call, then the main figures."""
+        shape = f"batch {self.batch:,} x {self.length:,} tokens"
+        call = f"{self.architecture.shape_of_model}, {self.mode}, {shape}, {self.precision}"
+        return f"{call}: " + ", ".join(f"{name} {figure}" for name, figure in self.brief.items())
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"
@@ -231,8 +264,9 @@ def cost(
 ) -> CostSheet:
     """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `length` serves source and target, where there are two, unless `source_length` is given. With `hardware`, a name (`h100`,
-    `here`) or a value, the sheet has a `time`, and `auto` precision is the faster one there.
+    `length` serves source and target, where there are two, unless `source_length` is given. Products, activations and decode
+    state are in bf16 unless `plan` says otherwise. With `hardware`, a name (`h100`, `here`) or a value, the sheet has a `time`,
+    and `auto` precision is the faster one there.
     """
     on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
     source = architecture.source_of(length, source_length)

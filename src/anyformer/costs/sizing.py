@@ -1,4 +1,4 @@
-"""How large, and on how much text: compute-optimal sizing, and the lecture notes' rules of thumb as remarks in words."""
+"""How large, and on how much text: compute-optimal sizing, and rules of thumb as remarks in words."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from anyformer.model import Architecture
 
 TOKENS_PER_PARAMETER = 20.0
 """Hoffmann et al. 2022 (arXiv 2203.15556): Chinchilla has 1.4 T tokens for 70 B parameters, and table 3 as many elsewhere."""
-NOTES = 'lecture notes, "Transformer Development", section "Hyperparameters"'
-"""Where the lecture notes have the rules."""
+WIDTHS = "4 times since Vaswani et al. 2017; gated 8/3, Shazeer 2020, arXiv 2002.05202"
+SHAPES = "Kaplan et al. 2020, arXiv 2001.08361, figure 5"
+VOCABULARIES = "sizes of published tokenizers"
+"""Where the rules of thumb are from."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class Remark:
 
 
 def remarks(architecture: Architecture) -> tuple[Remark, ...]:
-    """Where an architecture is far from the notes' rules of thumb; a warning that it is unusual, not that it is wrong."""
+    """Where an architecture is far from rules of thumb; a warning that it is unusual, not that it is wrong."""
     return tuple(dict.fromkeys(remark for rule in RULES for remark in rule(architecture)))
 
 
@@ -131,7 +133,7 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
                 "feed-forward width",
                 f"{network.width:,} is {ratio:.2f} times the width of {architecture.width:,}; the rule of thumb for a {kind} "
                 f"network is {rule} times, {round(usual * architecture.width):,}",
-                NOTES,
+                WIDTHS,
             )
 
 
@@ -146,7 +148,7 @@ def _aspect(architecture: Architecture) -> Iterator[Remark]:
                 "width / depth",
                 f"{architecture.width:,} / {stack.depth} = {ratio:.0f} in the {name}, {shape}; the rule of thumb is about 100, "
                 f"here {max(1, round(architecture.width / 100))} layers",
-                NOTES,
+                SHAPES,
             )
 
 
@@ -159,9 +161,9 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
         yield Remark(
             "vocabulary",
             f"{symbols:,} is {place}; the rule of thumb is 30,000-50,000 for one language and 100,000-250,000 for many",
-            NOTES,
+            VOCABULARIES,
         )
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _vocabulary)
-"""The notes' rules; 4, 8/3, 100 and the two ranges of vocabulary are theirs, how far is far is ours."""
+"""4, 8/3, 100 and the two ranges of vocabulary are the rules of the lecture notes (docs/notes.md); how far is far is ours."""

@@ -74,7 +74,7 @@ def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int])
 
 
 def side_by_side(names: Sequence[str], pages: Sequence[Sequence[Section]]) -> tuple[Section, ...]:
-    """The same rows with a column for each page, and how many times the smallest figure the largest is."""
+    """The same rows with a column for each page, and how many times the least figure the most is, and whose is the least."""
     titles = dict.fromkeys(section.title for sections in pages for section in sections if not section.detail)
     tables = [{section.title: _flat(section) for section in sections} for sections in pages]
     return tuple(_beside(title, names, [table.get(title, {}) for table in tables]) for title in titles)
@@ -96,12 +96,13 @@ def _beside(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure
     for name in dict.fromkeys(name for column in columns for name in column):
         figures = [column.get(name, NOTHING) for column in columns]
         ratio = _ratio(figures)
-        shown = Figure("" if ratio < 1.005 else f"{ratio:,.2f} x")
+        least = min(zip(figures, names, strict=True), key=lambda pair: pair[0].number or 0)[1]
+        shown = Figure("" if ratio < 1.005 else f"x {ratio:,.2f} ({least} {'less' if len(names) == 2 else 'least'})")
         rows.append(Row(name, (*figures, shown), strong=ratio >= APART))
-    return Section(title, (*names, "apart"), tuple(rows))
+    return Section(title, (*names, "most / least"), tuple(rows))
 
 
 def _ratio(figures: Sequence[Figure]) -> float:
-    """The largest over the smallest, 1 where one is missing or nothing."""
+    """The most over the least, 1 where one is missing or nothing."""
     numbers = [figure.number for figure in figures if figure.number]
     return max(numbers) / min(numbers) if len(numbers) == len(figures) else 1.0

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
-from anyformer.describe import DescriptionError, UserError, change_all
+from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.plan import Plan
 from anyformer.tally import Shape
@@ -19,10 +18,6 @@ from anyformer.tally import Shape
 SHARE = 0.8
 """Of the free memory, what a trial may fill: the rest is for what no formula of ours sees, as a library's own buffers."""
 VOCABULARIES = (32_768, 8_192, 2_048, 512)
-
-
-class NotEnoughMemoryError(UserError):
-    """Not even one block of each kind can be trained here."""
 
 
 @dataclass(frozen=True)
@@ -49,14 +44,6 @@ def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) ->
         f"{least.bytes / 1e9:.1f} GB, and of {free / 1e9:.1f} GB that are free {SHARE:.0%} may be filled; "
         f"give a smaller --batch or --length, or measure a smaller entry of the same family"
     )
-
-
-def free_memory(device: torch.device) -> int:
-    """Bytes that a process can still take: of the accelerator, or of the machine and of the group it runs in."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    found = [_available(), _left_to_the_group()]
-    return min((size for size in found if size is not None), default=1 << 62)
 
 
 class TrainingStep:
@@ -131,23 +118,3 @@ def _needed(architecture: Architecture, shape: Shape, plan: Plan) -> int:
     """Bytes of a training step."""
     source = shape.source or None
     return peak_memory(architecture, batch=shape.batch, length=shape.length, source_length=source, plan=plan).total
-
-
-def _available() -> int | None:
-    """Of the machine, as Linux says; elsewhere all the memory there is."""
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (OSError, ValueError, AttributeError):
-        return None
-
-
-def _left_to_the_group() -> int | None:
-    """Of a control group with a limit, as containers have."""
-    try:
-        most, used = (int(Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="utf-8")) for name in ("max", "current"))
-    except (OSError, ValueError):
-        return None
-    return max(most - used, 0)

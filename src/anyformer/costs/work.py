@@ -15,7 +15,7 @@ from typing import Literal
 
 from anyformer.model import Architecture
 from anyformer.parts import Block
-from anyformer.plan import BYTES, Checkpointing, Plan
+from anyformer.plan import Checkpointing, Plan
 from anyformer.tally import Flops, Shape, Tally, Weight
 
 Mode = Literal["train", "prefill", "decode"]
@@ -42,6 +42,8 @@ class Work:
     bytes: int
     kernels: int = 1
     layers: int = 1
+    routed: bool = False
+    """Whether it is experts' work, which expert parallelism divides."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +94,7 @@ def distinct_experts(experts: int, chosen: int, tokens: int) -> float:
 
 
 def operations(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> list[Work]:
-    """Every operation of a step, of one layer of each kind, in the plan's precision (an unresolved `auto` counts as fp32).
+    """Every operation of a step, of one layer of each kind, in the plan's precision.
 
     Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
     a fused attention kernel computes its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022,
@@ -101,7 +103,7 @@ def operations(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode)
     once more.
     """
     tally = architecture.cost(shape, plan)
-    size = BYTES.get(plan.precision, 4)
+    size = plan.activation_bytes
     kinds = _kinds(architecture)
     units = _units(architecture, kinds, tally)
     traffic = _state_traffic(architecture, shape, plan, tally, mode)
@@ -129,7 +131,10 @@ class _Unit:
         passes = 3 if mode == "train" else 1
         for product_name, product in self.products.items():
             flops = Flops(product.flops.dense * passes, product.flops.exact * passes)
-            yield Work(f"{name}.{product_name}", "matrix", flops, flops.exact, product.bytes(size) * passes, passes)
+            routed = product.weight.chosen is not None
+            yield Work(
+                f"{name}.{product_name}", "matrix", flops, flops.exact, product.bytes(size) * passes, passes, routed=routed
+            )
         moved = sum(p.rows * (p.inputs if p.leaves else p.outputs) for p in self.products.values())
         # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
         moved += sum(4 * p.rows * p.outputs for p in self.products.values() if p.leaves and p.weight.chosen)
@@ -142,6 +147,7 @@ class _Unit:
             self._executed(mode, plain),
             size * moved * passes + state,
             passes,
+            routed=any(p.weight.chosen is not None for p in self.products.values()),
         )
 
     def _executed(self, mode: Mode, plain: bool) -> int:

@@ -1,7 +1,7 @@
 """Text -> tokens -> batches. `prepare` makes a corpus from a description; `Batches` and `windows` cut it. No torch here."""
 
 from anyformer.data.baseline import interpolated_bigram_loss
-from anyformer.data.batches import IGNORED, Batch, Batches, windows
+from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
 from anyformer.data.corpus import Corpus, Split
 from anyformer.data.description import BytePairs, Bytes, Characters, Data, TokenizerFile, TokenizerSpec
 from anyformer.data.errors import DataError
@@ -29,5 +29,6 @@ __all__ = [
     "default_cache",
     "interpolated_bigram_loss",
     "prepare",
+    "spread",
     "windows",
 ]

@@ -14,7 +14,8 @@ _ITERATIONS = 100
 def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLike, vocab: int) -> float:
     """Mean nats per token, the first excepted, of p(b|a) = x * bigram + y * unigram + z * uniform (Jelinek and Mercer 1980).
 
-    The three weights are fitted by EM on every twentieth block of the training tokens with counts from the rest; the final
+    Held-out tokens may be a line (N,), or several of them (M, N), of which no pair crosses from one to the next. The three
+    weights are fitted by EM on every twentieth block of the training tokens with counts from the rest; the final
     counts are of all training tokens. Memory: about 40 bytes per training token.
     """
     train, validation = _pairs(train_tokens, vocab, "train"), _pairs(validation_tokens, vocab, "validation")
@@ -25,13 +26,14 @@ def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLi
 
 
 def _pairs(tokens: ArrayLike, vocab: int, name: str) -> NDArray[np.int64]:
-    """Neighbours (a, b) as a * vocab + b: (N,) -> (N - 1,)."""
+    """Neighbours (a, b) as a * vocab + b: (N,) -> (N - 1,), or of each line (M, N) -> (M * (N - 1),)."""
     line = np.asarray(tokens).astype(np.int64, copy=False)
-    if len(line) < 2 + 20 * (name == "train"):
-        raise DataError(f"the {name} split has {len(line)} tokens, too few to count pairs; give more text")
+    if line.shape[-1] < 2 or line.size < 2 + 20 * (name == "train"):
+        raise DataError(f"the {name} split has {line.size} tokens, too few to count pairs; give more text")
     if int(line.min()) < 0 or int(line.max()) >= vocab:
         raise DataError(f"the {name} split has token {int(line.max())}, vocab is {vocab}; pass the tokenizer's vocab_size")
-    return line[:-1] * vocab + line[1:]
+    pairs: NDArray[np.int64] = line[..., :-1] * vocab + line[..., 1:]
+    return pairs.ravel()
 
 
 def _probabilities(counted: NDArray[np.int64], asked: NDArray[np.int64], vocab: int) -> NDArray[np.float64]:

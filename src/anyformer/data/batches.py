@@ -99,22 +99,47 @@ class Batches:
         return hashed_below(len(self.split) - self.windows * self.length, self.seed, epoch, -1)
 
 
-def windows(split: Split, length: int, batch: int, isolate: bool = False, rank: int = 0, world: int = 1) -> Iterator[Batch]:
+def windows(
+    split: Split, length: int, batch: int, isolate: bool = False, rank: int = 0, world: int = 1, most: int | None = None
+) -> Iterator[Batch]:
     """The whole split once, for evaluation: every token but the first is a target exactly once, in windows side by side.
 
-    All batches have one shape, (batch or fewer, length); what is beyond the end is padding with `IGNORED` targets. With
-    `world` > 1 every rank gets as many batches, its part of each.
+    `most`: so many of these windows at most, spread evenly over the split. All batches have one shape, (batch or fewer,
+    length); what is beyond the end is padding with `IGNORED` targets. With `world` > 1 every rank gets as many batches, its
+    part of each.
     """
     if batch < 1:
         raise DataError(f"batch = {batch} should be at least 1")
     _check_length(split, 1)
-    count = -(-(len(split) - 1) // length)
+    every = _count(split, length)
+    count = every if most is None else min(most, every)
     # No larger than needed, but equal parts for all ranks.
     batch = min(batch, -(-count // world) * world)
     start, stop = _part(batch, rank, world)
     for first in range(0, count, batch):
-        rows = np.arange(first + start, first + stop, dtype=np.int64)
+        places = np.arange(first + start, first + stop, dtype=np.int64)
+        # The middle of each of `count` equal parts; what lies beyond the last stays beyond the end of the split.
+        rows = np.where(places < count, (2 * places + 1) * every // (2 * count), every + places)
         yield _cut(split, rows * length, rows, length, isolate)
+
+
+def spread(split: Split, length: int, most: int) -> Ints:
+    """The tokens of the windows that `windows` gives for `most`, each with the target of its last: (N, length + 1).
+
+    A window that goes beyond the end of the split is left out, unless it is the only one.
+    """
+    every = _count(split, length)
+    count = min(most, every)
+    starts = (2 * np.arange(count, dtype=np.int64) + 1) * every // (2 * count) * length
+    whole = starts[starts + length < len(split)]
+    if not len(whole):
+        return split.tokens[:][None]
+    return np.stack([split.tokens[start : start + length + 1] for start in whole.tolist()])
+
+
+def _count(split: Split, length: int) -> int:
+    """Windows side by side whose targets are all tokens but the first."""
+    return -(-(len(split) - 1) // length)
 
 
 def _part(batch: int, rank: int, world: int) -> tuple[int, int]:

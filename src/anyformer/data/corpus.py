@@ -18,7 +18,7 @@ from anyformer.data.shards import Tokens, in_memory, open_numbers
 from anyformer.data.splitting import SPLITS
 from anyformer.data.tokenizers import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 INDEX = "index.json"
 
 
@@ -43,7 +43,10 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
-    """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content."""
+    """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
+
+    `sources`: every file read, with a fingerprint of its text.
+    """
 
     directory: Path
     tokenizer: Tokenizer
@@ -51,6 +54,7 @@ class Corpus:
     validation: Split
     skipped: tuple[Skipped, ...]
     digest: str
+    sources: Mapping[str, str]
 
     @classmethod
     def open(cls, directory: Path, verify: bool = False) -> Self:
@@ -62,7 +66,21 @@ class Corpus:
         dtype = np.dtype(index["dtype"])
         train, validation = (_open_split(directory, name, index["splits"][name], dtype, verify) for name in SPLITS)
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
-        return cls(directory, tokenizer, train, validation, skipped, index["digest"])
+        return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"])
+
+    def opening(self, number: int = 0, words: int = 4) -> str:
+        """The first words of a held-out document, counted from 0 and around: how a text of this kind begins.
+
+        Where only one is held out it may begin anywhere: then of its lines after the first.
+        """
+        starts = self.validation.starts.tolist()
+        start = starts[number % len(starts)]
+        tokens = self.validation.tokens[start : start + 512].tolist()
+        if self.tokenizer.end_of_text in tokens:
+            tokens = tokens[: tokens.index(self.tokenizer.end_of_text)]
+        lines = [line.strip() for line in self.tokenizer.decode(tokens).strip("\ufffd").splitlines() if line.strip()]
+        whole = lines if len(starts) > 1 else lines[1 + number : -1] or lines
+        return " ".join(whole[0].split()[:words]) if whole else ""
 
     def summary(self) -> str:
         """A few lines for people: what there is, and what was left out."""

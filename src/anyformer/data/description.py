@@ -47,6 +47,7 @@ class TokenizerFile(Value):
 
     kind: Literal["file"] = "file"
     path: Annotated[str, Field(min_length=1)]
+    """Of the file, or of the directory."""
 
 
 TokenizerSpec = Annotated[BytePairs | Bytes | Characters | TokenizerFile, Field(discriminator="kind")]
@@ -67,6 +68,7 @@ class Data(Value):
     field: Annotated[str, Field(min_length=1)] = "text"
     """The field of a `.jsonl` object that holds the text."""
     tokenizer: TokenizerSpec = BytePairs()
+    """How text becomes tokens."""
     validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
     """Fraction held out; not used when `validation_paths` says what is held out."""
     validation_paths: tuple[Path, ...] = ()

@@ -29,6 +29,8 @@ from anyformer.data.workers import available_cores, encode_in_processes
 
 PROCESSES_FROM = 64_000_000
 """Bytes of text from which starting processes pays; below, the library's own threads do."""
+LEARN_APART_FROM = 4_000_000
+"""Bytes of text from which tokens are learnt in a process of its own: below, a signal waits for less than a second."""
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
 
@@ -150,7 +152,7 @@ def _fill(
             "data": data.content(),
             "splits": splits,
             "skipped": [{"path": item.path, "reason": item.reason} for item in (*skipped, *more)],
-            "sources": [fact.source.identity() for fact in (*facts, *facts_held_out)],
+            "sources": {str(fact.source.path): fact.fingerprint for fact in (*facts, *facts_held_out)},
         },
     )
 
@@ -189,7 +191,7 @@ def _tokenizer(data: Data, rule: Rule, facts: Sequence[Facts], held_out: Sequenc
                 yield piece.text
 
     size = sum(fact.bytes for fact in facts)
-    return make_tokenizer(data.tokenizer, training, everything)
+    return make_tokenizer(data.tokenizer, training, everything, apart=size >= LEARN_APART_FROM)
 
 
 def _encode(

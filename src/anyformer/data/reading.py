@@ -29,6 +29,11 @@ class Facts:
     low: int
     high: int
 
+    @property
+    def fingerprint(self) -> str:
+        """Equal for equal text: sizes, and the least and the greatest hash of its documents."""
+        return f"{self.bytes}-{self.characters}-{self.documents}-{self.low:016x}-{self.high:016x}"
+
 
 @dataclass(frozen=True)
 class Skipped:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tokenizers
-from tokenizers import Regex, decoders, models, pre_tokenizers, trainers
+from tokenizers import decoders, models
 
 from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile
 from anyformer.data.errors import DataError
+from anyformer.data.learning import byte_level, learn, learn_apart
 from anyformer.data.lookup import byte_letters
 from anyformer.data.tokenizers import END_OF_TEXT, Tokenizer
 
@@ -21,8 +22,11 @@ Spec = BytePairs | Bytes | Characters | TokenizerFile
 Texts = Callable[[], Iterable[str]]
 
 
-def make_tokenizer(spec: Spec, training: Texts, everything: Texts) -> Tokenizer:
-    """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` all of the text."""
+def make_tokenizer(spec: Spec, training: Texts, everything: Texts, apart: bool = False) -> Tokenizer:
+    """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` all of the text.
+
+    `apart`: learn in a process of its own, so that a signal can end it.
+    """
     match spec:
         case TokenizerFile():
             return Tokenizer.load(spec.path)
@@ -31,7 +35,7 @@ def make_tokenizer(spec: Spec, training: Texts, everything: Texts) -> Tokenizer:
         case Characters():
             return _characters(spec, everything())
         case BytePairs():
-            return _byte_pairs(spec, training())
+            return Tokenizer.parse((learn_apart if apart else learn)(spec, training()))
 
 
 def sample(texts: Iterable[str], share: float) -> Iterator[str]:
@@ -43,28 +47,8 @@ def sample(texts: Iterable[str], share: float) -> Iterator[str]:
             yield text
 
 
-def _byte_pairs(spec: BytePairs, texts: Iterable[str]) -> Tokenizer:
-    inner = _byte_level(models.BPE())
-    # Words with the space or sign before them, digits apart, white space up to the last blank before a word (as in GPT-4).
-    words = (
-        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ).replace("DIGITS", str(spec.digits))
-    inner.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(words), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
-    )
-    trainer = trainers.BpeTrainer(
-        vocab_size=spec.vocab,
-        min_frequency=2,
-        special_tokens=[END_OF_TEXT],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    inner.train_from_iterator(texts, trainer)
-    return Tokenizer.parse(inner.to_str())
-
-
 def _bytes() -> Tokenizer:
-    inner = _byte_level(models.BPE(vocab=byte_letters(), merges=[]))
+    inner = byte_level(models.BPE(vocab=byte_letters(), merges=[]))
     inner.add_special_tokens([END_OF_TEXT])
     return Tokenizer.parse(inner.to_str())
 
@@ -81,10 +65,3 @@ def _characters(spec: Characters, texts: Iterable[str]) -> Tokenizer:
     inner.decoder = decoders.Fuse()
     inner.add_special_tokens([END_OF_TEXT])
     return Tokenizer.parse(inner.to_str())
-
-
-def _byte_level(model: models.BPE) -> tokenizers.Tokenizer:
-    inner = tokenizers.Tokenizer(model)
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    inner.decoder = decoders.ByteLevel()
-    return inner

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import struct
 import subprocess
 import sys
 from collections import deque
@@ -17,11 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
 from anyformer.data.errors import DataError
+from anyformer.data.pipes import environment, receive, send
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 G = TypeVar("G")
@@ -72,17 +72,19 @@ class _Worker:
 
     def __init__(self, folder: Path) -> None:
         # One thread each: the parallelism is in the number of processes.
-        environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TOKENIZERS_PARALLELISM": "false"}
         self._process = subprocess.Popen(
-            [sys.executable, "-c", CODE, str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            [sys.executable, "-c", CODE, str(folder)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment(TOKENIZERS_PARALLELISM="false"),
         )
 
     def encode(self, texts: list[str]) -> list[TokenArray]:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         try:
-            _send(self._process.stdin, [text.encode() for text in texts])
-            error, *arrays = _receive(self._process.stdout)
+            send(self._process.stdin, [text.encode() for text in texts])
+            error, *arrays = receive(self._process.stdout)
         except (OSError, EOFError):
             status = self._process.wait()
             raise DataError(
@@ -115,31 +117,11 @@ def serve() -> None:
     tokenizer = Tokenizer.load(sys.argv[1])
     while True:
         try:
-            texts = [text.decode() for text in _receive(requests)]
+            texts = [text.decode() for text in receive(requests)]
         except EOFError:
             return
         try:
             reply = [b"", *(array.tobytes() for array in tokenizer.encode_batch(texts, threads=False))]
         except DataError as error:
             reply = [str(error).encode()]
-        _send(answers, reply)
-
-
-def _send(stream: IO[bytes], parts: list[bytes]) -> None:
-    stream.write(struct.pack(f"<I{len(parts)}Q", len(parts), *map(len, parts)))
-    for part in parts:
-        stream.write(part)
-    stream.flush()
-
-
-def _receive(stream: IO[bytes]) -> list[bytes]:
-    (count,) = struct.unpack("<I", _exactly(stream, 4))
-    lengths: tuple[Any, ...] = struct.unpack(f"<{count}Q", _exactly(stream, 8 * count))
-    return [_exactly(stream, length) for length in lengths]
-
-
-def _exactly(stream: IO[bytes], length: int) -> bytes:
-    data = stream.read(length)
-    if len(data) < length:
-        raise EOFError
-    return data
+        send(answers, reply)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer.costs.trial import free_memory
+from anyformer.costs.available import free_memory
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.parts.stack_state import StackState

@@ -5,7 +5,7 @@ from anyformer.model.initialise import materialise
 from anyformer.model.multi_scale import MultiScale
 from anyformer.model.shapes import decoder_only, encoder_decoder, encoder_only
 from anyformer.model.transformer import Transformer, build
-from anyformer.parts.embedding import InputError
+from anyformer.parts.lookup import InputError
 
 __all__ = [
     "Architecture",

@@ -7,8 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers
+from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
+from anyformer.model.shown import as_table, in_short
 from anyformer.parts.embedding import Embedding
 from anyformer.parts.head import Head
 from anyformer.parts.initialisation import Initialisation
@@ -173,6 +174,17 @@ class Architecture(Value):
         outputs = self.head.outputs or self.output_embedding.symbols
         assert outputs is not None
         return outputs
+
+    def __repr__(self) -> str:
+        """In a line; `str` is the whole as TOML."""
+        return in_short(self)
+
+    def __str__(self) -> str:
+        return to_toml(self)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return as_table(self)
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import prod
 
 import torch
@@ -9,7 +10,9 @@ from torch import Tensor
 
 from anyformer.describe import DescriptionError
 from anyformer.model.architecture import Architecture
-from anyformer.parts.embedding import InputError
+from anyformer.parts.embedding import WHOLE
+from anyformer.parts.inputs import Input
+from anyformer.parts.lookup import InputError
 from anyformer.parts.stack_state import StackState
 from anyformer.parts.state import EMPTY
 from anyformer.tally import Tally
@@ -38,6 +41,7 @@ def check_inputs(
     padding: Tensor | None,
     decoder_padding: Tensor | None,
     documents: Tensor | None,
+    prefix: Tensor | None,
     positions: Tensor | None,
     types: Tensor | None,
     state: StackState | None,
@@ -58,10 +62,10 @@ def check_inputs(
         raise InputError(f"documents cannot be packed in one row: {'; '.join(packed)}")
     if positions is not None and architecture.source == "prefix":
         raise InputError("positions are counted from the first of the source that stands before the target: leave them out")
-    read = 0 if tokens is None else architecture.embedding.check("tokens", tokens, padding)
+    read = 0 if tokens is None else _positions(architecture.embedding, "tokens", tokens, padding)
     length = read
     if decoder_tokens is not None:
-        length = architecture.output_embedding.check("decoder_tokens", decoder_tokens, decoder_padding)
+        length = _positions(architecture.output_embedding, "decoder_tokens", decoder_tokens, decoder_padding)
     for name, value, like in (
         ("padding", padding, tokens), ("decoder_padding", decoder_padding, decoder_tokens),
         ("documents", documents, tokens), ("types", types, tokens),
@@ -74,9 +78,39 @@ def check_inputs(
             "padding in a later chunk of a row that has begun: a window remembers so many slots, and padding would push "
             "positions out; pad the first chunk instead"
         )
-    if positions is not None and positions.dim() != 2:
-        raise InputError(f"positions should have shape (B, T), got {tuple(positions.shape)}")
+    if tokens is not None and decoder_tokens is not None and len(tokens) != len(decoder_tokens):
+        raise InputError(f"a source and a target make a row: got {len(tokens)} sources and {len(decoder_tokens)} targets")
+    _check_kinds(
+        {"padding": padding, "decoder_padding": decoder_padding},
+        {"documents": documents, "types": types, "positions": positions, "prefix": prefix},
+    )
+    reads = tokens if decoder_tokens is None else decoder_tokens
+    assert reads is not None
+    if positions is not None and tuple(positions.shape) not in ((len(reads), length), (1, length)):
+        raise InputError(f"positions should have shape {(len(reads), length)}, got {tuple(positions.shape)}")
+    if prefix is not None and tuple(prefix.shape) != (len(reads),):
+        raise InputError(f"prefix is a length for each row, of shape ({len(reads)},), got {tuple(prefix.shape)}")
     _check_room(architecture, read, length, 0 if state is None else state.slots.used)
+
+
+def _positions(entrance: Input, name: str, given: Tensor, padding: Tensor | None) -> int:
+    """How many positions the input becomes, at least one of at least one row."""
+    if not isinstance(given, Tensor):
+        raise InputError(f"{name} should be a tensor, got {type(given).__name__}: torch.tensor(...) makes one")
+    length = entrance.check(name, given, padding)
+    if given.numel() == 0:
+        raise InputError(f"{name} should have at least one row and one position, got shape {tuple(given.shape)}")
+    return length
+
+
+def _check_kinds(yes_or_no: Mapping[str, Tensor | None], whole: Mapping[str, Tensor | None]) -> None:
+    """Refuse tensors of the wrong type of numbers."""
+    for name, value in yes_or_no.items():
+        if value is not None and value.dtype != torch.bool:
+            raise InputError(f"{name} should be true or false (torch.bool), true on padding, got {value.dtype}")
+    for name, value in whole.items():
+        if value is not None and value.dtype not in WHOLE:
+            raise InputError(f"{name} should be whole numbers (torch.int64 or int32), got {value.dtype}")
 
 
 def _has_gap(padding_BT: Tensor, state: StackState) -> bool:

@@ -15,6 +15,11 @@ from anyformer.tally import Weight
 class Described(nn.Module):
     """A module that knows what its description declared."""
 
+    def __repr__(self) -> str:
+        """As of any module, without what does nothing: optional parts that are absent, and dropout of a rate of 0."""
+        lines = super().__repr__().splitlines()
+        return "\n".join(line for line in lines if not line.endswith((": Identity()", "(rate=0.0)")))
+
     @property
     def declared(self) -> Mapping[str, Weight]:
         """Every weight by its parameter's name."""

@@ -16,8 +16,8 @@ from anyformer.parts.balance import Auxiliary
 from anyformer.parts.batch_norm import BatchNorm
 from anyformer.parts.context import Context
 from anyformer.parts.depthwise import Depthwise, depthwise
-from anyformer.parts.embedding import InputError
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.lookup import InputError
 from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.norm import Norm
 from anyformer.parts.stack import Stack

@@ -14,9 +14,9 @@ from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.context import Context
-from anyformer.parts.embedding import InputError
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.latents import LatentsModule
+from anyformer.parts.lookup import InputError
 from anyformer.parts.noise import Draws, Noise
 from anyformer.parts.stack import Stack
 from anyformer.parts.stack_state import StackState
@@ -110,7 +110,7 @@ class Transformer(Described):
         """
         check_inputs(
             self.architecture, self._tally, tokens, decoder_tokens, padding=padding, decoder_padding=decoder_padding,
-            documents=documents, positions=positions, types=types, state=state, training=self.training,
+            documents=documents, prefix=prefix, positions=positions, types=types, state=state, training=self.training,
         )  # fmt: skip
         if self.training and self._draws and noise is None:
             reads = decoder_tokens if decoder_tokens is not None else tokens

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from anyformer.data import IGNORED
 from anyformer.describe import Value
-from anyformer.model import Transformer
+from anyformer.model import Architecture, Transformer
 from anyformer.parts.balance import Auxiliary
 from anyformer.parts.noise import Noise
+from anyformer.tally import Shape
 
 Penalty = Annotated[float, Field(ge=0)]
+_FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,32 @@ class CausalObjective(Value):
 
     kind: Literal["causal"] = "causal"
     z_loss: Penalty = 0.0
+    """Factor of log(Z)^2; PaLM: 0.0001."""
     balance_loss: Penalty = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
     sequence_balance_loss: Penalty = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
     router_z_loss: Penalty = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse what cannot learn to predict the next token: no logits of it, or a token that sees its target."""
+        kind = "one with a source" if architecture.two_inputs else architecture.shape_of_model
+        if kind != "decoder-only" or architecture.head is None or architecture.head.outputs == "features":
+            raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
+        tally = architecture.cost(_FEW)
+        # What waits for later tokens shows a token its target; what is only scaled by them shows it little.
+        seen = tally.breaks("stepwise", training=True)
+        if seen:
+            raise ValueError(
+                f"the causal objective predicts the next token, which this architecture lets each token see: {'; '.join(seen)}"
+                "; the loss would say nothing. Give the decoder a mask that looks back only, such as 'causal'"
+            )
+        if architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != tally.total_flops.exact:
+            raise ValueError(
+                "the causal objective has no prefix to give, and a mask of this architecture has one that a text would be read "
+                "with: it would never be trained. Train it with the mask 'causal' alone"
+            )
 
     @property
     def without_penalties(self) -> CausalObjective:

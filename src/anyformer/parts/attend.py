@@ -1,18 +1,35 @@
-"""Attention proper: scores, softmax, mixing, as one pure function with two kernels."""
+"""Attention proper: scores, softmax, mixing, as one pure function with three kernels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from anyformer.parts.attend_blocks import attend_blocks
 from anyformer.parts.band import Band
 from anyformer.parts.context import Visible
+from anyformer.parts.noise import Drop
+from anyformer.parts.scores import scores, shares, side_by_side
 
+Kernel = Literal["plain", "blocks", "sdpa"]
 PLAIN_LIMIT = 256
-"""Longest key length at which a compiled step of 16 bits writes attention out: past it the scores cost more than they save."""
+"""Longest key length at which attention is written out by choice: past it the scores cost more than they save."""
+
+
+def kernel_of(asked: str, queries: int, keys: int, *, own: bool) -> Kernel:
+    """The kernel for a plan's `attention`; `own`: with a cap, a sink or dropout by our bits, none of which torch's computes.
+
+    What torch's kernel does not compute goes by blocks of queries wherever no scores may be written; by choice (`auto`) past
+    `PLAIN_LIMIT` keys.
+    """
+    if asked == "plain":
+        return "plain"
+    if not own:
+        return "sdpa"
+    return "blocks" if asked == "sdpa" or (queries > 1 and keys > PLAIN_LIMIT) else "plain"
 
 
 def attend(
@@ -25,7 +42,7 @@ def attend(
     softcap: float | None = None,
     bias_BHTS: Tensor | None = None,
     sink_H: Tensor | None = None,
-    dropout: Callable[[Tensor], Tensor] | None = None,
+    drop: Drop | None = None,
     kernel: str = "auto",
 ) -> Tensor:
     """softmax(cap(q k^T * scale + bias) where visible) v -> (B, H, T, U); query head h reads kv head h // (H / K).
@@ -36,25 +53,30 @@ def attend(
     """
     if visible.band is not None:
         assert bias_BHTS is None, "a bias is laid out for all pairs, so its layer asks for no band"
-        assert dropout is None, "noise is drawn for all pairs, so a layer that drops asks for no band"
+        assert drop is None, "noise is drawn for all pairs, so a layer that drops asks for no band"
         return _banded(q_BHTE, k_BKSE, v_BKSE, visible, visible.band, scale, softcap, sink_H, kernel)
-    if kernel == "auto":
-        kernel = _choose(q_BHTE, k_BKSE)
-    # torch's kernel knows neither caps nor sinks, and its dropout is not a function of the global row.
-    if kernel == "plain" or softcap is not None or sink_H is not None or dropout is not None:
-        return _plain(q_BHTE, k_BKSE, v_BKSE, visible, scale, softcap, bias_BHTS, sink_H, dropout)
-    return _fused(q_BHTE, k_BKSE, v_BKSE, visible, scale, bias_BHTS)
+    own = softcap is not None or sink_H is not None or drop is not None
+    chosen = kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
+    if chosen == "sdpa" and kernel == "auto" and _written_out_is_quicker(q_BHTE, k_BKSE):
+        chosen = "plain"
+    # On the meta device every product is counted as itself.
+    if chosen == "plain" or (chosen == "blocks" and q_BHTE.is_meta):
+        return _plain(q_BHTE, k_BKSE, v_BKSE, visible, scale, softcap, bias_BHTS, sink_H, drop)
+    if chosen == "sdpa":
+        return _fused(q_BHTE, k_BKSE, v_BKSE, visible, scale, bias_BHTS)
+    return attend_blocks(
+        q_BHTE, k_BKSE, v_BKSE, visible.allowed, causal=visible.causal, scale=scale, softcap=softcap, bias_BHTS=bias_BHTS,
+        sink_H=sink_H, drop=drop,
+    )  # fmt: skip
 
 
-def _choose(q: Tensor, k: Tensor) -> str:
-    """torch's kernel, but on a CPU where writing attention out is quicker: one query, which a compiler fuses, and 16 bits.
+def _written_out_is_quicker(q: Tensor, k: Tensor) -> bool:
+    """Than torch's kernel, on a CPU: for one query, which a compiler fuses, and for few keys of 16 bits.
 
     `python -m benchmarks.parts --only "one query"` measures it: up to 6 times quicker in bfloat16.
     """
     one, narrow, compiles = q.shape[2] == 1, q.dtype.itemsize == 2, torch.compiler.is_compiling()
-    if q.device.type == "cpu" and ((one and (narrow or compiles)) or (narrow and compiles and k.shape[2] <= PLAIN_LIMIT)):
-        return "plain"
-    return "sdpa"
+    return q.device.type == "cpu" and ((one and (narrow or compiles)) or (narrow and compiles and k.shape[2] <= PLAIN_LIMIT))
 
 
 def _banded(
@@ -89,27 +111,13 @@ def _plain(
     softcap: float | None,
     bias: Tensor | None,
     sink: Tensor | None,
-    dropout: Callable[[Tensor], Tensor] | None,
+    drop: Drop | None,
 ) -> Tensor:
-    B, H, T, E = q.shape
-    K, S = k.shape[1], k.shape[2]
-    # Query heads of one group stand side by side, so that keys are never copied per head.
-    scores = (q.reshape(B, K, H // K * T, E) @ k.mT).view(B, H, T, S).float() * scale
-    if bias is not None:
-        scores = scores + bias
-    if softcap is not None:
-        scores = softcap * torch.tanh(scores / softcap)
-    allowed = visible.over(T, q.device)
-    if allowed is not None:
-        scores = scores.masked_fill(~allowed, float("-inf"))
-    if sink is None:
-        share = scores.softmax(-1)
-    else:
-        share = torch.cat([scores, sink.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)[..., :-1]
-    share = share.to(v.dtype)
-    if dropout is not None:
-        share = dropout(share)
-    return (share.reshape(B, K, H // K * T, S) @ v).view(B, H, T, v.shape[-1])
+    share, _ = shares(scores(q, k, scale, bias, softcap), visible.over(q.shape[2], q.device), sink)
+    used = share.to(v.dtype)
+    if drop is not None:
+        used = drop(used)
+    return (side_by_side(used, k.shape[1]) @ v).view(*q.shape[:3], v.shape[-1])
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""What attention keeps for backward, with either kernel: the sizes beside the functions of `attend`."""
+"""What attention keeps for backward, with each kernel: the sizes beside the functions of `attend`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from anyformer.parts.attend import kernel_of
 from anyformer.parts.band import Band, band_of
 from anyformer.parts.mask_value import MaskValue
 from anyformer.tally import Shape
@@ -72,9 +73,10 @@ def attend_keeps(
     sink: bool = False,
     dropout: float = 0.0,
 ) -> Held:
-    """What `attend` keeps; the scores of the plain kernel are 4 B H T S bytes and more, torch's keeps log Z alone."""
+    """What `attend` keeps; the scores of the plain kernel are 4 B H T S bytes and more, the others keep none."""
     B, T, S = tape.shape.batch, tape.shape.length, seen.keys
     dropout = dropout if tape.training else 0.0
+    own = capped or sink or dropout > 0
     if seen.band is not None:
         blocks = -(-T // seen.band.size)
         B, T, S = B * blocks, seen.band.size, seen.band.keys
@@ -82,8 +84,10 @@ def attend_keeps(
         q, k, v = (tape.new(B * each, x.number) for x, each in lengths)
     if tape.scoreless:
         mixed = _fused_keeps(tape, of, q, k, v, (B, T, S), Seen("all", S), None)
-    elif tape.plan.attention == "plain" or capped or sink or dropout:
+    elif (kernel := kernel_of(tape.plan.attention, T, S, own=own)) == "plain":
         mixed = _plain_keeps(tape, of, q, k, v, (B, T, S), seen, capped=capped, sink=sink, dropout=dropout)
+    elif kernel == "blocks":
+        mixed = _blocks_keep(tape, of, q, k, v, (B, T, S), seen, bias)
     elif of.turned or of.key != of.value or (bias is not None and bias.learns):
         mixed = _composed_keeps(tape, of, q, k, v, (B, T, S), seen, bias)
     else:
@@ -132,6 +136,22 @@ def _plain_keeps(
     return tape.gives("mix", Held(B * of.heads * T * of.value, v.number, apart=of.heads > 1 < of.value))
 
 
+def _blocks_keep(
+    tape: Tape, of: Sizes, q: Held, k: Held, v: Held, sides: tuple[int, int, int], seen: Seen, bias: Held | None
+) -> Held:
+    """q, k and v, and what is there for all layers: the mask and the bias."""
+    B, T, S = sides
+    tape.keep("blocks", q, k, v)
+    if seen.kind == "mask":
+        banded = seen.band is not None
+        allowed = tape.new((B if banded else seen.rows) * T * S, "bool", learns=False)
+        alone = seen.mask is None or (banded and tape.shape.batch > 1)
+        tape.keep("mask", allowed if alone else tape.shared(("mask", seen.mask, S, banded), lambda: allowed))
+    if bias is not None:
+        tape.keep("bias", bias)
+    return tape.gives("mix", tape.new(B * of.heads * T * of.value, q.number))
+
+
 def _fused_keeps(
     tape: Tape, of: Sizes, q: Held, k: Held, v: Held, sides: tuple[int, int, int], seen: Seen, bias: Held | None
 ) -> Held:
@@ -155,7 +175,7 @@ def _composed_keeps(
     pairs = B * of.heads * T * S
     if bias is not None and bias.learns and seen.kind != "all":
         allowed = tape.new(seen.rows * T * S, "bool", learns=False)
-        tape.keep("mask", allowed if seen.mask is None else tape.shared(("mask", seen.mask, S), lambda: allowed))
+        tape.keep("mask", allowed if seen.mask is None else tape.shared(("mask", seen.mask, S, False), lambda: allowed))
     written_out = (B > 1 and not of.packed) or of.heads != of.groups or v.number != "fp32"
     q = tape.new(B * of.heads * T * of.key, "fp32")
     k = tape.new(B * of.heads * S * of.key, "fp32")

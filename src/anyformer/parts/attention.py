@@ -121,6 +121,8 @@ class SelfAttention(Heads):
                 tape.new(tape.shape.batch * self.groups * (tape.shape.length + P) * of, x.number)
                 for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
             )
+            pairs = self.heads * tape.shape.length * (tape.shape.length + P)
+            bias = bias and tape.new(pairs, bias.number, learns=bias.learns)
         banded = bias is None and not P and not (tape.training and self.dropout)
         seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
         return self.mix_keeps(tape, x, width, q, k, v, seen, bias)

@@ -72,6 +72,10 @@ class DeltaAttention(SublayerValue):
         return self.heads, self.states
 
     @property
+    def state_cuts(self) -> int:
+        return self.states
+
+    @property
     def states(self) -> int:
         """K."""
         return self.heads if self.value_heads is None else self.value_heads

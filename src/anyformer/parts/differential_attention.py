@@ -110,7 +110,7 @@ class DifferentialAttentionModule(AttentionModule):
         first, second = (
             attend(
                 q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,
-                dropout=(lambda share: self.dropout(share, context.noise)) if self.drops else None, kernel=self.plan.attention,
+                drop=self.dropout.drop(context.noise), kernel=self.plan.attention,
             )
             for q, k, bias, sink in zip(q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, sinks, strict=True)
         )  # fmt: skip

@@ -8,14 +8,14 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import UserError, Value
+from anyformer.describe import Value
+from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
-
-class InputError(UserError):
-    """What was handed to a model does not fit it."""
+WHOLE = (torch.int64, torch.int32)
+"""Types of numbers that a table is read by."""
 
 
 class InputModule(nn.Module):
@@ -121,8 +121,8 @@ class Embedding(InputValue):
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if given.dim() != 2:
             raise InputError(f"{name} should have shape (B, T), got {tuple(given.shape)}")
-        if given.is_floating_point():
-            raise InputError(f"{name} should be whole numbers below {self.vocab}, got {given.dtype}")
+        if given.dtype not in WHOLE:
+            raise InputError(f"{name} should be whole numbers below {self.vocab} (torch.int64 or int32), got {given.dtype}")
         return given.shape[1]
 
     def build(self, width: int) -> EmbeddingModule:
@@ -158,11 +158,11 @@ class EmbeddingModule(InputModule):
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 
     def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
-        x_BTD = nn.functional.embedding(given, self.weight)
+        x_BTD = rows_of(self.weight, given, "tokens", ": is this the model's tokenizer?")
         if self.scale != 1.0:
             x_BTD = x_BTD * self.scale
         if self.masked is not None:
             x_BTD = self.masked.rescale(x_BTD, given, padding)
         if self.types is not None:
-            x_BTD = x_BTD + (self.types[0] if types is None else nn.functional.embedding(types, self.types))
+            x_BTD = x_BTD + (self.types[0] if types is None else rows_of(self.types, types, "types of segments"))
         return x_BTD

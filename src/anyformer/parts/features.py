@@ -10,7 +10,8 @@ from pydantic import Field, field_validator
 from torch import Tensor, nn
 
 from anyformer.parts.activation import keeps_input
-from anyformer.parts.embedding import InputError, InputModule, InputValue
+from anyformer.parts.embedding import InputModule, InputValue
+from anyformer.parts.lookup import InputError
 from anyformer.parts.norm import Norm
 from anyformer.parts.sketch import Sketch, number
 from anyformer.tally import Flops, Tally, Weight, matrix, total

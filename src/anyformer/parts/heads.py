@@ -90,6 +90,10 @@ class Heads(SublayerValue):
         return self.heads, self.groups
 
     @property
+    def state_cuts(self) -> int:
+        return self.groups
+
+    @property
     def tricks(self) -> tuple[str, ...]:
         there = {
             "QK-norm": self.qk_norm,

@@ -102,7 +102,7 @@ class HeadsModule(nn.Module):
             softcap=self.heads.softcap,
             bias_BHTS=bias_BHTS,
             sink_H=self.sink,
-            dropout=(lambda share: self.dropout(share, context.noise)) if self.drops else None,
+            drop=self.dropout.drop(context.noise),
             kernel=self.plan.attention,
         )
 

@@ -22,7 +22,8 @@ def layers_keep(stack: Stack, tape: Tape, x: Held, beside: tuple[Held | None, ..
     recorded: dict[Hashable, Recorded] = {}
     before = Counter[str]()
     for i, (name, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-        kind = name, x.elements, x.number, x.learns, x in tape.kept
+        learning = None if tape.learning is None else tape.learning.within(f"{tape.owner}layers.{owner}.")
+        kind = name, x.elements, x.number, x.learns, x in tape.kept, learning
         if kind in recorded:
             x = recorded[kind].repeat(tape, x, f"{tape.path}layers.{i}.")
             continue

@@ -10,6 +10,7 @@ Padding and document boundaries are run-time data, not description: the context 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import lcm
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -100,6 +101,9 @@ class _Combined(MaskValue):
     sign: ClassVar[str]
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    def period(self, keys: int) -> int:
+        return lcm(*(mask.period(keys) for mask in self.masks))
 
     @property
     def spelled(self) -> str:

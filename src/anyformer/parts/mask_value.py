@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, cast
 
-import numpy as np
 from torch import Tensor
 
 from anyformer.describe import Value, brief
+from anyformer.parts.pairs import count_pairs
 from anyformer.parts.ranges import Integers, Ranges
 from anyformer.parts.sketch import words
 from anyformer.tally import Contract, Limit, Shape
@@ -44,9 +44,18 @@ class MaskValue(Value):
         return None
 
     @property
+    def repeats(self) -> int:
+        """After how many positions what queries see, counted from themselves or from 0, is alike again."""
+        return 1
+
+    @property
     def span(self) -> int:
         """How many positions its pattern takes before it shows: its window, chunk or stride; 1 where every length shows it."""
         return 1
+
+    def period(self, keys: int) -> int:
+        """The same among so many keys: what repeats itself only after the last of them stands still."""
+        return self.repeats if self.repeats < keys else 1
 
     def room(self, capacity: int) -> int:
         """How many positions a memory for `capacity` must hold: no more than a query can reach."""
@@ -89,7 +98,7 @@ class MaskValue(Value):
 @lru_cache(maxsize=1024)
 def _pairs(mask: MaskValue, past: int, keys: int, prefix: int) -> int:
     """Counted once for every mask and length: an architecture is priced again and again."""
-    return mask.ranges(np.arange(past, keys, dtype=np.int64), keys, prefix).pairs
+    return count_pairs(mask, past, keys, prefix)
 
 
 def _members(mask: MaskValue, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:

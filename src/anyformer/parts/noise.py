@@ -45,22 +45,49 @@ def mix(x: Tensor) -> Tensor:
     Both multipliers are below 2^31, so that no product leaves int64.
     """
     x = x ^ (x >> 16)
-    x = (x * 0x21F0AAAD) & _LOW32
-    x = x ^ (x >> 15)
-    x = (x * 0x735A2D97) & _LOW32
-    return x ^ (x >> 15)
+    # In place, which halves the memory that a large draw takes.
+    x *= 0x21F0AAAD
+    x &= _LOW32
+    x ^= x >> 15
+    x *= 0x735A2D97
+    x &= _LOW32
+    x ^= x >> 15
+    return x
 
 
 def bits(noise: Noise, site: int, shape: torch.Size) -> Tensor:
     """Uniform 32-bit integers of `shape` (B, ...), each row keyed by its global number."""
+    elements = torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64)
+    return bits_of(noise, site, elements).view(shape)
+
+
+def bits_of(noise: Noise, site: int, elements: Tensor) -> Tensor:
+    """The same of some elements of every row, given by their numbers (...) int64: (B, ...)."""
     row_key = mix(mix(noise.rows & _LOW32) ^ mix(noise.key ^ site))
-    element = mix(torch.arange(prod(shape[1:]), device=noise.rows.device, dtype=torch.int64))
-    return mix(element[None] ^ row_key[:, None]).view(shape)
+    return mix(mix(elements)[None] ^ row_key.view(-1, *[1] * elements.dim()))
 
 
 def uniform(noise: Noise, site: int, shape: torch.Size) -> Tensor:
     """Numbers in (0, 1) in fp32; of 23 bits, so that none is rounded to 0 or 1."""
     return ((bits(noise, site, shape) >> 9).float() + 0.5) * 2.0**-23
+
+
+def keep_factors(bits: Tensor, rate: float) -> Tensor:
+    """Dropout as a factor of each element: 0 with probability `rate`, else 1 / (1 - rate)."""
+    return (bits >= int(rate * 2**32)) * (1 / (1 - rate))
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Dropout of one site in one call: where its bits come from, and its rate."""
+
+    noise: Noise
+    site: int
+    rate: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """x (B, ...), some elements of it zero and the rest larger."""
+        return x * keep_factors(bits(self.noise, self.site, x.shape), self.rate).to(x.dtype)
 
 
 class Draws(nn.Module):
@@ -84,11 +111,15 @@ class Dropout(Draws):
         return f"rate={self.rate}"
 
     def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
+        drop = self.drop(noise)
+        return x if drop is None else x * keep_factors(bits(drop.noise, drop.site, self.drawn(x)), drop.rate).to(x.dtype)
+
+    def drop(self, noise: Noise | None) -> Drop | None:
+        """What is dropped in a call with this noise; None where nothing is."""
         if not self.training or self.rate == 0:
-            return x
+            return None
         assert noise is not None, "the model draws noise whenever it trains with dropout"
-        keep = bits(noise, self.site, self.drawn(x)) >= int(self.rate * 2**32)
-        return x * (keep * (1 / (1 - self.rate))).to(x.dtype)
+        return Drop(noise, self.site, self.rate)
 
     def drawn(self, x: Tensor) -> torch.Size:
         """The shape of the draws: one per element."""

@@ -115,7 +115,7 @@ def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: in
     tape.keep("normalised", wide, tape.new(x.elements // width * groups, "fp32"))
     y = tape.cast(tape.like(wide), x.number if norm.cast == "before_gain" else "fp32")
     if norm.gain == "weight":
-        y = tape.times("gain", y, tape.parameter(width, y.number))
+        y = tape.times("gain", y, tape.parameter(width, y.number, learns=tape.learns(f"{tape.owner}weight")))
     elif norm.gain == "one_plus_weight":
         y = tape.times("gain", y, tape.new(width, y.number))
     return tape.cast(y, x.number)

@@ -8,7 +8,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.parts.embedding import InputError, InputModule, InputValue
+from anyformer.parts.embedding import InputModule, InputValue
+from anyformer.parts.lookup import InputError
 from anyformer.parts.sketch import Sketch, number
 from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape

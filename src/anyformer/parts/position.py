@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Tally, Weight
 from anyformer.tape import Tape
@@ -47,7 +48,7 @@ class LearnedPositionModule(nn.Module):
         self.weight = nn.Parameter(torch.empty(position.length + position.offset, width))
 
     def forward(self, positions_BT: Tensor) -> Tensor:
-        return nn.functional.embedding(positions_BT + self.offset, self.weight)
+        return rows_of(self.weight, positions_BT + self.offset, "positions")
 
 
 class SinusoidalPosition(Drawn):

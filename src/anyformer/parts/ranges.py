@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations, product
+from itertools import product
 from math import gcd, lcm
 
 import numpy as np
@@ -71,41 +72,52 @@ def _congruent(a: Progression, b: Progression) -> Progression:
 
 @dataclass(frozen=True)
 class Ranges:
-    """The keys of each query, a union of progressions, which may overlap. Closed under `&` and `|`."""
+    """The keys of each query, a union of progressions, which may overlap. Closed under `&` and `|`.
+
+    `edges`: of each mask in it, the positions (T,) between which a query's keys lie, before they are cut to those there are:
+    what a query sees changes its law only where one of them crosses another (`pairs.py`).
+    """
 
     parts: tuple[Progression, ...]
+    edges: tuple[Integers, ...] = ()
 
     @staticmethod
     def plain(start: Integers, stop: Integers, keys: int) -> Ranges:
         """start <= k < stop, cut to the keys there are."""
-        start, stop = np.clip(start, 0, keys), np.clip(stop, 0, keys)
-        return Ranges((Progression(start, stop, np.zeros_like(start)),))
+        first, last = np.clip(start, 0, keys), np.clip(stop, 0, keys)
+        return Ranges((Progression(first, last, np.zeros_like(first)),), (start, stop))
+
+    @staticmethod
+    def strided(keys: int, phase: Integers, step: int, run: int = 1) -> Ranges:
+        """All keys k with (k - phase) mod step < run, 0 <= phase < step."""
+        part = Progression(np.zeros_like(phase), np.full_like(phase, keys), phase, step, run)
+        return Ranges((part,), (phase - step, phase - step + run, phase, phase + run))
 
     def __and__(self, other: Ranges) -> Ranges:
-        return Ranges(tuple(_alive(both for a, b in product(self.parts, other.parts) for both in _meet(a, b))))
+        met = _alive(both for a, b in product(self.parts, other.parts) for both in _meet(a, b))
+        return Ranges(tuple(met), self.edges + other.edges)
 
     def __or__(self, other: Ranges) -> Ranges:
-        return Ranges(tuple(_alive((*self.parts, *other.parts))))
+        return Ranges(tuple(_alive((*self.parts, *other.parts))), self.edges + other.edges)
+
+    def counts(self) -> Integers:
+        """How many keys each query sees, (T,), each counted once."""
+        plain = _disjoint([part for part in self.parts if part.plain])
+        strided = [part for part in self.parts if not part.plain]
+        total = np.zeros_like(self.parts[0].start)
+        for part in plain:
+            total = total + part.counts()
+        for sign, part in _inclusions(strided):
+            new = part.counts()
+            for other in plain:
+                new = new - part.within(other.start, other.stop).counts()
+            total = total + sign * new
+        return total
 
     @property
     def pairs(self) -> int:
         """How many (query, key) pairs there are, each counted once."""
         return int(self.counts().sum())
-
-    def counts(self) -> Integers:
-        """How many keys each query sees, each counted once, (T,)."""
-        plain = _disjoint([part for part in self.parts if part.plain])
-        strided = [part for part in self.parts if not part.plain]
-        total = sum((part.counts() for part in plain), start=np.zeros(self.queries, dtype=np.int64))
-        for size in range(1, len(strided) + 1):
-            for chosen in combinations(strided, size):
-                both = [chosen[0]]
-                for part in chosen[1:]:
-                    both = [met for held in both for met in _meet(held, part)]
-                for part in both:
-                    old = sum(part.within(p.start, p.stop).counts() for p in plain)
-                    total += (1 if size % 2 else -1) * (part.counts() - old)
-        return total
 
     @property
     def queries(self) -> int:
@@ -120,6 +132,19 @@ class Ranges:
             inside = (k >= part.start[:, None]) & (k < part.stop[:, None])
             seen |= inside & ((k - part.phase[:, None]) % part.step < part.run)
         return seen
+
+
+def _inclusions(parts: list[Progression]) -> Iterator[tuple[int, Progression]]:
+    """What all of some parts share, with the sign that counts their union: those of one part add, of two subtract, ...
+
+    What is empty is empty with any other part too, so that disjoint parts cost their pairs alone.
+    """
+    ways: list[tuple[int, Progression, int]] = [(1, part, at + 1) for at, part in enumerate(parts)]
+    while ways:
+        sign, shared, following = ways.pop()
+        yield sign, shared
+        for at in range(following, len(parts)):
+            ways += [(-sign, met, at + 1) for met in _meet(shared, parts[at]) if (met.stop > met.start).any()]
 
 
 def _alive(parts: object) -> list[Progression]:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
+from anyformer.parts.attend_blocks import BLOCKS
 from anyformer.parts.balance import Report
 from anyformer.parts.batch_norm import standing_still
 from anyformer.parts.context import Context, Memory
@@ -30,6 +31,7 @@ PRODUCTS: tuple[Any, ...] = (
     torch.ops.aten._scaled_dot_product_cudnn_attention.default,
     torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default,
     PRODUCT,
+    BLOCKS,
 )
 """Operators whose outputs `selective` keeps: nearly all work of a layer is in them."""
 

@@ -39,6 +39,10 @@ class RecurrentHeads(SublayerValue):
     def cuts(self) -> tuple[int, ...]:
         return self.heads, self.groups
 
+    @property
+    def state_cuts(self) -> int:
+        return self.groups
+
     def width_of_head(self, width: int) -> int:
         """E."""
         return head_width(width, self.heads, self.head_width)

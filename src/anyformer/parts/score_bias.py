@@ -75,8 +75,10 @@ class ALiBi(ScoreBiasValue):
         return Tally()
 
     def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        """Nothing of its own: it learns nothing, and scores plus a bias keep nothing."""
-        return tape.new(heads.heads * tape.shape.length * tape.shape.keys, "fp32", learns=False)
+        """Nothing of its own: it learns nothing, and scores plus a bias keep nothing. One for all layers."""
+        kind = ("alibi", tuple(self.of_heads(heads.heads)), self.before_scale and heads.scale_of(width), self.rounded_to)
+        elements = heads.heads * tape.shape.length * tape.shape.keys
+        return tape.shared(kind, lambda: tape.new(elements, "fp32", learns=False))
 
 
 class ALiBiModule(nn.Module):

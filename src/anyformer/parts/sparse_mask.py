@@ -10,6 +10,7 @@ A dilated window (Longformer) is Window(size=n * d) & Strided(stride=d).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import numpy as np
@@ -17,7 +18,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.parts.mask_value import MaskValue
-from anyformer.parts.ranges import Integers, Progression, Ranges
+from anyformer.parts.ranges import Integers, Ranges
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -27,6 +28,10 @@ class Chunk(MaskValue):
 
     kind: Literal["chunk"] = "chunk"
     size: Count
+
+    @property
+    def repeats(self) -> int:
+        return self.size
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return query // self.size == key // self.size
@@ -58,12 +63,16 @@ class Strided(MaskValue):
     kind: Literal["strided"] = "strided"
     stride: Annotated[int, Field(ge=2)]
 
+    @property
+    def repeats(self) -> int:
+        return self.stride
+
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         # A remainder of each position: of each pair it would cost several times the comparison.
         return query % self.stride == key % self.stride
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), query % self.stride, self.stride),))
+        return Ranges.strided(keys, query % self.stride, self.stride)
 
     @property
     def span(self) -> int:
@@ -87,12 +96,15 @@ class Fixed(MaskValue):
             raise ValueError(f"summary must be smaller than size, got summary = {self.summary} and size = {self.size}")
         return self
 
+    @property
+    def repeats(self) -> int:
+        return self.size
+
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return (key % self.size >= self.size - self.summary) & (query == query)
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        phase = np.full_like(query, self.size - self.summary)
-        return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), phase, self.size, self.summary),))
+        return Ranges.strided(keys, np.full_like(query, self.size - self.summary), self.size, self.summary)
 
     @property
     def span(self) -> int:
@@ -113,7 +125,8 @@ class GlobalTokens(MaskValue):
         return (key < self.count) | (query < self.count)
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        return Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
+        seen = Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
+        return replace(seen, edges=(np.full_like(query, self.count),))
 
     @property
     def span(self) -> int:
@@ -130,6 +143,10 @@ class BlockWindow(MaskValue):
     kind: Literal["block_window"] = "block_window"
     block: Count
     count: Count
+
+    @property
+    def repeats(self) -> int:
+        return self.block
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         back = query // self.block - key // self.block
@@ -159,12 +176,16 @@ class VerticalStride(MaskValue):
     block: Count
     stride: Annotated[int, Field(ge=2)]
 
+    @property
+    def repeats(self) -> int:
+        return self.block * self.stride
+
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
         return ((key // self.block + 1) % self.stride == 0) & (query == query)
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        step, phase = self.block * self.stride, np.full_like(query, self.block * (self.stride - 1))
-        return Ranges((Progression(np.zeros_like(query), np.full_like(query, keys), phase, step, self.block),))
+        phase = np.full_like(query, self.block * (self.stride - 1))
+        return Ranges.strided(keys, phase, self.block * self.stride, self.block)
 
     @property
     def span(self) -> int:

@@ -125,6 +125,11 @@ class SublayerValue(Drawn):
         return ()
 
     @property
+    def state_cuts(self) -> int:
+        """Among how many tensor-parallel ranks its decode state can be divided: its key heads; 1 where each needs all of it."""
+        return 1
+
+    @property
     def tricks(self) -> tuple[str, ...]:
         """What it does for stable training, in the field's words."""
         return ()

@@ -48,5 +48,5 @@ def _traced(
         context = Context(
             torch.arange(T)[None], plan, padded=False, noise=noise, tokens=given.get("tokens"), source=given.get("source")
         )
-        with torch.autocast("cpu", DTYPES["bf16"], enabled=plan.precision == "bf16"):
+        with torch.autocast("cpu", DTYPES["bf16"], enabled=plan.number == "bf16"):
             return trace(lambda: module(given["x"], context), given, dict(module.named_parameters()), lambda: context.made)

@@ -1,6 +1,8 @@
-"""How training is spread over accelerators: what each rank holds, sends and waits for, and the fastest layouts that fit."""
+"""How training and serving are spread over accelerators: what each rank holds, sends and waits for, the fastest that fit."""
 
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, Planned, evaluate, plan_training
+from anyformer.planning.serving import Service, serve
+from anyformer.planning.tuned import Choice, choices
 
-__all__ = ["Candidate", "Layout", "Planned", "evaluate", "plan_training"]
+__all__ = ["Candidate", "Choice", "Layout", "Planned", "Service", "choices", "evaluate", "plan_training", "serve"]

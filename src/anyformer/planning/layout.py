@@ -61,6 +61,11 @@ class Layout:
         return self.replicas * self.tp * self.pp
 
     @property
+    def alone(self) -> bool:
+        """Whether each rank holds the whole model and all its states."""
+        return self.fsdp == self.tp == self.ep == self.pp == 1
+
+    @property
     def sequences(self) -> int:
         """Of one step."""
         return self.replicas * self.micro_batch * self.micro_batches

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.holding import Holding
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
-from anyformer.planning.rank import NumberBytes, RankMemory, memory, number_bytes
+from anyformer.planning.rank import NumberBytes, memory, number_bytes
 from anyformer.planning.stages import Stage, Units, stages, units
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
@@ -24,7 +25,7 @@ class Candidate:
     """A layout with its price: memory of the fullest rank, bytes sent by the busiest one, seconds."""
 
     layout: Layout
-    memory: RankMemory
+    memory: Holding
     sent: Sent
     time: LayoutTime
     tokens: int
@@ -51,7 +52,7 @@ class Candidate:
         """What does not fit; empty if it does."""
         if self.fits:
             return ""
-        parts = sorted(vars(self.memory).items(), key=lambda item: -item[1])
+        parts = sorted(self.memory.named.items(), key=lambda item: -item[1])
         most = " and ".join(f"{size / 1e9:,.1f} GB of {name}" for name, size in parts[:2])
         return f"{self.memory.total / 1e9:,.1f} GB of {self.machine.hardware.room / 1e9:.1f} GB, most of it {most}"
 
@@ -138,7 +139,7 @@ def plan_training(
 def machine_of(hardware: str | Hardware, plan: Plan) -> Machine:
     """Named or given; an unresolved `auto` precision is that of the hardware's faster products."""
     on = hardware_of(hardware)
-    return Machine(on, "fp32" if on.resolved(plan).precision == "fp32" else "bf16")
+    return Machine(on, on.resolved(plan).number)
 
 
 def _mesh(layout: Layout) -> tuple[int, ...]:

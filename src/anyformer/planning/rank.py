@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyformer.costs.holding import Holding
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
 from anyformer.planning.stages import Stage, Units
@@ -27,28 +28,8 @@ class NumberBytes:
 
 
 def number_bytes(plan: Plan) -> NumberBytes:
-    """In fp32 the weights are the master copy; an unresolved `auto` counts as fp32."""
-    return NumberBytes() if plan.precision == "bf16" else NumberBytes(weight=4, master=0)
-
-
-@dataclass(frozen=True)
-class RankMemory:
-    """Bytes of the fullest rank.
-
-    `gathered`: weights of two units and gradients of one, whole for a moment, where ranks hold only shards of them.
-    `passing`: logits, or the layer that is computed again; of one micro-batch at a time.
-    """
-
-    weights: int
-    gradients: int
-    optimiser: int
-    gathered: int
-    activations: int
-    passing: int
-
-    @property
-    def total(self) -> int:
-        return self.weights + self.gradients + self.optimiser + self.gathered + self.activations + self.passing
+    """In fp32 the weights are the master copy."""
+    return NumberBytes() if plan.number == "bf16" else NumberBytes(weight=4, master=0)
 
 
 def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
@@ -65,33 +46,38 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
     return min(layout.micro_batches * layout.chunks, warm), layout.chunks
 
 
-def memory(row: Units, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> RankMemory:
-    """Of the rank of the fullest stage."""
+def memory(row: Units, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> Holding:
+    """Of the rank of the fullest stage; one that holds the whole model holds what a training step of one device does."""
+    if layout.alone:
+        return row.alone(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
     return max((stage_memory(row, stage, layout, numbers) for stage in stages), key=lambda each: each.total)
 
 
-def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> RankMemory:
-    """Bytes of one rank of a stage; `optimiser` is always divided, gradients and weights as `layout.sharded` says.
+def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Holding:
+    """Bytes of one rank of a stage; the optimiser's state is always divided, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
+    `copies`: in the type of products, beside fp32 weights; where ranks hold only shards, two units of them whole.
+    `temporaries`: gradients of one unit, whole for a moment, and of one micro-batch logits or the layer computed again.
     """
     dense, experts = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
     shard = -(-dense // layout.fsdp) + -(-experts // layout.expert_fsdp)
     whole = dense + experts
     unit = stage.largest.dense(layout.tp) + stage.largest.of_experts(layout.ep)
-    alone = layout.fsdp == 1 and layout.expert_fsdp == 1
+    divided = layout.fsdp > 1 or layout.expert_fsdp > 1
     cut_weights = layout.sharded == "weights"
     cut_gradients = cut_weights or layout.sharded == "gradients"
-    gathered = 0 if alone else unit * (2 * numbers.weight * cut_weights + numbers.gradient * cut_gradients)
     flying, of = in_flight(layout, stage.first)
     kept = stage.kept[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
     again = stage.again[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
     passing = max(stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp), again)
-    return RankMemory(
-        weights=numbers.weight * (shard if cut_weights else whole),
+    read = numbers.weight * (shard if cut_weights else whole)
+    gathered = 2 * numbers.weight * unit * (divided and cut_weights)
+    return Holding(
+        weights=numbers.master * shard if numbers.master else read,
         gradients=numbers.gradient * (shard if cut_gradients else whole),
-        optimiser=numbers.optimiser * shard,
-        gathered=gathered,
+        optimiser=numbers.moments * shard,
+        copies=gathered + (read if numbers.master else 0),
         activations=kept * flying // of,
-        passing=passing,
+        temporaries=passing + numbers.gradient * unit * (divided and cut_gradients),
     )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
+from anyformer.costs.holding import Holding
+from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
-from anyformer.plan import Plan
+from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, Kept, KeptBy, kept
 from anyformer.tally import Shape, Tally, Weight
 
@@ -65,6 +67,8 @@ class Units:
     width: int
     length: int
     element: int
+    alone: Callable[[int, bool, Checkpointing], Holding]
+    """What a rank holds that has the whole model: micro-batch, whether gradients add up over several, checkpointing."""
 
     @property
     def flops(self) -> int:
@@ -156,7 +160,13 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
         _exit(architecture, flops.get("exit", 0), mixing.get("exit", 0), keeps.get("exit", NOTHING)["none"], length, plan)
     )
     held_by = {name: _held(each) for name, each in weights.items()}
-    return Units(tuple(row), held_by, architecture.width, length, plan.activation_bytes)
+
+    @cache
+    def alone(batch: int, again: bool, checkpointing: Checkpointing) -> Holding:
+        how, pieces = plan.but(checkpointing=checkpointing), 2 if again else 1
+        return peak_memory(architecture, batch=batch, length=length, plan=how, accumulation=pieces).holding
+
+    return Units(tuple(row), held_by, architecture.width, length, plan.activation_bytes, alone)
 
 
 def _named(architecture: Architecture, weights: Mapping[str, Mapping[str, Weight]]) -> dict[str, Weight]:

@@ -1,12 +1,14 @@
 """Training: one `Run` value in, one directory out; resuming continues bit for bit."""
 
 from anyformer.training.journal import RunDirectoryError, read_run
-from anyformer.training.loop import Trained, resume, train
-from anyformer.training.optimiser import AdamW
+from anyformer.training.loop import resume, train
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
 from anyformer.training.schedule import Constant, Cosine, Linear, WarmupStableDecay
+from anyformer.training.session import Trained
 from anyformer.training.step import NonFiniteError
+from anyformer.training.stop import Stopped
 from anyformer.training.summary import Summary
+from anyformer.tuning import AdamW
 
 __all__ = [
     "AdamW",
@@ -18,6 +20,7 @@ __all__ = [
     "NonFiniteError",
     "Run",
     "RunDirectoryError",
+    "Stopped",
     "Summary",
     "Trained",
     "WarmupStableDecay",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -22,7 +24,7 @@ class _Facts(ProgressColumn):
 
 @dataclass
 class Display:
-    """Use as a context manager; `step` after each update, `look` after each evaluation."""
+    """Use as a context manager; `step` after each update, `evaluating` before and in an evaluation, `look` after it."""
 
     console: Console
     steps: int
@@ -38,7 +40,7 @@ class Display:
     def __enter__(self) -> Self:
         if self.console.is_terminal:
             columns = (
-                TextColumn("[bold]step {task.completed}/{task.total}"),
+                TextColumn("[bold]{task.description} {task.completed}/{task.total}"),
                 # The bar takes what the numbers leave, so that 80 columns hold one line.
                 BarColumn(bar_width=None, table_column=Column(ratio=1)),
                 _Facts(table_column=Column(no_wrap=True)),
@@ -46,7 +48,7 @@ class Display:
             )
             self._progress = Progress(*columns, console=self.console, refresh_per_second=4, expand=True)
             self._progress.start()
-            self._progress.add_task("train", total=self.steps, completed=self.first)
+            self._progress.add_task("step", total=self.steps, completed=self.first)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -57,7 +59,8 @@ class Display:
         """Update number `step` (from 1) took `seconds` for `tokens` tokens."""
         now = tokens / seconds
         self._rate = now if not self._rate else 0.9 * self._rate + 0.1 * now
-        share = self._rate * self.flops_per_token / self.peak
+        # A peak measured while the machine was busy is too low; none is exceeded.
+        share = min(1.0, self._rate * self.flops_per_token / self.peak)
         facts = f"loss {loss:.3f}  validation {self._validation}  {self._rate:,.0f} tokens/s  {share:.0%} of peak"
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step, facts=facts)
@@ -65,6 +68,44 @@ class Display:
             self._last = time.monotonic()
             left = (self.steps - step) * tokens / self._rate
             self.console.out(f"step {step}/{self.steps}  {facts}  {left:.0f} s left", highlight=False)
+
+    def shorten(self, step: int, steps: int) -> None:
+        """The run has fewer updates now."""
+        self.console.out(
+            f"the machine got slower: {steps} updates instead of {self.steps} end in time; from step {step} on, the schedule "
+            "is that of the new number",
+            highlight=False,
+        )
+        self.steps = steps
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], total=steps)
+
+    @contextmanager
+    def evaluating(self, total: int, whole: int, *, aloud: bool) -> Iterator[Callable[[int], None]]:
+        """Gives a function to call with the tokens evaluated so far, of `total` out of `whole`; `aloud` begins with a line."""
+        if aloud:
+            of = f"all {whole:,} held-out" if total >= whole else f"{total:,} of {whole:,} held-out"
+            self.console.out(f"evaluating {of} tokens{'' if total >= whole else ', evenly sampled'}", highlight=False)
+        if self._progress is None:
+            yield self._lines(total)
+            return
+        progress = self._progress
+        bar = progress.add_task("evaluated", total=total, facts="tokens")
+        try:
+            yield lambda done: progress.update(bar, completed=done)
+        finally:
+            progress.remove_task(bar)
+
+    def _lines(self, total: int) -> Callable[[int], None]:
+        said = time.monotonic()
+
+        def done(tokens: int) -> None:
+            nonlocal said
+            if time.monotonic() - said > self.plain_every:
+                said = time.monotonic()
+                self.console.out(f"evaluated {tokens:,} of {total:,} tokens", highlight=False)
+
+        return done
 
     def look(self, step: int, loss: float) -> None:
         """An evaluation gave this validation loss."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import islice
 
 import torch
 
@@ -19,13 +18,12 @@ from anyformer.training.precision import autocast
 
 @dataclass(frozen=True)
 class Evaluated:
-    """`loss` in nats per token over `tokens` tokens; `bits_per_byte` of the split's text, None where its size is unknown.
-
-    `loads`: how the load of experts fell, by layer.
-    """
+    """`loss` in nats per token over `tokens` of the split's `whole` tokens; `bits_per_byte` of the split's text, None where
+    its size is unknown; `loads`: how the load of experts fell, by layer."""
 
     loss: float
     tokens: int
+    whole: int
     bits_per_byte: float | None
     loads: Mapping[str, Load] = field(default_factory=dict)
 
@@ -43,28 +41,34 @@ def evaluate(
     length: int,
     batch: int,
     isolate: bool = False,
-    batches: int | None = None,
+    most: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
-    """The loss over a split, or over its first `batches` batches. The objective's penalties are left out."""
+    """The loss over a split, or over `most` windows spread evenly over it. The objective's penalties are left out.
+
+    `progress` is called after each batch, with the tokens evaluated so far.
+    """
     device = model.device
     plain = objective.without_penalties
     total, tokens = 0.0, 0
     loads: dict[str, Load] = {}
     was_training = model.training
     model.eval()
-    with torch.no_grad(), autocast(plan, device):
-        for done, part in enumerate(islice(windows(split, length, batch, isolate), batches)):
-            examples = to_device(part, device)
-            auxiliary = Auxiliary(examples.targets != IGNORED)
-            total += plain.loss(model, examples, None, auxiliary).item()
-            tokens += part.valid
-            loads = add_loads(loads, auxiliary.loads)
-            progress(done)
-    model.train(was_training)
+    try:
+        with torch.no_grad(), autocast(plan, device):
+            for part in windows(split, length, batch, isolate, most=most):
+                examples = to_device(part, device)
+                auxiliary = Auxiliary(examples.targets != IGNORED)
+                total += plain.loss(model, examples, None, auxiliary).item()
+                tokens += part.valid
+                loads = add_loads(loads, auxiliary.loads)
+                progress(tokens)
+    finally:
+        model.train(was_training)
     loss = total / tokens
     bytes_per_token = split.bytes / len(split)
-    return Evaluated(loss, tokens, loss / math.log(2) / bytes_per_token if split.bytes else None, loads)
+    bits_per_byte = loss / math.log(2) / bytes_per_token if split.bytes else None
+    return Evaluated(loss, tokens, len(split) - 1, bits_per_byte, loads)
 
 
 def to_device(batch: Batch, device: torch.device) -> Examples:

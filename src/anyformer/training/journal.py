@@ -1,5 +1,5 @@
-"""The run's directory: what was asked (`run.toml`), where it ran (`environment.json`), what happened (`metrics.jsonl`),
-and at the end what was predicted beside what was measured (`summary.json`)."""
+"""The run's directory: what was asked (`run.toml`), where it ran (`environment.json`), which files it read (`data.json`), what
+happened (`metrics.jsonl`), and at the end what was predicted beside what was measured (`summary.json`)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from anyformer.data import Corpus
 from anyformer.describe import UserError, from_toml, to_toml
+from anyformer.files import told, write_text
 from anyformer.training.precision import Machine
 from anyformer.training.run import Run
 
@@ -19,6 +21,7 @@ RUN = "run.toml"
 METRICS = "metrics.jsonl"
 ENVIRONMENT = "environment.json"
 SUMMARY = "summary.json"
+DATA = "data.json"
 PACKAGES = ("anyformer", "torch", "numpy", "tokenizers", "safetensors", "pydantic")
 
 
@@ -26,16 +29,35 @@ class RunDirectoryError(UserError):
     """A run directory cannot be used as asked."""
 
 
-def create(directory: Path, run: Run, machine: Machine) -> None:
-    """Start a run's directory; refuses one that already holds a run."""
+def check_new(directory: Path) -> None:
+    """Refuse a directory that already holds a run."""
     if (directory / RUN).exists():
         raise RunDirectoryError(
             f"{directory}: already holds a run; continue it with --resume {directory}, or choose another --out"
         )
-    directory.mkdir(parents=True, exist_ok=True)
-    write_whole(directory / ENVIRONMENT, json.dumps(environment(machine), indent=2) + "\n")
+
+
+def create(directory: Path, run: Run, machine: Machine, corpus: Corpus) -> None:
+    """Start a run's directory."""
+    write_text(directory / ENVIRONMENT, json.dumps(environment(machine), indent=2) + "\n")
+    data = {"digest": corpus.digest, "sources": dict(corpus.sources)}
+    write_text(directory / DATA, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
     # Last, because a directory with run.toml is a run.
-    write_whole(directory / RUN, to_toml(run))
+    write_run(directory, run)
+
+
+def write_run(directory: Path, run: Run) -> None:
+    """Put the resolved run into its directory."""
+    write_text(directory / RUN, to_toml(run))
+
+
+def read_data_facts(directory: Path) -> dict[str, Any]:
+    """The digest of the data that the run began with, and a fingerprint of each file; empty if it was not written down."""
+    try:
+        facts = json.loads((directory / DATA).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return facts if isinstance(facts, dict) else {}
 
 
 def read_run(directory: Path) -> Run:
@@ -64,31 +86,26 @@ def environment(machine: Machine) -> dict[str, Any]:
     }
 
 
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old one or the new one, never half."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-
-
 def append(directory: Path, **row: Any) -> None:
     """Add a line to the metrics."""
-    with (directory / METRICS).open("a", encoding="utf-8") as file:
+    path = directory / METRICS
+    with told(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 
 def rewind(directory: Path, step: int) -> None:
     """Drop the metrics of updates after `step`, which will be computed again, and a line that a kill cut short."""
     path = directory / METRICS
-    if path.exists():
-        kept = [row for row in read_metrics(directory) if row["step"] <= step]
-        write_whole(path, "".join(json.dumps(row) + "\n" for row in kept))
+    kept = "".join(json.dumps(row) + "\n" for row in read_metrics(directory) if row["step"] <= step)
+    if path.exists() and path.read_text(encoding="utf-8") != kept:
+        write_text(path, kept)
 
 
 def read_metrics(directory: Path) -> list[dict[str, Any]]:
-    """Every whole line of the metrics, in order."""
+    """Every whole line of the metrics, in order; none where nothing was written yet."""
     rows: list[dict[str, Any]] = []
-    for line in (directory / METRICS).read_text(encoding="utf-8").splitlines():
+    path = directory / METRICS
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
         try:
             rows.append(json.loads(line))
         except json.JSONDecodeError:

@@ -1,194 +1,165 @@
-"""The training loop: from a `Run` to a directory with checkpoints, metrics and a picture. Resuming continues bit for bit."""
+"""Training: from a `Run` to a directory with checkpoints, metrics and a picture. Resuming continues bit for bit.
+
+Time. `minutes` hold the whole command. Once the model stands, its acts are timed and the number of updates is fitted to what is
+left (`budget.fit`) and written into run.toml: from then on the run is as determined as one given in steps. If the machine gets
+slower later, the run is shortened in the open: a checkpoint, the new number of steps in run.toml and a line in the metrics; the
+schedule is that of the new total from there on. So a resumed run does what the uninterrupted one did.
+
+The end. What was trained is saved before it is evaluated for the last time, and the first Ctrl-C is obeyed within seconds at
+any moment: an update that has changed no weight yet is given up, one that has is finished, and then the checkpoint is written.
+"""
 
 from __future__ import annotations
 
-import json
-import signal
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.data import Tokenizer, interpolated_bigram_loss
-from anyformer.model import Transformer
-from anyformer.tally import Shape
+from anyformer.describe import UserError
+from anyformer.training import budget as budgets
 from anyformer.training import journal
-from anyformer.training.chart import draw_losses
-from anyformer.training.display import Display
-from anyformer.training.evaluate import Evaluated
-from anyformer.training.memory import MemoryMeter
-from anyformer.training.precision import Machine, default_device, deterministic, measure, resolve
+from anyformer.training.budget import Budget, fit
+from anyformer.training.changes import check_changes, check_data, revised
+from anyformer.training.invocation import command
+from anyformer.training.memory import MemoryMeter, foretell
+from anyformer.training.optimiser import refuse_unbuilt
+from anyformer.training.place import check_room, holding
+from anyformer.training.precision import Machine, check_alone, default_device, measure, resolve
 from anyformer.training.run import Run, load_run
-from anyformer.training.summary import Summary, summarise
-from anyformer.training.work import Work, corpus_of
+from anyformer.training.session import Session, Trained
+from anyformer.training.stop import Stop, listening
+from anyformer.training.summary import foreseen
+from anyformer.training.work import OPTIMISER, Work, corpus_of
 
-LONG_STEPS = 200
-"""Updates from which compiling pays for itself."""
-
-
-@dataclass(frozen=True)
-class Trained:
-    """What a run gives: where it lies, the model, its tokenizer, and what it reached. `finished` is false after Ctrl-C."""
-
-    directory: Path
-    model: Transformer
-    tokenizer: Tokenizer
-    step: int
-    finished: bool
-    validation: Evaluated | None = None
-    baseline: float | None = None
-    summary: Summary | None = None
-    """What was predicted beside what was measured, once it is finished."""
+LONG_STEPS, LONG_MINUTES = 200, 2.0
+"""Updates, or minutes, from which compiling pays for itself."""
 
 
-def train(run: Run | str | Path, out: str | Path | None = None, *, console: Console | None = None) -> Trained:
-    """Train from the start. `run`: the value, or the path of a TOML file. `out`: the run's directory (default: runs/<time>)."""
-    started = time.monotonic()
+def train(
+    run: Run | str | Path, out: str | Path | None = None, *, console: Console | None = None, began: float | None = None
+) -> Trained:
+    """Train from the start.
+
+    `run`: the value, or the path of a TOML file. `out`: the run's directory (default: runs/<time>). `began`: the reading of
+    `time.monotonic` from which the run's minutes count. Ctrl-C before the first update raises `Stopped`, a KeyboardInterrupt.
+    """
+    began = budgets.clock() if began is None else began
     console = console or Console()
+    check_alone()
     run = run if isinstance(run, Run) else load_run(Path(run))
+    refuse_unbuilt(run)
     directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
-    if (directory / journal.RUN).exists():
-        raise journal.RunDirectoryError(f"{directory}: already holds a run; continue it with --resume, or choose another place")
-    machine = measure(default_device())
-    plan, notes = resolve(run.plan, machine, long=run.steps is None or run.steps >= LONG_STEPS)
-    run = run.but(plan=plan)
+    journal.check_new(directory)
+    with listening() as stop, holding(directory):
+        journal.check_new(directory)
+        check_room(directory, run)
+        stop.doing = "measuring the machine"
+        machine = measure(default_device())
+        long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
+        plan, notes = resolve(run.plan, machine, long=long)
+        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+        memory, work = _prepared(run.but(plan=plan), machine, stop, console, budget, notes)
+        if budget is not None:
+            work = _fitted(work, budget, stop, console)
+        journal.create(directory, work.run, machine, work.corpus)
+        return Session(directory, work, machine, memory, console, stop, budget).go()
+
+
+def resume(
+    directory: str | Path,
+    changes: Mapping[str, Any] | None = None,
+    *,
+    console: Console | None = None,
+    began: float | None = None,
+) -> Trained:
+    """Continue the run of a directory from its latest whole checkpoint, to the same bits as if it had never stopped.
+
+    `changes`: values by path. `steps` is the new number in all, `minutes` so many more; `evaluation`, `checkpoints` and
+    `sample` may change too, and nothing that an update is computed with. With another number of steps the learning rate is,
+    from here on, that of a schedule over the new total: after a cosine that had ended it rises again. A run.toml edited by
+    hand is held against the checkpoint in the same way.
+    """
+    began = budgets.clock() if began is None else began
+    directory, console = Path(directory), console or Console()
+    check_alone()
+    stored = journal.read_run(directory)
+    run = revised(stored, changes or {})
+    with listening() as stop, holding(directory):
+        found, damaged = checkpoint.latest(directory, also=(OPTIMISER,))
+        for problem in damaged:
+            console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
+        step = 0
+        facts = {} if found is None else checkpoint.read_manifest(found).facts
+        if found is not None:
+            step = facts.get("step", 0)
+            before = Run.parse(facts["run"], where=str(found)) if "run" in facts else stored
+            for line in check_changes(before, run, str(directory)):
+                console.out(f"changed after step {step}: {line}", highlight=False)
+        if run.steps is not None and run.steps < step:
+            raise UserError(f"{directory}: {step} updates are done, and steps = {run.steps} is fewer: set steps above {step}")
+        check_room(directory, run)
+        stop.doing = "measuring the machine"
+        machine = measure(default_device())
+        budget = None if run.minutes is None else Budget(run.minutes * 60, began)
+        memory, work = _prepared(run, machine, stop, console, budget)
+        if found is not None:
+            check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, work.corpus, str(directory))
+            work.restore(found)
+        if budget is not None:
+            work = _fitted(work, budget, stop, console, step)
+        journal.rewind(directory, step)
+        if work.run != stored:
+            journal.write_run(directory, work.run)
+        session = Session(directory, work, machine, memory, console, stop, budget, step)
+        if session.complete:
+            more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
+            console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
+            return session.trained(finished=True)
+        console.out(f"continuing {directory} after step {step} of {work.run.steps}", highlight=False)
+        return session.go()
+
+
+def _prepared(
+    run: Run, machine: Machine, stop: Stop, console: Console, budget: Budget | None, notes: Sequence[str] = ()
+) -> tuple[MemoryMeter, Work]:
+    """The run's data and model; refused before either where an update cannot fit into memory."""
+    foretell(run, machine.device, console)
+    stop.doing = "preparing the data"
+    before = budgets.clock()
     corpus = corpus_of(run)
+    if budget is not None:
+        budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
     memory = MemoryMeter(machine.device)
-    work = Work.start(run, corpus, machine)
-    if run.steps is None:
-        work = work.fitted(started)
-    journal.create(directory, work.run, machine)
-    return _go(directory, work, machine, memory, console, first=0)
+    stop.doing = "building the model"
+    return memory, Work.start(run, corpus, machine)
 
 
-def resume(directory: str | Path, *, console: Console | None = None) -> Trained:
-    """Continue the run of a directory from its latest whole checkpoint, to the same bits as if it had never stopped."""
-    directory = Path(directory)
-    console = console or Console()
-    run = journal.read_run(directory)
-    machine = measure(default_device())
-    corpus = corpus_of(run)
-    memory = MemoryMeter(machine.device)
-    work = Work.start(run, corpus, machine)
-    found, damaged = checkpoint.latest(directory)
-    for problem in damaged:
-        console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
-    first = 0
-    if found is not None:
-        first = work.restore(found)
-    console.out(f"continuing {directory} after step {first} of {run.steps}", highlight=False)
-    journal.rewind(directory, first)
-    return _go(directory, work, machine, memory, console, first=first)
-
-
-def _go(directory: Path, work: Work, machine: Machine, memory: MemoryMeter, console: Console, *, first: int) -> Trained:
-    """Updates `first` + 1 ... `steps`, with evaluations, checkpoints and a clean stop on Ctrl-C."""
+def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Work:
+    """The same work with as many more updates, and as large a last evaluation, as the minutes hold."""
     run = work.run
-    assert run.steps is not None
-    shape = Shape(batch=run.batch, length=run.length)
-    forward = run.architecture.cost(shape, run.plan).total_flops.dense
-    display = Display(console, run.steps, machine.peaks[run.plan.precision], 3 * forward // (run.batch * run.length), first)
-    best = min((row["loss"] for row in _rows(directory) if row["kind"] == "validation"), default=float("inf"))
-    saved: int | None = first or None
-    step = first
-    with deterministic(), _interruptible() as interrupted, display:
-        for step in range(first + 1, run.steps + 1):
-            start = time.monotonic()
-            with memory.watching(step - first, work.model, work.optimiser):
-                outcome, tokens = work.update(step - 1)
-            seconds = time.monotonic() - start
-            display.step(step, outcome.loss, tokens, seconds)
-            # Of each layer the largest share, and with a capacity what was dropped; all shares stand in evaluations.
-            experts = {
-                path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
-            }
-            journal.append(
-                directory, kind="train", step=step, loss=outcome.loss, gradient_norm=outcome.gradient_norm,
-                tokens=step * run.batch * run.length, learning_rate=run.learning_rate(step - 1), seconds=round(seconds, 4),
-                **({"experts": experts} if experts else {}),
-            )  # fmt: skip
-            validation: float | None = None
-            last = step == run.steps
-            if last or step % run.evaluation.every == 0:
-                looked = work.evaluate(None if last else run.evaluation.batches)
-                validation = looked.loss
-                display.look(step, looked.loss)
-                _note(directory, run, step, looked, whole=last)
-            # Read once: a signal between the save and the stop must not end the run on an unsaved step.
-            stops = interrupted()
-            if last or stops or step % run.checkpoints.every == 0 or (validation is not None and validation < best):
-                work.save(directory, step, validation)
-                saved = step
-            best = min(best, validation if validation is not None else best)
-            if stops:
-                break
-    assert saved == step or step == first, "a run never ends on an unsaved step"
-    if step < run.steps:
-        console.out(f"stopped after step {step}; continue with: anyformer train --resume {directory}", highlight=False)
-        return Trained(directory, work.model, work.corpus.tokenizer, step, finished=False)
-    return _finish(directory, work, machine, memory)
-
-
-def _finish(directory: Path, work: Work, machine: Machine, memory: MemoryMeter) -> Trained:
-    """The last numbers and the picture."""
-    run = work.run
-    rows = _rows(directory)
-    final = [row for row in rows if row["kind"] == "validation"][-1]
-    validation = Evaluated(final["loss"], final["validation_tokens"], final["bits_per_byte"])
-    baseline: float | None = None
-    if run.evaluation.baseline:
-        baseline = interpolated_bigram_loss(work.seen(), work.corpus.validation.tokens[:], work.corpus.tokenizer.vocab_size)
-    parameters = sum(parameter.numel() for parameter in work.model.parameters())
-    made = (
-        f"{parameters / 1e6:.1f} M parameters, {run.architecture.output_stack.depth} layers of width {run.architecture.width}"
-    )
-    title = f"{directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
-    draw_losses(rows, directory / "loss.png", title=title, baseline=baseline)
-    summary = summarise(run, machine, rows, memory)
-    journal.write_whole(directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-    assert run.steps is not None
-    return Trained(directory, work.model.eval(), work.corpus.tokenizer, run.steps, True, validation, baseline, summary)
-
-
-def _note(directory: Path, run: Run, step: int, looked: Evaluated, *, whole: bool) -> None:
-    experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in looked.loads.items()}
-    journal.append(
-        directory, kind="validation", step=step, tokens=step * run.batch * run.length, loss=looked.loss,
-        perplexity=looked.perplexity, bits_per_byte=looked.bits_per_byte, validation_tokens=looked.tokens, whole_split=whole,
-        **({"experts": experts} if experts else {}),
-    )  # fmt: skip
-
-
-def _rows(directory: Path) -> list[dict[str, Any]]:
-    return journal.read_metrics(directory) if (directory / journal.METRICS).exists() else []
-
-
-@contextmanager
-def _interruptible() -> Iterator[Any]:
-    """The first Ctrl-C (or a polite kill) asks the loop to save and stop; the second stops at once."""
-    asked: list[int] = []
-
-    def ask(number: int, frame: object) -> None:
-        asked.append(number)
-        for known in before:
-            signal.signal(known, before[known])
-
-    try:
-        before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-        for number in before:
-            signal.signal(number, ask)
-    except ValueError:  # signals can be caught in the main thread only; elsewhere the caller's own handling stays
-        before = {}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    stop.doing = "compiling" if run.plan.compile == "on" else "timing an update"
+    # Done now, because how long it takes is then known: what the end needs and no update changes.
+    foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    import_module("matplotlib.figure")
+    took = work.timed(budget.left)
+    found = fit(run, took, budget.left)
+    budget.tail = found.tail
+    if budget.left - found.tail < took.update:
+        spent = budget.seconds - budget.left
+        kept = ". The tokens are kept for the next run" if budget.text > spent / 2 else ""
+        console.out(
+            f"minutes = {budget.seconds / 60:g} are {budget.seconds:.0f} s, and {spent:.0f} s went before the first update, "
+            f"{budget.text:.0f} s of them into the text: one update only{kept}",
+            highlight=False,
+        )
+    look = run.evaluation
+    if found.tokens < look.final_tokens:
+        look = look.but(final_tokens=found.tokens)
+    return work.changed(steps=done + found.steps, minutes=None, evaluation=look)

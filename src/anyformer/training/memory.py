@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from rich.console import Console
 from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
+from anyformer.costs.foretold import foretell_training
+from anyformer.training.run import Run
 
 TENSORS_AT = 2
 """The update of a process whose tensors are counted: the first has no moments yet, and all after it are alike. Counting
@@ -48,6 +51,15 @@ class MemoryMeter:
         size = _status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)
+
+
+def foretell(run: Run, device: torch.device, console: Console) -> None:
+    """Refuse a run whose updates do not fit into the memory that is free, and say so where they nearly fill it."""
+    lines = foretell_training(
+        run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
+    )
+    for line in lines:
+        console.out(line, highlight=False)
 
 
 def _held(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:

@@ -14,8 +14,8 @@ from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, near
-from anyformer.training.optimiser import AdamW
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.tuning import AdamW, Optimiser, Tuning
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -24,9 +24,11 @@ class Evaluation(Value):
     """When to look at held-out text."""
 
     every: Count = 100
-    """Steps between evaluations; there is always one at the end, over the whole split."""
+    """Steps between evaluations; there is always one at the end."""
     batches: Count = 16
-    """Batches of each evaluation but the last."""
+    """Batches of each evaluation but the last, spread evenly over the split."""
+    final_tokens: Count = 131_072
+    """Held-out tokens of the last evaluation, spread evenly over the split; all of them where there are no more."""
     baseline: bool = True
     """Print at the end what an interpolated bigram model of the tokens trained on reaches on the held-out ones."""
 
@@ -45,10 +47,12 @@ class Run(Value):
 
     through: ClassVar[tuple[str, ...]] = ("architecture",)
     seed: Annotated[int, Field(ge=0)] = 0
+    """Of the first weights, the order of the data and the noise of dropout: another seed is another run."""
     steps: Count | None = None
     """Updates. Absent: as many as `minutes` allow, measured once at the start and written into the run's directory."""
     minutes: Annotated[float, Field(gt=0)] | None = None
-    """Wall-clock budget of the whole command, when `steps` is absent."""
+    """Wall-clock budget of the whole command, when `steps` is absent: preparing the data, compiling, updates, evaluations, the
+    sample and the picture. A run that is foreseen to end late is shortened; the new number of steps is written down."""
     batch: Count = 16
     """Sequences per update."""
     length: Annotated[int, Field(ge=2)] = 256
@@ -57,16 +61,26 @@ class Run(Value):
     """Micro-batches that an update is computed in."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
     """Largest norm of the gradient."""
-    sample: str = "def "
-    """Prompt of the text printed at the end."""
+    sample: str | None = None
+    """Prompt of the text printed at the end; absent, the first words of a held-out document."""
     data: Data
+    """Which text, and how it becomes tokens and windows."""
     objective: CausalObjective = CausalObjective()
-    optimiser: AdamW = AdamW()
+    """What is learnt."""
+    optimiser: Optimiser = AdamW()
+    """How gradients change the weights."""
+    tuning: Tuning = Tuning()
+    """What learns: all, unless parts are frozen or adapters learn beside them."""
     schedule: Schedule = Cosine()
+    """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()
+    """When to look at held-out text."""
     checkpoints: Checkpoints = Checkpoints()
+    """When to save."""
     plan: Plan = Plan()
+    """How it is computed here: precision, kernels, compiling."""
     architecture: Architecture
+    """What is computed: a table, or in a file that is read also a catalogue name or a path."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Run:
@@ -74,10 +88,8 @@ class Run(Value):
             raise ValueError("give either steps or minutes, so that the end of the run is known")
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
+        self.objective.check(self.architecture)
         architecture, vocab = self.architecture, self.architecture.embedding.symbols
-        kind = "one with a source" if architecture.two_inputs else architecture.shape_of_model
-        if kind != "decoder-only" or architecture.head is None or architecture.head.outputs == "features":
-            raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
         if vocab is None:
             raise ValueError(f"data is text, and the architecture's embedding reads {architecture.embedding.kind}")
         if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > vocab:

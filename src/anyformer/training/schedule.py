@@ -17,6 +17,7 @@ class _Warm(Value):
     """Rise linearly from 0 over `warmup` steps; what follows is the schedule's own."""
 
     warmup: Steps = 100
+    """Steps of the rise; half of all where there are fewer than twice as many."""
     floor: Share = 0.1
     """The last factor."""
 
@@ -54,6 +55,7 @@ class WarmupStableDecay(_Warm):
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
     decay: Annotated[float, Field(gt=0, le=1)] = 0.2
+    """Share of the steps after the rise over which it falls."""
 
     def _after(self, progress: float) -> float:
         return 1 - (1 - self.floor) * max(0.0, (progress - (1 - self.decay)) / self.decay)

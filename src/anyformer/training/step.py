@@ -72,8 +72,12 @@ def update(
     step: int,
     rate: float,
     clip: float | None,
+    hold: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut."""
+    """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut.
+
+    `hold` is called before the first weight changes: up to there the update may be given up, from there on it must be whole.
+    """
     total = 0.0
     loads: dict[str, Load] = {}
     for examples in micro_batches:
@@ -91,6 +95,7 @@ def update(
             f"step {step}: the loss is {total} and the gradient's norm {norm}; {where}. Nothing was updated. "
             f"Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, plan.precision = 'fp32'"
         )
+    hold()
     for group in optimiser.param_groups:
         group["lr"] = rate
     optimiser.step()

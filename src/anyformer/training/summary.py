@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from statistics import median
 from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
 from anyformer.costs.measure import counted
+from anyformer.costs.work import operations
+from anyformer.model import Architecture
+from anyformer.plan import Plan
 from anyformer.tally import Shape
 from anyformer.training.calibration import known, remembered
 from anyformer.training.memory import MemoryMeter
@@ -17,6 +21,9 @@ from anyformer.training.run import Run
 
 LONG_SECONDS = 60.0
 """Of updates, from which five more for a calibration of the machine are worth it, where none is remembered."""
+OVERHEAD = 20e-6
+"""Seconds that a kernel must be predicted to take on average for its speed to be predicted: calling one takes some 10 us of
+Python and autograd, which no roofline knows."""
 
 
 @dataclass(frozen=True)
@@ -75,27 +82,32 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     the end of a run of more than a minute), memory by the walk of `costs.peak`, both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
-    piece = Shape(batch=run.batch // run.accumulation, length=run.length)
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    of_all = {one.quantity: one for one in counted(run.architecture, piece, run.plan) if not one.component}
-    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
-    flops = Beside(*(run.accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    flops, peak_bytes = foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     assert flops.predicted is not None
     found = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
-    expected = None
-    if found is not None:
-        step = step_time(run.architecture, Shape(batch=run.batch, length=run.length), run.plan, found, "train")
-        expected = step.tokens_per_second
-    each, peak = flops.predicted / tokens, machine.peaks[run.plan.precision]
-    notes = []
+    expected, notes = None, []
     if run.plan.compile == "on":
         notes.append("predicted for eager mode; this run was compiled, which is faster and keeps less")
-    if expected is None:
+    if found is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
+    else:
+        step = step_time(run.architecture, Shape(batch=run.batch, length=run.length), run.plan, found, "train")
+        kernel = step.seconds / _kernels(run)
+        if kernel >= OVERHEAD:
+            expected = step.tokens_per_second
+        else:
+            notes.append(
+                f"speed is not predicted: the model is so small that a kernel takes {kernel * 1e6:.2g} us on average (below "
+                f"{OVERHEAD * 1e6:.0f} us), so that the time goes into calling kernels, not into what they compute"
+            )
+    each = flops.predicted / tokens
+    # The peak was measured in a moment; where the machine was busy then, the run itself shows that there is more.
+    peak = max(machine.peaks[run.plan.precision], each * (rate or 0))
     return Summary(
         tokens_per_second=Beside(expected, rate),
-        memory=Beside(_peak(run), memory.tensors),
+        memory=Beside(peak_bytes, memory.tensors),
         flops=flops,
         flops_per_token=each,
         resident=memory.resident,
@@ -104,10 +116,21 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
     )
 
 
-def _peak(run: Run) -> int:
-    pieces = run.accumulation
-    peak = peak_memory(run.architecture, batch=run.batch // pieces, length=run.length, plan=run.plan, accumulation=pieces)
-    return peak.total
+def _kernels(run: Run) -> int:
+    """Kernels of an update, by the account that predicts its time."""
+    shape = Shape(batch=run.batch // run.accumulation, length=run.length)
+    return run.accumulation * sum(work.kernels * work.layers for work in operations(run.architecture, shape, run.plan, "train"))
+
+
+@lru_cache(maxsize=4)
+def foreseen(architecture: Architecture, batch: int, length: int, accumulation: int, plan: Plan) -> tuple[Beside, int]:
+    """FLOPs of an update, declared and counted, and bytes at its peak: what needs no update to be known."""
+    piece = Shape(batch=batch // accumulation, length=length)
+    of_all = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
+    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
+    flops = Beside(*(accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    peak = peak_memory(architecture, batch=piece.batch, length=length, plan=plan, accumulation=accumulation)
+    return flops, peak.total
 
 
 def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
-import time
+import json
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from anyformer import checkpoint
-from anyformer.data import Batches, Corpus, prepare
-from anyformer.describe import DescriptionError
+from anyformer.data import Batches, Corpus, DataError, prepare, spread
+from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
 from anyformer.objectives import Examples
 from anyformer.parts.noise import Noise
+from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
-from anyformer.training.optimiser import load_state_tensors, state_tensors
+from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
+from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Machine, deterministic
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 
 BASELINE_TOKENS = 20_000_000
 """At most so many of the tokens trained on feed the bigram baseline."""
+OPTIMISER = "optimiser.safetensors"
+DISK_RATE = 2e8
+"""Bytes of a checkpoint hashed and written in a second, on the slow side."""
 
 
 @dataclass(frozen=True)
@@ -46,33 +55,36 @@ class Work:
             run,
             corpus,
             model,
-            run.optimiser.build(model),
+            build_optimiser(run.optimiser, model),
             loss_function(model, run.objective, run.plan),
             Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
         )
 
-    def fitted(self, started: float) -> Work:
-        """The same work with as many updates as the run's minutes allow, counted from `started`.
+    def changed(self, **fields: Any) -> Work:
+        """The same work of a run with other fields, none of which an update is computed with."""
+        return replace(self, run=self.run.but(**fields))
 
-        A few gradients are timed and thrown away, so that no weight changes.
+    def timed(self, left: float) -> Durations:
+        """How long the acts of this run take here, told once where a few times would eat much of the seconds `left`.
+
+        The gradients computed for it are thrown away, so that no weight changes.
         """
-        assert self.run.minutes is not None
         pieces, tokens = self.micro_batches(0)
 
-        def gradients() -> float:
-            start = time.monotonic()
+        def gradients() -> None:
             for examples in pieces:
                 summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
                 (summed / tokens).backward()  # type: ignore[no-untyped-call]
             self.optimiser.zero_grad(set_to_none=True)
-            return time.monotonic() - start
 
         with deterministic():
-            gradients()
-            seconds = min(gradients() for _ in range(3))
-        # What is not an update: evaluations, checkpoints, the final look at the whole split and the sample take about a tenth.
-        left = self.run.minutes * 60 - (time.monotonic() - started)
-        return replace(self, run=self.run.but(steps=max(1, int(0.9 * left / seconds)), minutes=None))
+            gradient = _seconds(gradients)
+            if gradient < 0.05 * left:
+                # The first one warmed up, or compiled.
+                gradient = median(_seconds(gradients) for _ in range(3))
+        batch = _seconds(lambda: self.evaluate(self.run.batch))
+        counted = min(len(self.corpus.train), BASELINE_TOKENS) if self.run.evaluation.baseline else 0
+        return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
 
     def micro_batches(self, step: int) -> tuple[list[Examples], int]:
         """The pieces of the global batch of `step`, and how many valid tokens it has."""
@@ -82,22 +94,23 @@ class Work:
         pieces = [to_device(whole.slice(at, at + size), device) for at in range(0, self.run.batch, size)]
         return pieces, whole.valid
 
-    def update(self, step: int) -> tuple[Outcome, int]:
-        """Update number `step` (from 0): what it gave, and how many valid tokens it saw."""
+    def update(self, step: int, hold: Callable[[], None] = lambda: None) -> tuple[Outcome, int]:
+        """Update number `step` (from 0): what it gave, and how many valid tokens it saw. `hold`: see `step.update`."""
         run = self.run
         pieces, tokens = self.micro_batches(step)
         rate = run.learning_rate(step)
         outcome = update(
-            self.loss, self.model, self.optimiser, pieces, tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip
-        )
+            self.loss, self.model, self.optimiser, pieces,
+            tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
+        )  # fmt: skip
         return outcome, tokens
 
-    def evaluate(self, batches: int | None) -> Evaluated:
-        """The loss over the validation split, or over its first `batches` batches."""
+    def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
+        """The loss over so many windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         run = self.run
         return evaluate(
             self.model, run.objective, self.corpus.validation, run.plan,
-            length=run.length, batch=run.batch, isolate=run.data.isolate, batches=batches,
+            length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
         )  # fmt: skip
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
@@ -106,22 +119,20 @@ class Work:
             self.model,
             checkpoint.directory_of(directory, step),
             tokenizer=self.corpus.tokenizer,
-            extra={"optimiser": state_tensors(self.optimiser, self.model)},
-            facts={"step": step, "validation_loss": validation, "data": self.corpus.digest},
+            extra={Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)},
+            facts={
+                "step": step,
+                "validation_loss": validation,
+                "data": self.corpus.digest,
+                "run": json.loads(to_json(self.run)),
+            },
         )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
-    def restore(self, found: Path) -> int:
-        """Take weights and moments from a verified checkpoint; returns its step."""
-        facts = checkpoint.read_manifest(found).facts
-        if facts["data"] != self.corpus.digest:
-            raise DescriptionError(
-                f"{found}: was trained on other data than is found now "
-                f"(digest {facts['data'][:12]}, now {self.corpus.digest[:12]}); restore the data, or start a new run"
-            )
+    def restore(self, found: Path) -> None:
+        """Take weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, found)
-        load_state_tensors(self.optimiser, self.model, checkpoint.read(found / "optimiser.safetensors"))
-        return int(facts["step"])
+        load_state_tensors(self.optimiser, self.model, checkpoint.read(found / OPTIMISER))
 
     def seen(self) -> NDArray[np.int64]:
         """The tokens that the run trained on, so that a baseline learns from no more and no less."""
@@ -131,10 +142,27 @@ class Work:
             return split.tokens[: min(len(split), BASELINE_TOKENS)]
         return np.concatenate([self.batches.at(step).tokens.ravel() for step in range(run.steps)])
 
+    def held_out(self) -> NDArray[np.int64]:
+        """The tokens of the last evaluation, (N, length + 1)."""
+        return spread(self.corpus.validation, self.run.length, windows_of(self.run, self.run.evaluation.final_tokens))
+
+
+def windows_of(run: Run, tokens: int) -> int:
+    """How many windows of the run's length hold so many tokens."""
+    return -(-tokens // run.length)
+
+
+def _seconds(act: Callable[[], object]) -> float:
+    start = budget.clock()
+    act()
+    return budget.clock() - start
+
 
 def corpus_of(run: Run) -> Corpus:
-    """The run's data, prepared; refuses a tokenizer with more tokens than the embedding has rows."""
+    """The run's data, prepared; refuses a tokenizer with more tokens than the embedding has rows, and no held-out text."""
     corpus = prepare(run.data)
+    if len(corpus.validation) < 2:
+        raise DataError("no text is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths")
     vocab = run.architecture.embedding.symbols
     assert vocab is not None, "a run reads tokens"
     if corpus.tokenizer.vocab_size > vocab:

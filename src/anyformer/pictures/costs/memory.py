@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from anyformer.costs.hardware import Hardware
@@ -14,8 +14,6 @@ from anyformer.plan import Checkpointing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PARTS = {"optimiser": "optimiser state", "copies": "copies of weights", "logits": "logits and loss"}
-"""Fields of `TrainingMemory` that read better in other words."""
 SEVERAL = ("bf16", "fp8", "int4")
 """Formats of weights drawn where several architectures stand side by side."""
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
@@ -25,21 +23,16 @@ FAR = 2.5
 
 @dataclass(frozen=True)
 class Bar:
-    """Bytes of `parts`, one on top of the other; `peak`: the most held at once, where it is known; `devices` that hold it."""
+    """Bytes of `parts`, one on top of the other, and how many `devices` hold them."""
 
     name: str
     parts: Mapping[str, int]
-    peak: int | None
     devices: int
 
     @property
     def total(self) -> int:
-        return sum(self.parts.values())
-
-    @property
-    def end(self) -> int:
         """Where it ends to the right."""
-        return max(self.total, self.peak or 0)
+        return sum(self.parts.values())
 
 
 def training_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
@@ -53,8 +46,7 @@ def training_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
 
 def _training(name: str, sheet: CostSheet) -> Bar:
     training = sheet.of("train")
-    parts = {PARTS.get(part, part): size for part, size in asdict(training.memory).items() if size}
-    return Bar(name, parts, training.peak.total, training.devices)
+    return Bar(name, training.memory.named, training.devices)
 
 
 def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
@@ -72,13 +64,13 @@ def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
 def _inference(name: str, sheet: CostSheet, weights: int) -> Bar:
     state = sheet.of("prefill").state_bytes
     parts = {"weights": weights} | ({"decode state": state} if state else {})
-    return Bar(name, parts, None, sheet.holding(weights + state))
+    return Bar(name, parts, sheet.holding(weights + state))
 
 
 def draw_training(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
-    """What a training step holds."""
+    """What a training step holds when it holds most."""
     way = "by checkpointing" if len(sheets) == 1 else f"checkpointing {next(iter(sheets.values())).plan.checkpointing}"
-    _draw(axes, training_bars(sheets), hardware, f"memory of training, {way}")
+    _draw(axes, training_bars(sheets), hardware, f"peak memory of training, {way}")
 
 
 def draw_inference(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
@@ -94,19 +86,8 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
         widths = [bar.parts.get(kind, 0) for bar in bars]
         axes.barh(range(len(bars)), widths, left=lefts, height=0.62, color=colour, edgecolor="white", linewidth=0.6, label=kind)
     for i, bar in enumerate(bars):
-        axes.annotate(_told(bar), (bar.end, i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND)
-    if any(bar.peak for bar in bars):
-        peaks = [bar.peak or bar.total for bar in bars]
-        axes.plot(
-            peaks,
-            range(len(bars)),
-            "D",
-            color=INK,
-            markerfacecolor="white",
-            markersize=5,
-            label="peak of a step, no accumulation",
-        )
-    longest = max(bar.end for bar in bars)
+        axes.annotate(_told(bar), (bar.total, i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND)
+    longest = max(bar.total for bar in bars)
     far = hardware.room > FAR * longest
     if not far:
         axes.axvline(
@@ -132,7 +113,7 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
 
 def _told(bar: Bar) -> str:
     """What a bar comes to, and on how many devices."""
-    return in_bytes(bar.end) + (f": {bar.devices:,} devices" if bar.devices > 1 else "")
+    return in_bytes(bar.total) + (f": {bar.devices:,} devices" if bar.devices > 1 else "")
 
 
 def _locator() -> Any:

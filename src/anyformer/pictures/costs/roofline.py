@@ -10,9 +10,8 @@ import numpy as np
 
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.page import STEP
 from anyformer.costs.roofline import Operation, together
-from anyformer.costs.sheet import CostSheet
+from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.costs.work import Mode
 from anyformer.pictures.costs.share import part_of, parts_shown, timed
 from anyformer.pictures.labels import label
@@ -92,7 +91,7 @@ def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
             zorder=3,
         )
     for mode, hue in hues.items():
-        axes.plot([], [], "o", color=hue, label=STEP[mode])
+        axes.plot([], [], "o", color=hue, label=STEPS[mode])
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)

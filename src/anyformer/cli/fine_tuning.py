@@ -1,0 +1,109 @@
+"""`anyformer plan NAME --finetune`: which ways of fine-tuning fit on one accelerator, the answer first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
+from anyformer.costs.text import Line, Row, Section, lines
+
+if TYPE_CHECKING:
+    from anyformer.costs.hardware import Hardware
+    from anyformer.planning.tuned import Choice
+
+BASIS = (
+    "Weights that learn are in fp32, as their gradients; products are in bf16. Each way with the least recomputation that",
+    "fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters keep for the backward pass is",
+    "exact; experts, recurrences and convolutions are counted as if they learned. `train` trains all weights, so far.",
+)
+PURPOSES = {
+    "weights": "weights",
+    "gradients": "gradients",
+    "optimiser": "optimiser",
+    "copies": "copies",
+    "activations": "activations",
+    "logits": "logits",
+    "temporaries": "temporary",
+}
+
+
+def page(name: str, choices: Sequence[Choice], on: Hardware, batch: int, length: int) -> Iterator[Line]:
+    """Yes or no for each way, then where the bytes go."""
+    yield Line(
+        f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in bf16? "
+        f"({scaled(on.room)}B of its memory are for tensors)",
+        strong=True,
+    )
+    wide = max(len(each.name) for each in choices)
+    for each in choices:
+        yield Line(f"  {each.name + ':':<{wide + 1}} {_answer(each, on)}", strong=each.fits)
+    yield Line("")
+    yield from lines((_memory(choices), _speed(choices)))
+    yield Line("")
+    yield from map(Line, BASIS)
+
+
+def _answer(choice: Choice, on: Hardware) -> str:
+    held = choice.held
+    if choice.fits:
+        more = [f"up to batch {choice.largest:,}"]
+        if choice.largest_again > choice.largest:
+            more.append(f"{choice.largest_again:,} with every layer computed again")
+        return f"yes, {scaled(held.total)}B; {', '.join(more)}"
+    fixed = held.weights + held.gradients + held.optimiser
+    why = f", {scaled(fixed)}B of it whatever the batch and length" if fixed > on.room else ""
+    return f"no, {scaled(held.total)}B" + (f"; batch {choice.largest:,} fits" if choice.largest else why)
+
+
+def _memory(choices: Sequence[Choice]) -> Section:
+    """By purpose, when most is held."""
+    rows = [
+        Row(each.name, (*(_some(getattr(each.held, what)) for what in PURPOSES), size(each.held.total))) for each in choices
+    ]
+    return Section("Memory at its peak", (*PURPOSES.values(), "together"), tuple(rows))
+
+
+def _speed(choices: Sequence[Choice]) -> Section:
+    rows = [
+        Row(
+            each.name,
+            (
+                count(each.learning),
+                Figure(each.checkpointing),
+                count(each.tokens_per_second) if each.fits else NOTHING,
+                count(each.largest) if each.largest else NOTHING,
+                count(each.largest_again) if each.largest_again else NOTHING,
+            ),
+        )
+        for each in choices
+    ]
+    return Section("Learning", ("parameters", "computed again", "tokens/s", "largest batch", "again"), tuple(rows))
+
+
+def _some(number: int) -> Figure:
+    return size(number) if number else NOTHING
+
+
+def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dict[str, Any]:
+    """Plain data, for JSON: bytes."""
+    return {
+        "name": name,
+        "hardware": on.name,
+        "room": on.room,
+        "length": length,
+        "methods": [
+            {
+                "name": each.name,
+                "fits": each.fits,
+                "batch": each.batch,
+                "checkpointing": each.checkpointing,
+                "learning": each.learning,
+                "memory": {what: getattr(each.held, what) for what in PURPOSES} | {"total": each.held.total},
+                "largest_batch": each.largest,
+                "largest_batch_computed_again": each.largest_again,
+                "tokens_per_second": each.tokens_per_second if each.fits else None,
+            }
+            for each in choices
+        ],
+    }

@@ -1,0 +1,227 @@
+"""What fine-tuning takes: memory and time of a step in which only some weights learn, and the largest batch that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import prod
+
+from anyformer.costs.activations import Activations, activations
+from anyformer.costs.hardware import Hardware
+from anyformer.costs.holding import Holding
+from anyformer.costs.inference import FORMATS, Format, quantised
+from anyformer.costs.peak import PeakMemory, peak_of
+from anyformer.costs.roofline import step_of
+from anyformer.costs.work import Work, operations
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Weight
+from anyformer.tape import Learning
+from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
+
+FP32 = 4
+"""Bytes of a weight that learns, and of its gradient."""
+LARGEST = 1 << 16
+"""Batch that is tried at most."""
+
+
+@dataclass(frozen=True)
+class Blocks(Format):
+    """Blocks of a flattened matrix have a scale of 8 bits, and 256 of these an fp32 scale: QLoRA's double quantisation."""
+
+    block: int = 64
+    blocks: int = 256
+
+    def matrix_bytes(self, weight: Weight) -> int:
+        """ceil(n bits / 8) + ceil(n / 64) + 4 ceil(ceil(n / 64) / 256) for each copy: 0.516 bytes a number at 4 bits."""
+        n = prod(weight.shape)
+        scales = -(-n // self.block)
+        return weight.copies * (-(-n * self.bits // 8) + scales + 4 * -(-scales // self.blocks))
+
+
+BASES: Mapping[Base, Format] = {
+    "fp32": FORMATS["fp32"],
+    "bf16": FORMATS["bf16"],
+    "int8": FORMATS["int8"],
+    "nf4": Blocks("nf4", 4),
+}
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way to fine-tune, as people call it."""
+
+    name: str
+    tuning: Tuning
+    optimiser: Optimiser
+
+
+def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
+    """Those that a person chooses from: all weights, fewer bytes for the moments, fewer weights, adapters."""
+    eight = AdamW8bit()
+    yield Method("all weights, AdamW", Tuning(), AdamW())
+    yield Method("all weights, 8-bit AdamW", Tuning(), eight)
+    frozen = tuple(_all_but_last(architecture))
+    if frozen:
+        yield Method(f"the last {_learning_layers(architecture)} layers, AdamW", Tuning(frozen=frozen, base="bf16"), AdamW())
+    yield Method(f"LoRA rank {rank}, bf16 weights", Tuning(adapter=Lora(rank=rank), base="bf16"), AdamW())
+    yield Method(f"LoRA rank {rank}, int8 weights", Tuning(adapter=Lora(rank=rank), base="int8"), AdamW())
+    yield Method(f"QLoRA rank {rank}, nf4 weights", Tuning(adapter=Lora(rank=rank), base="nf4"), eight)
+
+
+def _learning_layers(architecture: Architecture) -> int:
+    """A quarter of the output stack's layers."""
+    return max(1, architecture.output_stack.depth // 4)
+
+
+def _all_but_last(architecture: Architecture) -> Iterator[str]:
+    """Patterns of all weights but those of the last layers, of the final norm and of the head."""
+    last = len(architecture.stacks) - 1
+    for at, (name, stack) in enumerate(architecture.stacks.items()):
+        first = stack.depth - _learning_layers(architecture) if at == last else stack.depth
+        yield from (f"{name}.layers.{i}.*" for i in sorted({*stack.owners[:first]} - {*stack.owners[first:]}))
+    words = {path.split(".")[0] for path in architecture.folded_cost(Shape(source=1)).weights}
+    yield from (f"{word}.*" for word in sorted(words - {*architecture.stacks, "head"}))
+
+
+@dataclass(frozen=True, eq=False)
+class FineTuning:
+    """A method priced for one architecture, length and plan.
+
+    Weights that learn are in fp32 with gradients in fp32, the others as `tuning.base` says; of these a 4- or 8-bit matrix is
+    there in bf16 while it multiplies. Of the layers before the first that learns nothing is kept. What norms, linear maps and
+    adapters keep is exact; experts, recurrences and convolutions are counted as if they learned.
+    """
+
+    architecture: Architecture
+    method: Method
+    length: int
+    plan: Plan
+
+    @cached_property
+    def tuned(self) -> Tuned:
+        return self.method.tuning.of(self._weights)
+
+    @cached_property
+    def weights(self) -> int:
+        """Bytes of all weights: those that learn in fp32, the others in their format."""
+        form = BASES[self.tuned.base]
+        rest = sum(form.bytes(path, each) for path, each in self._weights.items() if path not in self.tuned.learning)
+        return rest + FP32 * self.tuned.parameters
+
+    @cached_property
+    def optimiser(self) -> int:
+        """Bytes of the optimiser's state."""
+        return sum(self.method.optimiser.state_bytes(each) for each in self.tuned.learning.values())
+
+    def peak(self, batch: int) -> PeakMemory:
+        """The most that a step holds, as `cost` walks it."""
+        shape, plan = self._shape(batch), self.plan
+        kept = self._kept(shape, plan)
+        whole = kept if plan.checkpointing == "none" else self._kept(shape, plan.but(checkpointing="none"))
+        stays = Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored)
+        counts = {path: weight.count for path, weight in self.tuned.learning.items()}
+        copies = self._copies(kept)
+        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=FP32, copies=copies)
+
+    def held(self, batch: int) -> Holding:
+        """By purpose, when most is held."""
+        return self.peak(batch).holding
+
+    def largest_batch(self, room: int) -> int:
+        """The largest batch whose step fits, 0 where none does."""
+        if self.held(1).total > room:
+            return 0
+        low, high = 1, 2
+        while high < LARGEST and self.held(high).total <= room:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.held(middle).total <= room else (low, middle)
+        return low
+
+    def seconds(self, batch: int, hardware: Hardware) -> float:
+        """The roofline of a step: a frozen matrix has no gradient of its own, and layers before all that learns no way back."""
+        shape = self._shape(batch)
+        work = [self._less(each) for each in operations(self.architecture, shape, self.plan, "train")]
+        work += self._beside(batch)
+        return step_of(work, shape, self.plan.number, hardware, "train").seconds
+
+    @cached_property
+    def _weights(self) -> Mapping[str, Weight]:
+        return self.architecture.cost(Shape(source=1)).weights
+
+    @cached_property
+    def _learning(self) -> Learning:
+        return Learning(frozenset(self.tuned.learning), self.tuned.ranks)
+
+    @cached_property
+    def _asleep(self) -> tuple[str, ...]:
+        """Paths of the layers before the first that learns; none where there is a source, whose gradient comes otherwise."""
+        if self.architecture.two_inputs:
+            return ()
+        (name, stack), *_ = self.architecture.stacks.items()
+        learning = [*self.tuned.learning, *self.tuned.ranks]
+        if not all(path.startswith((f"{name}.layers.", f"{name}.final_norm", "head.")) for path in learning):
+            return ()
+        awake = [any(path.startswith(f"{name}.layers.{owner}.") for path in learning) for owner in stack.owners]
+        return tuple(f"{name}.layers.{i}." for i in range(awake.index(True) if any(awake) else stack.depth))
+
+    @cached_property
+    def _restored(self) -> int:
+        """Bytes of the largest matrix that is kept in fewer bits than it multiplies in."""
+        if BASES[self.tuned.base].bits >= 16:
+            return 0
+        frozen = (each for path, each in self._weights.items() if path not in self.tuned.learning and quantised(path, each))
+        return max((self.plan.activation_bytes * prod(each.shape) for each in frozen), default=0)
+
+    def _shape(self, batch: int) -> Shape:
+        return Shape(batch=batch, length=self.length, source=self.architecture.source_of(self.length))
+
+    def _kept(self, shape: Shape, plan: Plan) -> Activations:
+        found = activations(self.architecture, shape, plan, learning=self._learning)
+        if not self._asleep:
+            return found
+        awake = {name: size for name, size in found.by_name.items() if not name.startswith(self._asleep)}
+        return replace(found, by_name=awake)
+
+    def _copies(self, kept: Activations) -> int:
+        """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""
+        if self.plan.number == "fp32":
+            return 0
+        if len(self.tuned.learning) == len(self._weights):
+            return kept.casts
+        frozen = self._weights if self.tuned.base == "fp32" else {}
+        wide = {**frozen, **self.tuned.learning}.values()
+        return sum(self.plan.activation_bytes * each.count for each in wide if each.decays and each.fill != "embedding")
+
+    def _less(self, work: Work) -> Work:
+        """A product of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
+        if work.name == "optimiser":
+            return replace(work, bytes=2 * self.optimiser + 3 * FP32 * self.tuned.parameters)
+        asleep = self._asleep_like(work.name)
+        learning = asleep or any(path in self.tuned.learning for path in (f"{work.name}.weight", work.name))
+        share = Fraction(1) if learning or work.unit != "matrix" else Fraction(2, 3)
+        # Of the layers before the first that learns, the forward pass alone.
+        share = (share * (work.layers - asleep) + Fraction(asleep, 3)) / work.layers
+        scaled = Flops(int(work.flops.dense * share), int(work.flops.exact * share))
+        return replace(work, flops=scaled, executed=int(work.executed * share), bytes=int(work.bytes * share))
+
+    def _asleep_like(self, name: str) -> int:
+        """Of the layers that an operation of one layer stands for, those before the first that learns."""
+        words = name.split(".")
+        if not self._asleep or words[1:2] != ["layers"]:
+            return 0
+        stack = self.architecture.stacks[words[0]]
+        return stack.layers[: len(self._asleep)].count(stack.layers[int(words[2])])
+
+    def _beside(self, batch: int) -> Iterator[Work]:
+        """The two products of each adapter, forward and for both gradients."""
+        rows, size = batch * self.length, self.plan.activation_bytes
+        for path, rank in self.tuned.ranks.items():
+            outputs, inputs = self._weights[path].shape
+            flops = 3 * 2 * rows * rank * (inputs + outputs)
+            moved = 3 * size * (rows * (inputs + outputs + 2 * rank) + rank * (inputs + outputs))
+            yield Work(f"{path}.adapter", "matrix", Flops(flops, flops), flops, moved, kernels=6)

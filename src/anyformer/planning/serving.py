@@ -1,0 +1,253 @@
+"""Serving: the fewest accelerators that hold weights and caches, the fastest layout on them, and what a token costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+
+from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.inference import FORMATS, DecodeState, decode_state, weight_bytes
+from anyformer.costs.roofline import timed
+from anyformer.costs.work import Mode, Work, operations
+from anyformer.describe import UserError
+from anyformer.model import Architecture
+from anyformer.plan import Plan
+from anyformer.planning import communication, links
+from anyformer.planning.layout import Bounds, Layout, bounds
+from anyformer.planning.stages import Stage, Units, stages, units
+from anyformer.tally import Shape
+
+MOST = 4096
+"""Accelerators that are tried."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """An architecture served to `users` at once, each with `length` tokens in the cache, under a layout that fits.
+
+    `held`: bytes of the fullest rank; `step`: seconds in which every user gets one token, `prefill` those in which a prompt
+    of `length` passes; `sending`: of `step`, what ranks wait for one another.
+    """
+
+    architecture: Architecture
+    hardware: Hardware
+    layout: Layout
+    users: int
+    length: int
+    format: str
+    cache_format: str
+    weights: int
+    cache: DecodeState
+    held: int
+    step: float
+    sending: float
+    prefill: float
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Of all users together."""
+        return self.users / self.step
+
+    @property
+    def prompt_tokens_per_second(self) -> float:
+        """Every replica and every stage at work on a prompt of its own."""
+        return self.layout.dp * self.layout.pp * self.length / self.prefill
+
+    def price(self, rate: float) -> float:
+        """Of a million generated tokens, at `rate` per accelerator and hour."""
+        return self._hourly(rate) / 3600 / self.tokens_per_second * 1e6
+
+    def prompt_price(self, rate: float) -> float:
+        """Of a million tokens of prompts."""
+        return self._hourly(rate) / 3600 / self.prompt_tokens_per_second * 1e6
+
+    def _hourly(self, rate: float) -> float:
+        return self.layout.ranks * rate
+
+
+def serve(
+    architecture: Architecture,
+    *,
+    users: int,
+    length: int,
+    hardware: str | Hardware = "h100",
+    accelerators: int | None = None,
+    format: str = "bf16",
+    plan: Plan | None = None,
+) -> Service:
+    """The least count of accelerators that hold weights and caches (or that many), and of its layouts the fastest.
+
+    Beyond one node they come in whole nodes. Searched: dp replicas of attention with users of their own, tp up to a node, pp up
+    to a layer per stage; experts are divided over all dp x tp ranks of a stage. Raises `UserError` where nothing fits.
+    """
+    on = hardware_of(hardware)
+    search = _Search(architecture, users, length, on, format, on.resolved(plan or Plan()))
+    if not search.state.memories and architecture.decoder is None:
+        raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
+    whole = search.weights + search.state.total
+    for count in [accelerators] if accelerators else _counts(on.domain):
+        if count * on.room < whole:
+            continue
+        fitting = [layout for layout in search.layouts(count) if search.held(layout) <= on.room]
+        if fitting:
+            return min((search.served(layout) for layout in fitting), key=lambda each: each.step)
+    raise UserError(
+        f"{search.weights / 1e9:,.1f} GB of weights and {search.state.total / 1e9:,.1f} GB of cache do not fit on "
+        f"{accelerators or MOST:,} {on.title} with {on.room / 1e9:.1f} GB for each: give more --gpus, fewer --users or a "
+        f"shorter --length"
+    )
+
+
+def _counts(domain: int) -> Iterator[int]:
+    """1 ... a node, then whole nodes."""
+    yield from range(1, domain)
+    yield from range(domain, MOST + 1, domain)
+
+
+@dataclass(frozen=True)
+class _Search:
+    """A question, and what its answers share."""
+
+    architecture: Architecture
+    users: int
+    length: int
+    on: Hardware
+    format: str
+    plan: Plan
+
+    @cached_property
+    def weights(self) -> int:
+        return weight_bytes(self.architecture, FORMATS[self.format])
+
+    @cached_property
+    def state(self) -> DecodeState:
+        return decode_state(self.architecture, batch=self.users, context=self.length, plan=self.plan)
+
+    @cached_property
+    def row(self) -> Units:
+        """Weights and collectives of each layer; its length is of no matter here."""
+        return units(self.architecture, 16, self.plan)
+
+    @cached_property
+    def bounds(self) -> Bounds:
+        return bounds(self.architecture)
+
+    @cached_property
+    def share(self) -> float:
+        """Bytes of weights in their format over those in 16 bits."""
+        return self.weights / weight_bytes(self.architecture, FORMATS["bf16"])
+
+    @cached_property
+    def per_user(self) -> Mapping[str, int]:
+        """Bytes of decode state of one user, by the path of the sublayer."""
+        source = self.length if self.architecture.two_inputs else 0
+        return self.architecture.cost(Shape(past=self.length - 1, source=source), self.plan).state_bytes
+
+    def layouts(self, count: int) -> Iterator[Layout]:
+        """Every way to part `count` ranks that the architecture allows."""
+        for tp in _divisors(count, self.on.domain):
+            if self.bounds.uncut(tp) or self.bounds.width % tp:
+                continue
+            for pp in _divisors(count // tp, self.bounds.depth):
+                dp = count // tp // pp
+                if dp <= self.users:
+                    ep = min(dp * tp, *self.bounds.experts) if self.bounds.experts else 1
+                    yield Layout(dp=dp, tp=tp, pp=pp, ep=ep)
+
+    def held(self, layout: Layout) -> int:
+        """Bytes of the fullest rank: its part of the weights, and the caches of its users."""
+        paths = {id(unit): path for unit, path in zip(self.row.units, self._paths(), strict=True)}
+        users = -(-self.users // layout.dp)
+        return max(self._of_stage(stage, layout, users, paths) for stage in stages(self.row, layout.pp, 1))
+
+    def _of_stage(self, stage: Stage, layout: Layout, users: int, paths: Mapping[int, str]) -> int:
+        numbers = stage.held.dense(layout.tp) + -(-stage.held.experts // layout.ep)
+        here = tuple(f"{paths[id(unit)]}." for unit in stage.units)
+        cache = sum(
+            -(-size // min(layout.tp, self.cuts(path))) for path, size in self.per_user.items() if f"{path}.".startswith(here)
+        )
+        return round(2 * self.share * numbers) + users * cache
+
+    def _paths(self) -> Iterator[str]:
+        """Of the row's units: what goes in, every layer, what comes out."""
+        yield "entrance"
+        for name, stack in self.architecture.stacks.items():
+            yield from (f"{name}.layers.{i}" for i in range(stack.depth))
+        yield "exit"
+
+    def cuts(self, path: str) -> int:
+        """Among how many ranks the decode state of the sublayer at a path can be divided."""
+        name, _, layer, branch, *_ = path.split(".")
+        stack = self.architecture.stacks[name]
+        return stack.variants[stack.layers[int(layer)]].branches[branch].sublayer.state_cuts
+
+    def served(self, layout: Layout) -> Service:
+        users = -(-self.users // (layout.dp * layout.pp))
+        computing, sending = self._seconds(layout, "decode", users, users)
+        prompt = sum(self._seconds(layout, "prefill", 1, self.length))
+        return Service(
+            self.architecture,
+            self.on,
+            layout,
+            self.users,
+            self.length,
+            self.format,
+            self.plan.number,
+            self.weights,
+            self.state,
+            self.held(layout),
+            computing + sending,
+            sending,
+            prompt,
+        )
+
+    def _seconds(self, layout: Layout, mode: Mode, batch: int, tokens: int) -> tuple[float, float]:
+        """Seconds of computing and of sending while `batch` rows of each replica, `tokens` in all, pass all stages."""
+        work = [each for each in self._work(mode, batch) if not each.routed]
+        work += [each for each in self._work(mode, batch * layout.dp) if each.routed]
+        parts = (timed(self._of_rank(each, layout), self.on, self.plan.number)[0] * each.layers for each in work)
+        return sum(parts), self._sending(layout, tokens)
+
+    @cached_property
+    def _work(self) -> Callable[[Mode, int], list[Work]]:
+        """The operations of a mode and a batch, remembered."""
+        source = self.length if self.architecture.two_inputs else 0
+
+        @cache
+        def work(mode: Mode, batch: int) -> list[Work]:
+            length, past = (1, self.length) if mode == "decode" else (self.length, 0)
+            return operations(self.architecture, Shape(batch=batch, length=length, past=past, source=source), self.plan, mode)
+
+        return work
+
+    def _of_rank(self, work: Work, layout: Layout) -> Work:
+        """One rank's share of an operation: products are cut, decode state as far as it can be, the stream not at all."""
+        ranks = layout.ep if work.routed else layout.tp
+        moved: float = work.bytes
+        if work.unit == "matrix":
+            moved *= self.share / ranks
+        elif ".sublayer." in work.name:
+            moved /= ranks if work.routed else min(ranks, self.cuts(work.name))
+        return replace(work, executed=work.executed // ranks, bytes=round(moved))
+
+    def _sending(self, layout: Layout, tokens: int) -> float:
+        """Sums of tensor parallelism, experts' tokens there and back, and the stages' hand-over; each takes `HOP` at least."""
+        stream = tokens * self.row.width * self.row.element
+        sums = sum(unit.sums for unit in self.row.units) // 2
+        seconds = 0.0
+        if layout.tp > 1:
+            each = communication.all_reduce(stream, layout.tp) / links.ring(self.on, layout.tp, 1) + links.HOP
+            seconds += sums * each
+        if layout.ep > 1:
+            mine = -(-tokens // layout.tp)
+            for unit in self.row.units:
+                sent = communication.dispatch(mine, unit.routed, self.row.width, self.row.element, layout.ep)
+                seconds += 2 * (links.exchange(self.on, sent, layout.ep) + links.HOP) * bool(unit.routed)
+        near = layout.ranks <= self.on.domain
+        link = (self.on.link if near else self.on.network) * self.on.efficiency.network
+        return seconds + (layout.pp - 1) * (stream / layout.tp / link + links.HOP)
+
+
+def _divisors(number: int, most: int) -> list[int]:
+    return [each for each in range(1, min(number, most) + 1) if number % each == 0]

@@ -1,0 +1,67 @@
+"""What a run may be changed in once it has begun, and what it may not, because its updates were computed with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from anyformer.data import Corpus
+from anyformer.describe import UserError, Value, brief, change_all, diff
+from anyformer.training.run import Run
+
+FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample")
+"""The fields that decide when a run ends, how it is looked at and what is kept, but not what an update computes."""
+
+
+class ChangedError(UserError):
+    """A run is continued with something else than it was trained with."""
+
+
+def revised(run: Run, changes: Mapping[str, Any]) -> Run:
+    """The run with values by path changed; steps take the place of minutes, and minutes that of steps."""
+    changes = dict(changes)
+    if "steps" in changes:
+        changes.setdefault("minutes", None)
+    elif "minutes" in changes:
+        changes.setdefault("steps", None)
+    return change_all(run, changes) if changes else run
+
+
+def check_changes(before: Run, now: Run, where: str) -> list[str]:
+    """A line for each change from the run that the checkpoint was trained with; refuses one that it cannot go on with."""
+    found = diff(before, now)
+    refused = [each for each in found if each[0].split(".")[0] not in FREE]
+    if refused:
+        lines = "\n".join(f"  {path}: {_shown(old)} -> {_shown(new)}" for path, old, new in refused)
+        raise ChangedError(
+            f"{where}: was trained with other values than are asked for now:\n{lines}\n"
+            f"Set them back (run.toml, --set), or start a new run with --out. What may change is {', '.join(FREE)}."
+        )
+    return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in found]
+
+
+def check_data(trained: Mapping[str, Any], corpus: Corpus, where: str) -> None:
+    """Refuse other text than the run began with. `trained`: the digest and the files' fingerprints it was given then."""
+    if trained.get("digest") == corpus.digest:
+        return
+    lines = list(_files(trained.get("sources", {}), corpus.sources))
+    told = "\n".join(f"  {line}" for line in lines[:10]) or "  no file did; the tokenizer or the split is another one"
+    more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
+    raise ChangedError(
+        f"{where}: was trained on other data than is found now. What changed:\n{told}{more}\n"
+        "Restore the files, or start a new run."
+    )
+
+
+def _files(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    for path in sorted(before.keys() | now.keys()):
+        if path not in now:
+            yield f"{path}: is not read any more"
+        elif path not in before:
+            yield f"{path}: is new"
+        elif before[path] != now[path]:
+            yield f"{path}: its text changed"
+
+
+def _shown(value: object) -> str:
+    return "none" if value is None else brief(value) if isinstance(value, Value) else str(value)

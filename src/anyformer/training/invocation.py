@@ -1,0 +1,29 @@
+"""How this program is called here, so that commands it prints can be typed as they stand."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+NAME = "anyformer"
+
+
+def command(*words: object) -> str:
+    """A command line of this program: by its name where that finds it, else by the path it was started with."""
+    return " ".join([_program(), *(shlex.quote(str(word)) for word in words)])
+
+
+def _program() -> str:
+    started = Path(sys.argv[0] or NAME)
+    found = shutil.which(NAME)
+    if started.name == NAME:
+        on_path = found is not None and os.path.realpath(found) == os.path.realpath(started)
+        return NAME if on_path else shlex.quote(str(started))
+    # `python -m anyformer`, or a program that calls it: its own interpreter has the module.
+    beside = Path(sys.executable).with_name(NAME)
+    if found is not None and os.path.realpath(found) == os.path.realpath(beside):
+        return NAME
+    return f"{shlex.quote(sys.executable)} -m {NAME}"

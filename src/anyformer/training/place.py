@@ -1,0 +1,91 @@
+"""The directory of a run: made or refused before any work, held by one process at a time, with room for the checkpoints."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from anyformer.costs import States, scaled
+from anyformer.describe import UserError
+from anyformer.files import PlaceError, check_file, told
+from anyformer.tally import Shape
+from anyformer.training.run import Run
+
+LOCK = ".lock"
+
+
+class HeldError(UserError):
+    """Another process trains in this directory."""
+
+
+@contextlib.contextmanager
+def holding(directory: Path) -> Iterator[None]:
+    """Keep a directory to this process, made now if it is not there; what was made and stayed empty goes again.
+
+    The lock goes with its process, however that ends.
+    """
+    made = [path for path in (directory, *directory.parents) if not path.exists()]
+    try:
+        with told(directory):
+            directory.mkdir(parents=True, exist_ok=True)
+        check_file(directory / LOCK)
+        with _locked(directory / LOCK):
+            yield
+    finally:
+        with contextlib.suppress(OSError):
+            for path in made:
+                path.rmdir()
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with told(path):
+        file = path.open("a+")
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # Its holder may have removed it between the two calls: a lock on a file without a name keeps nobody out.
+            if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
+                raise BlockingIOError
+        except BlockingIOError:
+            file.seek(0)
+            raise HeldError(
+                f"{path.parent}: process {file.read().strip() or '(unknown)'} trains in this directory; wait until it has "
+                "ended, or stop it, or choose another --out"
+            ) from None
+        file.truncate(0)
+        file.write(str(os.getpid()))
+        file.flush()
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def checkpoint_bytes(run: Run) -> int:
+    """What one checkpoint of the run takes: the weights and what the optimiser remembers of them."""
+    states = States()
+    return (states.weights + states.optimiser) * run.architecture.folded_cost(Shape()).parameters
+
+
+def check_room(directory: Path, run: Run) -> None:
+    """Refuse a disk that cannot hold the checkpoints: those kept, the best one, and the one being written."""
+    one = checkpoint_bytes(run)
+    needed = (run.checkpoints.keep + 2) * one
+    there = sum(path.stat().st_size for path in directory.glob("checkpoints/step-*/*.safetensors"))
+    free = shutil.disk_usage(directory).free
+    if free + there < needed:
+        raise PlaceError(
+            f"{directory}: {scaled(free)}B are free, and the checkpoints need {scaled(needed)}B: {run.checkpoints.keep} kept, "
+            f"the best one and the one being written, {scaled(one)}B each; make room, choose another --out, or "
+            "--set checkpoints.keep=1"
+        )

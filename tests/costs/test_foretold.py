@@ -1,0 +1,77 @@
+"""Memory foretold: what does not fit is refused before any of it is taken, with what would fit."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from zoo import DECODERS
+
+from anyformer.catalogue import architecture as catalogue
+from anyformer.costs.available import left_to_the_group
+from anyformer.costs.foretold import NotEnoughMemoryError, foretell_training
+from anyformer.costs.peak import peak_memory
+from anyformer.plan import Plan
+
+PLAN = Plan(precision="fp32")
+TINY = DECODERS["llama"]
+
+
+def peak(**more) -> int:
+    asked = {"batch": 64, "length": 32, "plan": PLAN, **more}
+    return peak_memory(TINY, **asked).total
+
+
+def training(free: int, **more) -> list[str]:
+    return list(foretell_training(TINY, **{"batch": 64, "length": 32, "plan": PLAN, "free": free, **more}))
+
+
+def test_what_fits_passes_and_what_nearly_fills_the_memory_is_said():
+    need = peak()
+    assert training(free=3 * need) == []
+    (line,) = training(free=int(1.1 * need))
+    assert re.search(r"a training step will take .* of the .* \(\d\d%\)", line)
+
+
+def test_what_does_not_fit_is_refused_with_what_would():
+    with pytest.raises(NotEnoughMemoryError, match="64 x 32 tokens needs") as found:
+        training(free=peak() // 2)
+    message = str(found.value)
+    pieces, batch = (int(re.search(rf"{name} = (\d+)", message)[1]) for name in ("accumulation", "batch"))
+    assert 64 % pieces == 0
+    training(free=peak() // 2, accumulation=pieces)
+    training(free=peak() // 2, batch=batch)
+    with pytest.raises(NotEnoughMemoryError):
+        training(free=peak() // 2, accumulation=pieces // 2)
+    assert "plan.checkpointing = 'full'" in message
+
+
+def test_what_fits_in_no_way_is_said_so():
+    with pytest.raises(NotEnoughMemoryError, match=r"one row with plan.checkpointing = 'full' still needs"):
+        training(free=10_000)
+
+
+def test_a_huge_batch_is_refused_by_arithmetic():
+    gpt2 = catalogue("gpt2")
+    with pytest.raises(NotEnoughMemoryError, match=r"1,000,000,000 x 1,024 tokens needs .* GB"):
+        list(foretell_training(gpt2, batch=10**9, length=1024, plan=PLAN, free=23 * 10**9))
+    # In pieces of a row the tokens alone are too many.
+    with pytest.raises(NotEnoughMemoryError):
+        list(foretell_training(gpt2, batch=10**9, length=1024, plan=PLAN, accumulation=10**9, free=23 * 10**9))
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [
+        ({"memory.max": "1000", "memory.current": "900", "memory.stat": "anon 5\ninactive_file 300\n"}, 400),
+        ({"memory.max": "max", "memory.current": "900"}, None),
+        ({"memory/memory.limit_in_bytes": "500", "memory/memory.usage_in_bytes": "600"}, 0),
+        ({}, None),
+    ],
+)
+def test_limits_of_a_control_group(tmp_path: Path, files, left):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert left_to_the_group(tmp_path) == left

@@ -1,0 +1,106 @@
+"""Serving by hand: caches, the fewest accelerators, time per token, and what a million tokens cost."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import anyformer as af
+from anyformer.cli import app
+from anyformer.costs.hardware import hardware_of
+from anyformer.describe import UserError
+from anyformer.plan import Plan
+from anyformer.planning.layout import Layout
+from anyformer.planning.serving import _Search, serve
+from anyformer.planning.stages import stages
+
+H100 = hardware_of("h100")
+BF16 = Plan(precision="bf16")
+LONG = 131_072
+
+
+def said(*arguments):
+    result = CliRunner().invoke(app, ["plan", *arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize(("name", "per_token"), [("deepseek-v3", 70_272), ("llama-3-70b", 327_680), ("llama-3-8b", 131_072)])
+def test_the_cache_of_many_users(name, per_token):
+    """61 layers x (512 + 64) x 2 bytes; 80 layers x 2 x 8 heads x 128 x 2 bytes; 32 layers of the same. 8 of each position."""
+    found = serve(af.architecture(name), users=32, length=LONG)
+    assert found.cache.per_token == per_token
+    assert found.cache.total == 32 * LONG * (per_token + 8)
+    assert found.held <= H100.room
+
+
+def test_one_device_takes_as_long_as_its_cost_sheet_says():
+    """One figure for one question."""
+    made = af.architecture("llama-3-8b")
+    found = serve(made, users=4, length=8192)
+    assert found.layout == Layout()
+    assert found.step == pytest.approx(af.cost(made, mode="decode", batch=4, length=8192, hardware="h100").time.seconds)
+    assert found.prefill == pytest.approx(af.cost(made, mode="prefill", length=8192, hardware="h100").time.seconds)
+    assert found.held == pytest.approx(found.weights + found.cache.total, rel=1e-3)
+    assert found.sending == 0
+
+
+def test_the_fewest_that_hold_it():
+    made = af.architecture("llama-3-70b")
+    found = serve(made, users=8, length=8192)
+    # 141.1 GB of weights and 21.5 GB of cache, where 78.1 GB are free on each
+    assert found.layout.ranks == 3
+    with pytest.raises(UserError, match=r"141.1 GB of weights and 21.5 GB of cache do not fit on 2 H100.*more --gpus"):
+        serve(made, users=8, length=8192, accelerators=2)
+    more = serve(made, users=8, length=8192, accelerators=8)
+    assert more.layout == Layout(tp=8)
+    assert more.step < found.step / 2
+    assert 0 < more.sending < more.step / 4
+    fewer_bits = serve(made, users=8, length=8192, format="int4")
+    assert fewer_bits.layout.ranks == 1
+
+
+def test_price_is_hours_of_accelerators():
+    found = serve(af.architecture("llama-3-70b"), users=8, length=8192)
+    seconds = 1e6 / found.tokens_per_second
+    assert found.price(2.5) == pytest.approx(found.layout.ranks * 2.5 * seconds / 3600)
+    assert found.prompt_price(2.5) < found.price(2.5) / 10, "prompts are read side by side"
+
+
+def test_key_heads_are_divided_and_a_latent_is_on_every_rank():
+    heads, latent = (_Search(af.architecture(name), 32, LONG, H100, "bf16", BF16) for name in ("llama-3-70b", "deepseek-v3"))
+    for search, share in ((heads, 8), (latent, 1)):
+        (stage,) = stages(search.row, 1, 1)
+        caches = 32 * sum(search.per_user.values())
+        assert search.held(Layout(tp=8)) == pytest.approx(
+            2 * (stage.held.dense(8) + stage.held.experts) + caches / share, rel=1e-6
+        )
+        assert search.held(Layout()) == pytest.approx(search.weights + caches, rel=1e-6)
+    experts = search.held(Layout(dp=8, ep=8))
+    assert experts < search.held(Layout()) / 4, "users and experts are divided, attention is not"
+
+
+def test_what_generates_nothing_is_not_served():
+    with pytest.raises(UserError, match="bert-base-uncased: generates no tokens, so there is nothing to serve"):
+        said("bert-base-uncased", "--serve")
+
+
+def test_which_is_cheaper_is_the_first_line():
+    lines = said("deepseek-v3", "llama-3-70b", "--serve", "--length", "128k", "--users", "32", "--rate", "2.5").splitlines()
+    ours, theirs = (serve(af.architecture(name), users=32, length=LONG).price(2.5) for name in ("llama-3-70b", "deepseek-v3"))
+    assert lines[0] == (
+        f"Cheaper to serve: llama-3-70b, ${ours:,.2f} per million generated tokens; deepseek-v3 costs ${theirs:,.2f}, "
+        f"{theirs / ours:,.2f} times as much"
+    )
+    assert "cache of 32 users with 131,072 tokens each: 294.8 GB in bf16 (70,272 bytes per token)" in "\n".join(lines[:6])
+    assert lines[5] == "at $2.50 per accelerator-hour"
+    assert "(deepseek-v3 less)" in "\n".join(lines)
+    assumed = said("gpt2", "--serve")
+    assert "$2.00 per accelerator-hour (assumed: give yours with --rate)" in assumed
+    (found,) = json.loads(said("gpt2", "--serve", "--json"))
+    assert found["length"] == 1024
+    assert found["cache"]["per_token"] == 12 * 2 * 768 * 2

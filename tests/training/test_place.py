@@ -1,0 +1,86 @@
+"""A run's directory: one process at a time, refused before work where it can be known, whole where the disk fills later."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+from safetensors import SafetensorError
+
+from anyformer import checkpoint
+from anyformer.describe import UserError
+from anyformer.files import PlaceError
+from anyformer.training import loop, place, resume, train
+from anyformer.training.place import HeldError, checkpoint_bytes, holding
+from anyformer.training.session import UnsavedError
+
+QUIET = Console(quiet=True)
+
+
+def test_a_directory_is_held_by_one_process_at_a_time(tiny, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    with holding(tmp_path / "run"), pytest.raises(HeldError, match=rf"process {os.getpid()} trains in this directory"):
+        resume(tmp_path / "run", {"steps": 10}, console=QUIET)
+    assert not (tmp_path / "run" / ".lock").exists()
+    assert resume(tmp_path / "run", {"steps": 10}, console=QUIET).step == 10
+
+
+def test_a_process_that_was_killed_holds_nothing(tmp_path):
+    (tmp_path / ".lock").write_text("12345")
+    with holding(tmp_path):
+        assert (tmp_path / ".lock").read_text() == str(os.getpid())
+
+
+@pytest.mark.parametrize("out", ["/proc/foo", "file/run"])
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_path, monkeypatch, out):
+    (tmp_path / "file").write_text("x")
+    monkeypatch.setattr(loop, "measure", lambda device: pytest.fail("work was done"))
+    with pytest.raises(PlaceError, match="cannot be written"):
+        train(tiny, tmp_path / out, console=QUIET)
+
+
+def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch):
+    monkeypatch.setattr(loop, "measure", lambda device: pytest.fail("work was done"))
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=4 * checkpoint_bytes(tiny) - 1))
+    with pytest.raises(PlaceError, match="2 kept, the best one and the one being written"):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_size_of_a_checkpoint_is_foretold(tiny, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    newest = checkpoint.latest(tmp_path / "run")[0]
+    size = sum(path.stat().st_size for path in newest.glob("*.safetensors"))
+    assert checkpoint_bytes(tiny) == pytest.approx(size, rel=0.15)  # headers, and the optimiser's counters
+
+
+def test_a_disk_that_fills_leaves_the_older_checkpoint_and_nothing_half(tiny, tmp_path, monkeypatch):
+    real, saves = checkpoint.model.save_file, []
+
+    def fills(tensors, path):
+        saves.append(path)
+        if len(saves) > 2:
+            path.write_bytes(b"half")
+            raise SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+        real(tensors, path)
+
+    monkeypatch.setattr(checkpoint.model, "save_file", fills)
+    with pytest.raises(UnsavedError, match=r"the disk is full.*(?s:.*)checkpoint of step 3 is whole.*train --resume"):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert issubclass(UnsavedError, UserError)
+    assert UnsavedError.exit_code == 1
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"]
+    monkeypatch.setattr(checkpoint.model, "save_file", real)
+    assert resume(tmp_path / "run", console=QUIET).finished
+
+
+def test_files_of_a_checkpoint_follow_the_umask(tiny, tmp_path):
+    before = os.umask(0o027)
+    try:
+        train(tiny, tmp_path / "run", console=QUIET)
+    finally:
+        os.umask(before)
+    modes = {path.stat().st_mode & 0o777 for path in checkpoint.latest(tmp_path / "run")[0].iterdir()}
+    assert modes == {0o640}

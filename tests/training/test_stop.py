@@ -1,0 +1,129 @@
+"""Ctrl-C and SIGTERM at any moment end the work soon, say what it did, and lose nothing that was trained."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import torch
+from rich.console import Console
+
+from anyformer import checkpoint
+from anyformer.data import BytePairs, learning
+from anyformer.data.learning import learn, learn_apart
+from anyformer.describe import change_all, to_toml
+from anyformer.training import Stopped, loop, resume, train, work
+from anyformer.training.journal import read_metrics
+
+QUIET = Console(quiet=True)
+
+
+def train_losses(directory):
+    return [row["loss"] for row in read_metrics(directory) if row["kind"] == "train"]
+
+
+def signalling(monkeypatch, owner, name, number=signal.SIGINT, when=lambda: True):
+    """Let a function of the package send this process a signal, once, before it works."""
+    real, sent = getattr(owner, name), []
+
+    def function(*args, **more):
+        if not sent and when():
+            sent.append(1)
+            os.kill(os.getpid(), number)
+        return real(*args, **more)
+
+    monkeypatch.setattr(owner, name, function)
+
+
+@pytest.mark.parametrize("stage", ["measure", "corpus_of", "fit"])
+def test_before_the_first_update_there_is_nothing_to_keep(tiny, tmp_path, monkeypatch, stage):
+    signalling(monkeypatch, loop, stage, signal.SIGTERM)
+    run = change_all(tiny, {"steps": None, "minutes": 0.05})
+    with pytest.raises(Stopped, match="stopped while") as stopped:
+        train(run, tmp_path / "deep" / "run", console=QUIET)
+    assert stopped.value.exit_code == 143
+    assert not (tmp_path / "deep").exists()
+    assert not list((tmp_path / "cache").glob(".*-*"))
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_in_an_evaluation_what_is_trained_is_saved_and_the_evaluation_comes_again(tiny, tmp_path, monkeypatch, last):
+    whole = train(tiny, tmp_path / "whole", console=QUIET)
+    looks = []
+    signalling(monkeypatch, work, "evaluate", when=lambda: looks.append(1) or len(looks) == (2 if last else 1))
+    halted = train(tiny, tmp_path / "run", console=QUIET)
+    assert (halted.finished, halted.exit_code, halted.step) == (False, 130, 8 if last else 4)
+    assert checkpoint.steps(tmp_path / "run")[-1] == halted.step
+    again = resume(tmp_path / "run", console=QUIET)
+    assert again.finished
+    assert train_losses(tmp_path / "run") == train_losses(tmp_path / "whole")
+    assert [row["step"] for row in read_metrics(tmp_path / "run") if row["kind"] == "validation"] == [4, 8]
+    assert again.validation.loss == whole.validation.loss
+    assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))
+
+
+def test_a_checkpoint_that_is_being_written_is_finished_first(tiny, tmp_path, monkeypatch, capfd):
+    signalling(monkeypatch, checkpoint, "save", signal.SIGTERM)
+    halted = train(tiny, tmp_path / "run", console=QUIET)
+    assert (halted.step, halted.exit_code) == (3, 143)
+    assert checkpoint.latest(tmp_path / "run") == (checkpoint.directory_of(tmp_path / "run", 3), [])
+    assert "saving a checkpoint, then stopping" in capfd.readouterr().err
+
+
+def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tmp_path, monkeypatch):
+    signalling(monkeypatch, work.torch.optim.AdamW, "step")
+    halted = train(tiny, tmp_path / "run", console=QUIET)
+    assert halted.step == 1
+    assert len(train_losses(tmp_path / "run")) == 1
+    whole = train(tiny, tmp_path / "whole", console=QUIET)
+    again = resume(tmp_path / "run", console=QUIET)
+    assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))
+
+
+def test_the_second_signal_ends_at_once(tiny, tmp_path, monkeypatch):
+    signalling(monkeypatch, checkpoint, "save")
+    signalling(monkeypatch, checkpoint.model, "weights")
+    with pytest.raises(KeyboardInterrupt):
+        train(tiny, tmp_path / "run", console=QUIET)
+    assert not list((tmp_path / "run" / "checkpoints").iterdir()), "nothing half is left"
+
+
+def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):
+    """The child stands in for the library, which hears nothing while it counts."""
+    monkeypatch.setattr(learning, "CODE", "import sys, time; sys.stdin.buffer.read(); time.sleep(600)")
+    started = []
+    real = subprocess.Popen
+    monkeypatch.setattr(learning.subprocess, "Popen", lambda *a, **k: started.append(real(*a, **k)) or started[-1])
+    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        learn_apart(BytePairs(vocab=300), ["some text"])
+    assert started[0].returncode == -signal.SIGKILL
+
+
+def test_tokens_learnt_apart_are_those_learnt_here():
+    texts = [f"the cat number {i} sat on the mat\n" for i in range(200)]
+    spec = BytePairs(vocab=320)
+    assert learn_apart(spec, texts) == learn(spec, texts)
+
+
+def test_ctrl_c_of_the_command_saves_and_says_how_to_go_on(tiny, tmp_path):
+    run = tmp_path / "run.toml"
+    run.write_text(to_toml(change_all(tiny, {"steps": 100_000})))
+    command = [sys.executable, "-m", "anyformer", "train", str(run), "--out", str(tmp_path / "out")]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and len(train_losses(tmp_path / "out")) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    assert process.returncode == 130, errors
+    assert "loading torch" in errors
+    assert "Ctrl-C again ends at once" in errors
+    assert f"train --resume {tmp_path / 'out'}" in output
+    assert checkpoint.steps(tmp_path / "out") == [len(train_losses(tmp_path / "out"))]

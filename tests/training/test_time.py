@@ -1,0 +1,141 @@
+"""`minutes` hold the whole command: fitted, kept when the machine gets slower, and as determined as steps once written down."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from rich.console import Console
+
+from anyformer import checkpoint
+from anyformer.describe import change_all
+from anyformer.training import budget, loop, read_run, resume, train, work
+from anyformer.training.budget import Budget, Durations, fit
+from anyformer.training.journal import read_metrics
+
+QUIET = Console(quiet=True)
+
+
+class Clock:
+    """Seconds that pass only when something says so."""
+
+    now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch) -> Clock:
+    """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
+    clock = Clock()
+    clock.micro_batch = 0.5
+    loss_function, evaluate, corpus_of = work.loss_function, work.evaluate, loop.corpus_of
+
+    def slow_loss(*args):
+        loss = loss_function(*args)
+
+        def timed(*more):
+            clock.now += clock.micro_batch
+            return loss(*more)
+
+        return timed
+
+    def slow_evaluate(*args, batch, most, **more):
+        clock.now += 3 * -(-most // batch)
+        return evaluate(*args, batch=batch, most=most, **more)
+
+    def slow_corpus(run):
+        clock.now += 10
+        return corpus_of(run)
+
+    monkeypatch.setattr(budget, "clock", clock)
+    monkeypatch.setattr(work, "loss_function", slow_loss)
+    monkeypatch.setattr(work, "evaluate", slow_evaluate)
+    monkeypatch.setattr(loop, "corpus_of", slow_corpus)
+    return clock
+
+
+@pytest.fixture
+def two_minutes(tiny):
+    return change_all(tiny, {"steps": None, "minutes": 2.0, "evaluation.every": 20, "evaluation.final_tokens": 10**6})
+
+
+@pytest.mark.parametrize("left", [-5.0, 0.0, 3.0, 30.0, 3000.0])
+@pytest.mark.parametrize("took", [Durations(0.01, 0.005, 0.01, 10**9), Durations(2.0, 1.0, 5.0)])
+def test_what_is_fitted_fits(tiny, left, took):
+    found = fit(tiny, took, left)
+    per_update = took.update + took.batch * tiny.evaluation.batches / tiny.evaluation.every + took.save / tiny.checkpoints.every
+    assert 1 <= found.tokens <= tiny.evaluation.final_tokens
+    assert found.steps == 1 or found.steps * per_update + found.tail <= left
+    assert found.steps == 1 or found.steps * per_update + found.tail > 0.7 * left
+    assert found.tokens <= max(tiny.batch * tiny.length, 0.11 * left / took.batch * tiny.batch * tiny.length)
+
+
+def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path):
+    began = clock.now
+    trained = train(two_minutes, tmp_path / "run", console=QUIET)
+    run = read_run(tmp_path / "run")
+    assert (run.minutes, run.steps) == (None, trained.step)
+    assert 0.75 * 120 < clock.now - began <= 120
+    assert trained.deadline == began + 120
+    # The last evaluation takes no more than a tenth of what was left, though the split is larger.
+    assert trained.validation.tokens == run.evaluation.final_tokens < trained.validation.whole
+
+
+def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):
+    began, update = clock.now, work.update
+
+    def slower(*args, step, **more):
+        clock.micro_batch = 0.5 if step < 30 else 1.5
+        return update(*args, step=step, **more)
+
+    monkeypatch.setattr(work, "update", slower)
+    run = change_all(two_minutes, {"checkpoints.keep": 50, "checkpoints.every": 5})
+    console = Console(record=True, quiet=False, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
+    trained = train(run, tmp_path / "run", console=console)
+    assert clock.now - began <= 1.06 * 120
+    changes = [row for row in read_metrics(tmp_path / "run") if row["kind"] == "shortened"]
+    assert changes
+    assert trained.step == changes[-1]["new"] == read_run(tmp_path / "run").steps < changes[0]["old"]
+    assert "machine got slower" in console.export_text()
+    # As determined as any run: continued from the shortening on, it ends with the same bits.
+    at = changes[-1]["step"]
+    assert at in checkpoint.steps(tmp_path / "run")
+    for step in checkpoint.steps(tmp_path / "run"):
+        if step > at:
+            shutil.rmtree(checkpoint.directory_of(tmp_path / "run", step))
+    again = resume(tmp_path / "run", console=QUIET)
+    assert again.step == trained.step
+    for weight, other in zip(again.model.parameters(), trained.model.parameters(), strict=True):
+        assert torch.equal(weight, other)
+
+
+def test_text_that_eats_the_minutes_is_said_and_leaves_one_update(two_minutes, clock, tmp_path):
+    console = Console(record=True, width=400, file=open("/dev/null", "w"))  # noqa: SIM115
+    trained = train(change_all(two_minutes, {"minutes": 0.15}), tmp_path / "run", console=console)
+    assert trained.step == 1
+    assert trained.validation.tokens <= 4 * 32
+    text = console.export_text()
+    assert "10 s of them into the text: one update only" in text
+    assert f"evaluating {trained.validation.tokens:,} of {trained.validation.whole:,} held-out tokens, evenly sampled" in text
+
+
+def test_one_slow_update_at_the_start_is_not_believed(clock):
+    found = Budget(100.0, clock.now)
+    assert found.shortened(1, 1000) == 1000
+    clock.now += 5  # 50 times too slow, and not yet a tenth of the time
+    assert found.shortened(2, 1000) == 1000
+    clock.now += 6
+    assert found.shortened(300, 1000) == 1000
+    clock.now = found.began + 100
+    assert found.shortened(400, 1000) == 400
+
+
+def test_more_minutes_are_so_many_more_updates(tiny, clock, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    began = clock.now
+    more = resume(tmp_path / "run", {"minutes": 1.0, "evaluation.every": 100}, console=QUIET)
+    assert clock.now - began <= 60
+    assert more.step == read_run(tmp_path / "run").steps > tiny.steps + 20
