@@ -51,7 +51,7 @@ def place(model, tmp_path):
 
 def small(line: str) -> list[str]:
     """The words of a command, with every training cut to a few tiny steps."""
-    words = shlex.split(line)[1:]
+    words = shlex.split(line.split(" | ")[0])[1:]
     if "--resume" in words:
         return [re.sub(r"^steps=\d+$", "steps=5", word) for word in words]
     if words[0] == "train":
