@@ -117,7 +117,7 @@ KEPT: dict[str, Architecture] = {
 @pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
 @pytest.mark.parametrize("name", KEPT)
 def test_bytes_kept_are_the_declared_ones(name, checkpointing):
-    plan = Plan(attention="sdpa", checkpointing=checkpointing)
+    plan = Plan(precision="fp32", attention="sdpa", checkpointing=checkpointing)
     model = build(KEPT[name], plan).train()
     tokens = KEPT[name].embedding.example(2, 11)
     noise = Noise.at(0, 0, torch.arange(2))

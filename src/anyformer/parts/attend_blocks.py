@@ -92,6 +92,12 @@ def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
     return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
+def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
+    """Room for (B, H, T, U), in memory (B, T, H, U) as torch's kernel gives it, so that what projects it next copies nothing."""
+    B, H, T, _ = q.shape
+    return q.new_empty(B, T, H, v.shape[-1]).transpose(1, 2)
+
+
 @torch.library.custom_op("anyformer::attend_blocks", mutates_args=())
 def _attend(
     q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None, key: Tensor | None,
@@ -99,7 +105,7 @@ def _attend(
 ) -> Tensor:  # fmt: skip
     call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
     K, k, v = k.shape[1], k.contiguous(), v.contiguous()
-    mixed = q.new_empty(*q.shape[:3], v.shape[-1])
+    mixed = _heads_side_by_side(q, v)
     for queries, keys in call.blocks(q, k):
         used = call.shares(call.scores(q, k, queries, keys), queries, keys)[0].to(v.dtype)
         factors = call.factors(q, k, queries, keys)
@@ -151,7 +157,7 @@ BLOCKS = torch.ops.anyformer.attend_blocks.default
 
 @_attend.register_fake
 def _(q, k, v, *more):  # type: ignore[no-untyped-def]
-    return q.new_empty(*q.shape[:3], v.shape[-1])
+    return _heads_side_by_side(q, v)
 
 
 @_attend_backward.register_fake
