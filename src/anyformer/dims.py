@@ -11,8 +11,8 @@ from types import MappingProxyType
 LARGEST = 2**31 - 1
 """The largest that a dimension may be: what is beyond it no model has, and tensor libraries count in other integers."""
 
-LONGEST = 2**24
-"""The longest sequence that is priced, in positions: masks are counted row by row."""
+LONGEST = 2**50
+"""The longest sequence that is priced, in positions: about 10^15, and every count of it stays a whole number."""
 
 LEGEND: Mapping[str, str] = MappingProxyType(
     {

@@ -82,11 +82,13 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
     """Bars from the top down, each with its total; a dashed line where the device's room ends."""
     kinds = list(dict.fromkeys(part for bar in bars for part in bar.parts))
     for kind, colour in zip(kinds, PALETTE, strict=False):
-        lefts = [sum(size for part, size in bar.parts.items() if kinds.index(part) < kinds.index(kind)) for bar in bars]
-        widths = [bar.parts.get(kind, 0) for bar in bars]
+        lefts = [float(sum(size for part, size in bar.parts.items() if kinds.index(part) < kinds.index(kind))) for bar in bars]
+        widths = [float(bar.parts.get(kind, 0)) for bar in bars]  # beyond 2^63 a picture takes no whole numbers
         axes.barh(range(len(bars)), widths, left=lefts, height=0.62, color=colour, edgecolor="white", linewidth=0.6, label=kind)
     for i, bar in enumerate(bars):
-        axes.annotate(_told(bar), (bar.total, i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND)
+        axes.annotate(
+            _told(bar), (float(bar.total), i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND
+        )
     longest = max(bar.total for bar in bars)
     far = hardware.room > FAR * longest
     if not far:
