@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from os.path import exists, isfile  # which no name is too long for
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,7 +92,7 @@ def run(
             "beside it"
         )
     assigned = arguments.assigned(changes)
-    if resume is not None and not (resume / "run.toml").is_file():
+    if resume is not None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
     if what is not None:
         check(what, tuple(data or ()))
@@ -120,7 +121,7 @@ def check(what: str, paths: tuple[str, ...]) -> None:
     from anyformer.describe import UserError, did_you_mean
 
     path = Path(what)
-    if not path.exists() and path.suffix not in (".toml", ".json"):
+    if not exists(path) and path.suffix not in (".toml", ".json"):
         names = [entry.name for entry in catalogue.listing()]
         if what not in names:
             raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")

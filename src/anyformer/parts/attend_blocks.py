@@ -93,7 +93,7 @@ def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
 
 
 def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
-    """Room for (B, H, T, U), in memory (B, T, H, U) as torch's kernel gives it, so that what projects it next copies nothing."""
+    """Room for (B, H, T, U), in memory (B, T, H, U) as torch's kernel gives it: projecting it copies nothing."""
     B, H, T, _ = q.shape
     return q.new_empty(B, T, H, v.shape[-1]).transpose(1, 2)
 
