@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsons
 import shutil
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from anyformer.costs.text import Line
     from anyformer.model import Architecture
     from anyformer.plan import Plan
+    from anyformer.planning.serving import Service
 
 LENGTHS = {"train": 8192, "serve": 8192, "finetune": 2048}
 """Tokens where no --length is given, or as many as a position table has."""
@@ -54,7 +56,7 @@ def run(
     gpus: Annotated[
         int | None,
         typer.Option(
-            help="Use this many accelerators. By default 8 to train, and as many as it takes to serve.",
+            help="Use this many accelerators. By default 8 to train, and the cheapest count to serve.",
             min=1,
             metavar="COUNT",
             rich_help_panel=MACHINE,
@@ -177,17 +179,25 @@ def _serve(
     from anyformer.describe import UserError
     from anyformer.planning.serving import serve
 
-    services = {}
-    for name, each in made.items():
-        try:
-            services[name] = serve(each, users=users, length=length, hardware=on, accelerators=gpus, format=weights, plan=plan)
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from error
+    def served(hardware: Hardware) -> dict[str, Service]:
+        services = {}
+        for name, each in made.items():
+            try:
+                services[name] = serve(
+                    each, users=users, length=length, hardware=hardware, accelerators=gpus, format=weights, plan=plan
+                )
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from error
+        return services
+
+    services = served(on)
     price = serving.RATE if rate is None else rate
     if json:
         print(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))
-    else:
-        _print(serving.page(services, price, assumed=rate is None))
+        return
+    reached = on.efficiency
+    newer = served(on.but(efficiency=replace(reached, attention=max(reached.attention, reached.matrix))))
+    _print(serving.page(services, newer, price, assumed=rate is None))
 
 
 def _finetune(
