@@ -11,8 +11,9 @@ from anyformer.costs.derived import derived
 from anyformer.costs.figures import Figure, count, scaled, size
 from anyformer.costs.hardware import Efficiency, hardware_of
 from anyformer.costs.page import page, reached, title, warnings
+from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import MODES
-from anyformer.costs.text import Row, Section, lines, side_by_side, text
+from anyformer.costs.text import lines, side_by_side, text
 from effort import calls
 
 NAMES = [

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from anyformer.cli.screen import columns
 from anyformer.costs.figures import Figure, count, exact, seconds, size
-from anyformer.costs.text import Line, Row, Section, lines, side_by_side
+from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.text import lines, side_by_side
 
 if TYPE_CHECKING:
     from anyformer.planning.serving import Service
@@ -22,9 +24,9 @@ def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: fl
     yield Line(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
     yield Line("")
     tables = [(_table(service, rate),) for service in services.values()]
-    yield from lines(side_by_side(list(services), tables) if len(services) > 1 else tables[0])
+    yield from lines(side_by_side(list(services), tables) if len(services) > 1 else tables[0], columns())
     yield Line("")
-    yield from map(Line, basis(next(iter(services.values()))))
+    yield Line(basis(next(iter(services.values()))))
 
 
 def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float) -> Iterator[str]:
@@ -73,17 +75,14 @@ def _users(service: Service) -> str:
     return f"{service.users:,} user{'s' if service.users > 1 else ''}"
 
 
-def basis(service: Service) -> Iterator[str]:
+def basis(service: Service) -> str:
     """What the figures rest on, and what they leave out."""
     of = service.hardware.efficiency
-    yield f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on:"
-    yield (
+    return (
+        f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on: "
         f"{of.matrix:.0%} of the peak in products, {of.attention:.0%} in attention, {of.memory:.0%} of the memory's bandwidth, "
-        f"{of.network:.0%} of the links'; at least 5 us for each"
-    )
-    yield (
-        "exchange between ranks. Left out: idle accelerators, scheduling, shared prompts, speculative decoding. Experts are "
-        "taken to be chosen evenly."
+        f"{of.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: idle accelerators, "
+        "scheduling, shared prompts, speculative decoding. Experts are taken to be chosen evenly."
     )
 
 
@@ -94,7 +93,7 @@ def _table(service: Service, rate: float) -> Section:
         Row("layout", (Figure(str(service.layout)),)),
         Row(f"weights, {service.format}", (size(service.weights),)),
         Row(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
-        Row("cache, a user", (size(cache.per_sequence),)),
+        Row("cache, a user, with positions", (size(cache.per_sequence),)),
         Row(f"cache, {_users(service)}", (size(cache.total),)),
         Row(f"fullest accelerator, of {size(service.hardware.room)}", (size(service.held),)),
         Row("time per token", (seconds(service.step),)),
