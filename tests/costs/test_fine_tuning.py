@@ -220,7 +220,6 @@ def test_the_command_answers_first():
     assert answers["all weights, AdamW"].strip() == f"no, 128.5 GB {alone}"
     assert answers["all weights in bf16, 8-bit AdamW"].split()[0] == "yes,"
     assert answers["LoRA rank 16, bf16 weights"].split()[0] == "yes,"
-    assert max(map(len, result.output.splitlines())) <= 130
     found = json.loads(CliRunner().invoke(app, ["plan", "gpt2", "--finetune", "--json", "--rank", "4"]).output)
     assert found[0]["length"] == 1024
     assert all(each["fits"] for each in found[0]["methods"])

@@ -93,9 +93,10 @@ def _all_but_last(architecture: Architecture) -> Iterator[str]:
 class FineTuning:
     """A method priced for one architecture, length and plan.
 
-    Weights that learn and their gradients are in fp32, or as the method says, the others as `tuning.base` says; of these a matrix in
-    fewer bits than products have is there in their type while it multiplies. Of the layers before the first that learns nothing is kept. What norms, linear maps and
-    adapters keep is exact; experts, recurrences and convolutions are counted as if they learned.
+    Weights that learn and their gradients are in fp32, or as the method says, the others as `tuning.base` says; of these a
+    matrix in fewer bits than products have is there in their type while it multiplies. Of the layers before the first that
+    learns nothing is kept. What norms, linear maps and adapters keep is exact; experts, recurrences and convolutions are
+    counted as if they learned.
     """
 
     architecture: Architecture

@@ -77,8 +77,8 @@ def _beside(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure
         figures = [column.get(name, NOTHING) for column in columns]
         ratio = _ratio(figures)
         least = min(zip(figures, names, strict=True), key=lambda pair: pair[0].number or 0)[1]
-        less = "less" if len(names) == 2 else "the least"
-        shown = Figure("" if ratio < 1.005 else f"{least} {ratio:,.2f} x {less}")
+        told = f"{least} {ratio:,.2f} x less" if len(names) == 2 else f"{least} least, {ratio:,.2f} x"
+        shown = Figure("" if ratio < 1.005 else told)
         rows.append(Row(name, (*figures, shown), strong=ratio >= APART))
     return Section(title, (*names, "most / least"), tuple(rows))
 

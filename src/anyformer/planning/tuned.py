@@ -17,7 +17,8 @@ from anyformer.plan import Checkpointing, Plan
 class Choice:
     """A method with its price: `learning` parameters, `held` when most is, the `largest` batch that fits (0: none).
 
-    `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_again`: the same with every layer computed again.
+    `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_again`: the largest
+    batch with every layer computed again.
     """
 
     name: str
