@@ -12,8 +12,8 @@ from anyformer.costs.rows import Row, Section
 from anyformer.costs.text import lines
 
 ASKED = (
-    "plan deepseek-v3 llama-3-70b --serve --length 128k --users 32",
-    "plan llama-3-8b --finetune",
+    "plan llama-3-8b llama-3-70b --serve --users 8",
+    "plan gpt2 --finetune",
     "cost t5-11b",
     "cost gpt2 llama-3-8b --length 1k",
     "cost gpt2 --explain attention --length 1k",
