@@ -13,7 +13,7 @@ from anyformer.costs.text import lines
 
 ASKED = (
     "plan llama-3-8b llama-3-70b --serve --users 8",
-    "plan gpt2 --finetune",
+    "plan llama-3-8b --finetune",
     "cost t5-11b",
     "cost gpt2 llama-3-8b --length 1k",
     "cost gpt2 --explain attention --length 1k",

@@ -14,7 +14,7 @@ MOST_GROUPS = 2
 
 
 def narrow(section: Section, width: int) -> Iterator[Line]:
-    """Columns in groups as wide as `width`, one below the other; above their figures names that leave room for too few."""
+    """Columns that say something in groups as wide as `width`, one below the other; names that leave no room stand above."""
     names = max((len(row.name) + 2 for row in section.rows), default=0)
     sizes = _sizes(section)
     told = [i for i in range(len(sizes)) if any(str(figure) for row in section.rows for figure in row.figures[i : i + 1])]
