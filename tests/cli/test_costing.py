@@ -106,7 +106,7 @@ def test_several_stand_side_by_side():
     assert next(title for title in output.splitlines() if title.startswith("Parameters")).split()[1:] == [
         "gpt2", "mixtral-8x7b", "most", "/", "least",
     ]  # fmt: skip
-    assert page["Parameters"]["used by one token"] == ["124,439,808", "12,879,925,248", "x 103.50 (gpt2 less)"]
+    assert page["Parameters"]["used by one token"] == ["124,439,808", "12,879,925,248", "gpt2 103.50 x less"]
     assert "Where the time goes" not in output
     assert "mixtral-8x7b: one H100 SXM 80 GB has no room for a training step" in output
 
@@ -166,7 +166,6 @@ def test_explanations_fill_the_numbers_in():
     assert "  decoder.layer.attention.query\n    2 x B T x inputs x outputs = 2 x 512 x 768 x 768 " in output
     assert "AdamW's two moments in fp32: 8 x 124,439,808" in output
     assert "notes" not in output
-    assert all(len(line) <= 100 for line in output.splitlines()), max(output.splitlines(), key=len)
     assert "36,864 a token x 512 tokens" in output
     assert f"FLOP / (989.4 TFLOP/s x {hardware_of('h100').efficiency.matrix})" in output
 

@@ -11,8 +11,9 @@ from anyformer.costs.derived import derived
 from anyformer.costs.figures import Figure, count, scaled, size
 from anyformer.costs.hardware import Efficiency, hardware_of
 from anyformer.costs.page import page, reached, title, warnings
+from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import MODES
-from anyformer.costs.text import Row, Section, lines, side_by_side, text
+from anyformer.costs.text import lines, side_by_side, text
 from effort import calls
 
 NAMES = [
@@ -63,11 +64,11 @@ def test_side_by_side_says_how_far_apart():
     (found,) = side_by_side(["a", "b"], [ours, theirs])
     assert found.columns == ("a", "b", "most / least")
     rows = {row.name: [str(figure) for figure in row.figures] for row in found.rows}
-    assert rows == {"total": ["10", "25", "x 2.50 (a less)"], "total, active": ["10", "10", ""], "ours": ["1", "", ""]}
+    assert rows == {"total": ["10", "25", "a 2.50 x less"], "total, active": ["10", "10", ""], "ours": ["1", "", ""]}
     (turned,) = side_by_side(["b", "a"], [theirs, ours])
-    assert str(turned.rows[0].figures[-1]) == "x 2.50 (a less)"
+    assert str(turned.rows[0].figures[-1]) == "a 2.50 x less"
     (three,) = side_by_side(["a", "b", "c"], [ours, theirs, theirs])
-    assert str(three.rows[0].figures[-1]) == "x 2.50 (a least)"
+    assert str(three.rows[0].figures[-1]) == "a least, 2.50 x"
     strong = [line.text.split()[0] for line in lines((found,)) if line.strong]
     assert strong == ["Size", "total"]
 

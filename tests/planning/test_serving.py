@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from typer.testing import CliRunner
@@ -51,17 +52,34 @@ def test_one_device_takes_as_long_as_its_cost_sheet_says():
 
 def test_the_fewest_that_hold_it():
     made = af.architecture("llama-3-70b")
-    found = serve(made, users=8, length=8192)
     # 141.1 GB of weights and 21.5 GB of cache, where 78.1 GB are free on each
-    assert found.layout.ranks == 3
-    with pytest.raises(UserError, match=r"141.1 GB of weights and 21.5 GB of cache do not fit on 2 H100.*more --gpus"):
+    with pytest.raises(UserError, match=r"141.1 GB of weights and 21.48 GB of cache do not fit on 2 H100.*--gpus 3 or more"):
         serve(made, users=8, length=8192, accelerators=2)
-    more = serve(made, users=8, length=8192, accelerators=8)
+    few, more = (serve(made, users=8, length=8192, accelerators=count) for count in (3, 8))
+    assert few.least == more.least == 3
     assert more.layout == Layout(tp=8)
-    assert more.step < found.step / 2
+    assert more.step < few.step / 2
     assert 0 < more.sending < more.step / 4
     fewer_bits = serve(made, users=8, length=8192, format="int4")
-    assert fewer_bits.layout.ranks == 1
+    assert fewer_bits.least == 1
+
+
+def test_the_count_is_the_one_that_is_cheapest():
+    """Of DeepSeek V3 the fewest, 24, are divided by stages alone, and idle most of the time."""
+    made = af.architecture("deepseek-v3")
+    prices = {count: serve(made, users=32, length=LONG, accelerators=count).price(2.0) for count in (24, 32, 40)}
+    found = serve(made, users=32, length=LONG)
+    assert (found.least, found.layout.ranks) == (24, 32)
+    assert found.price(2.0) == min(prices.values()) < prices[24] / 1.5
+    assert found.price(2.0) < prices[40]
+
+
+def test_a_count_that_divides_nothing_is_told_from_one_that_is_too_small():
+    made = af.architecture("deepseek-v3")
+    with pytest.raises(UserError, match=r"no layout that divides the model among 25 H100 SXM 80 GB fits: use 24 or 32"):
+        serve(made, users=32, length=LONG, accelerators=25)
+    with pytest.raises(UserError, match=r"1.342 TB of weights and 294.8 GB of cache do not fit on 4 H100.*--gpus 24 or more"):
+        serve(made, users=32, length=LONG, accelerators=4)
 
 
 def test_price_is_hours_of_accelerators():
@@ -93,12 +111,20 @@ def test_which_is_cheaper_is_the_first_line():
     lines = said("deepseek-v3", "llama-3-70b", "--serve", "--length", "128k", "--users", "32", "--rate", "2.5").splitlines()
     ours, theirs = (serve(af.architecture(name), users=32, length=LONG).price(2.5) for name in ("llama-3-70b", "deepseek-v3"))
     assert lines[0] == (
-        f"Cheaper to serve: llama-3-70b, ${ours:,.2f} per million generated tokens; deepseek-v3 costs ${theirs:,.2f}, "
-        f"{theirs / ours:,.2f} times as much"
+        f"Cheaper to serve: llama-3-70b, ${ours:,.2f} per million generated tokens on 24 H100; deepseek-v3 costs "
+        f"${theirs:,.2f} on 32 H100, {theirs / ours:,.2f} times as much"
     )
+    reached = H100.but(efficiency=replace(H100.efficiency, attention=H100.efficiency.matrix))
+    newer = [
+        serve(af.architecture(name), users=32, length=LONG, hardware=reached).price(1)
+        for name in ("llama-3-70b", "deepseek-v3")
+    ]
+    assert "attention at 18% of the peak" in lines[1]
+    assert lines[1].endswith(f"with newer kernels (56%) the factor would be {newer[1] / newer[0]:,.2f}")
     assert "cache of 32 users with 131,072 tokens each: 294.8 GB in bf16 (70,272 bytes per token)" in "\n".join(lines[:6])
-    assert lines[5] == "at $2.50 per accelerator-hour"
-    assert "(deepseek-v3 less)" in "\n".join(lines)
+    assert [line.split(":")[0] for line in lines[2:6:2]] == ["deepseek-v3", "llama-3-70b"], "as in the table"
+    assert lines[6] == "at $2.50 per accelerator-hour"
+    assert "cache of 1 user with" in said("gpt2", "--serve")
     assumed = said("gpt2", "--serve")
     assert "$2.00 per accelerator-hour (assumed: give yours with --rate)" in assumed
     (found,) = json.loads(said("gpt2", "--serve", "--json"))

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli import help_page, measuring, training_on
+from anyformer.cli import help_page, measuring, screen, training_on
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
 if TYPE_CHECKING:
+    from anyformer.costs.rows import Line
     from anyformer.costs.sheet import CostSheet
-    from anyformer.costs.text import Line
     from anyformer.costs.work import Mode
     from anyformer.planning.planner import Planned
 
@@ -211,7 +211,7 @@ def run(
     if json:
         print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
         return
-    _print(_explained(sheets, modes, explain) if explain else _pages(sheets, modes, plans))
+    screen.show(_explained(sheets, modes, explain) if explain else _pages(sheets, modes, plans))
     if plot is not None:
         print(plot)
 
@@ -229,7 +229,8 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
 def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
     """What was asked, whether it fits, then one page, or several side by side, and remarks at the end."""
     from anyformer.costs.page import page, reached, title
-    from anyformer.costs.text import Line, lines, side_by_side
+    from anyformer.costs.rows import Line
+    from anyformer.costs.text import lines, side_by_side
 
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
@@ -241,7 +242,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
         Line(f"{name}: {said}") for name, sheet in sheets.items() for said in _warned(name, sheet, modes, plans.get(name))
     )
     yield Line("")
-    yield from lines(side_by_side(list(sheets), pages) if others else pages[0])
+    yield from lines(side_by_side(list(sheets), pages) if others else pages[0], screen.columns())
     remarks = [Line(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
     yield from [Line(""), *remarks] if remarks else []
 
@@ -251,19 +252,21 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
     from anyformer.costs.derived import derived
     from anyformer.costs.explain import chosen_component, explained
     from anyformer.costs.page import reached, title
-    from anyformer.costs.text import Line, lines
+    from anyformer.costs.rows import Line
+    from anyformer.costs.text import lines
 
-    for name, sheet in sheets.items():
+    for at, (name, sheet) in enumerate(sheets.items()):
+        if at:
+            yield Line("")
         found = explained(sheet.architecture, sheet.shape, sheet.plan)
         only = None if what == EVERYTHING else chosen_component(what, [line.component for line in found.lines])
         yield Line(f"{name}: {title(sheet)}", strong=True)
         yield Line(reached(sheet))
         yield Line("")
-        yield from (found if only is None else found.only(what)).written()
+        yield from (found if only is None else found.only(what)).written(screen.columns())
         for section in derived(sheet, modes, only):
             yield Line("")
-            yield from lines((section,))
-        yield Line("")
+            yield from lines((section,), screen.columns())
 
 
 def _warned(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:
@@ -278,11 +281,3 @@ def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, P
     told = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
     return {"name": name, "sheets": told, **laid_out, "warnings": list(_warned(name, sheet, modes, plans.get(name)))}
-
-
-def _print(lines: Iterable[Line]) -> None:
-    """Whatever the terminal's width: a line too long wraps there, and a number cut short would be wrong."""
-    typer.echo()
-    for line in lines:
-        typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)
-    typer.echo()

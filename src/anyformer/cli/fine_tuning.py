@@ -5,17 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from anyformer.cli.screen import columns
 from anyformer.costs.figures import NOTHING, Figure, count, scaled, size
-from anyformer.costs.text import Line, Row, Section, lines
+from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.text import lines
 
 if TYPE_CHECKING:
     from anyformer.costs.hardware import Hardware
     from anyformer.planning.tuned import Choice
 
 BASIS = (
-    "Weights that learn are in fp32, as their gradients; products are in bf16. Each way with the least recomputation that",
-    "fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters keep for the backward pass is",
-    "exact; experts, recurrences and convolutions are counted as if they learned. `train` trains all weights, so far.",
+    "Weights that learn are in fp32, as their gradients, where nothing else is said; products are in {number}. Each way with "
+    "the least recomputation that fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters "
+    "keep for the backward pass is exact; experts, recurrences and convolutions are counted as if they learned. `train` "
+    "trains all weights in fp32, so far."
 )
 PURPOSES = {
     "weights": "weights",
@@ -28,10 +31,10 @@ PURPOSES = {
 }
 
 
-def page(name: str, choices: Sequence[Choice], on: Hardware, batch: int, length: int) -> Iterator[Line]:
+def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Line]:
     """Yes or no for each way, then where the bytes go."""
     yield Line(
-        f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in bf16? "
+        f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
         f"({scaled(on.room)}B of its memory are for tensors)",
         strong=True,
     )
@@ -39,21 +42,21 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, batch: int, length:
     for each in choices:
         yield Line(f"  {each.name + ':':<{wide + 1}} {_answer(each, on)}", strong=each.fits)
     yield Line("")
-    yield from lines((_memory(choices), _speed(choices)))
+    yield from lines((_memory(choices), _speed(choices)), columns())
     yield Line("")
-    yield from map(Line, BASIS)
+    yield Line(BASIS.format(number=number))
 
 
 def _answer(choice: Choice, on: Hardware) -> str:
-    held = choice.held
+    total, fixed = f"{scaled(choice.held.total)}B", f"{scaled(choice.fixed)}B"
     if choice.fits:
-        more = [f"up to batch {choice.largest:,}"]
-        if choice.largest_again > choice.largest:
-            more.append(f"{choice.largest_again:,} with every layer computed again")
-        return f"yes, {scaled(held.total)}B; {', '.join(more)}"
-    fixed = held.weights + held.gradients + held.optimiser
-    why = f", {scaled(fixed)}B of it whatever the batch and length" if fixed > on.room else ""
-    return f"no, {scaled(held.total)}B" + (f"; batch {choice.largest:,} fits" if choice.largest else why)
+        more = choice.largest_again > choice.largest
+        full = f" ({choice.largest_again:,} with full recomputation)" if more else ""
+        return f"yes, {total}; up to batch {choice.largest:,}{full}"
+    if choice.fixed > on.room:
+        what = "weights, gradients and optimiser state alone"
+        return f"no, {total} for {what}" if total == fixed else f"no, {total}; {what} take {fixed}"
+    return f"no, {total}" + (f"; batch {choice.largest:,} fits" if choice.largest else "")
 
 
 def _memory(choices: Sequence[Choice]) -> Section:
@@ -78,7 +81,9 @@ def _speed(choices: Sequence[Choice]) -> Section:
         )
         for each in choices
     ]
-    return Section("Learning", ("parameters", "computed again", "tokens/s", "largest batch", "again"), tuple(rows))
+    return Section(
+        "Learning", ("parameters", "recomputed", "tokens/s", "largest batch", "with full recomputation"), tuple(rows)
+    )
 
 
 def _some(number: int) -> Figure:
@@ -99,6 +104,7 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
                 "batch": each.batch,
                 "checkpointing": each.checkpointing,
                 "learning": each.learning,
+                "weights_gradients_and_optimiser": each.fixed,
                 "memory": {what: getattr(each.held, what) for what in PURPOSES} | {"total": each.held.total},
                 "largest_batch": each.largest,
                 "largest_batch_computed_again": each.largest_again,

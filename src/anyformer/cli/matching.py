@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli import screen
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
 from anyformer.cli.arguments import OUTPUT, Changes, Tiny, What, found
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
     from anyformer.costs.reshape import Knob
+    from anyformer.costs.rows import Line
     from anyformer.model import Architecture
 
 EXAMPLES = """
@@ -157,8 +159,7 @@ def run(
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
     matched = match(start, budget, move=[knobs[each] for each in listed("--move", move, knobs)], multiple=multiple)
-    for line in _written(name, start, budget, matched):
-        print(line)
+    screen.show(_written(name, start, budget, matched))
     if output is not None:
         write_description(output, matched.architecture)
         print(output)
@@ -175,12 +176,13 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
     return words
 
 
-def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[str]:
+def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Line]:
     """Sizes before and after, what it costs beside the budget, and what nobody asked for."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
     from anyformer.costs.reshape import sizes
-    from anyformer.costs.text import Row, Section, lines
+    from anyformer.costs.rows import Row, Section
+    from anyformer.costs.text import lines
 
     before, after = sizes(start), matched.sizes
     moved = [
@@ -199,4 +201,4 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
         Section(name, ("before", "after", ""), tuple(moved)),
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),
     )
-    yield from (line.text for line in lines(sections))
+    yield from lines(sections, screen.columns())

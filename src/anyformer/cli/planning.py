@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json as jsons
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from anyformer.cli import screen
+from anyformer.cli.aligned import folded
 from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import MACHINE, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
 if TYPE_CHECKING:
     from anyformer.costs.fine_tuning import Method
     from anyformer.costs.hardware import Hardware
-    from anyformer.costs.text import Line
     from anyformer.model import Architecture
     from anyformer.plan import Plan
+    from anyformer.planning.serving import Service
 
 LENGTHS = {"train": 8192, "serve": 8192, "finetune": 2048}
 """Tokens where no --length is given, or as many as a position table has."""
@@ -54,7 +57,7 @@ def run(
     gpus: Annotated[
         int | None,
         typer.Option(
-            help="Use this many accelerators. By default 8 to train, and as many as it takes to serve.",
+            help="Use this many accelerators. By default 8 to train, and the cheapest count to serve.",
             min=1,
             metavar="COUNT",
             rich_help_panel=MACHINE,
@@ -143,6 +146,10 @@ def run(
     usual = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
     length = length or min(usual, *(longest(each) or usual for each in made.values()))
     on, plan = hardware_of(hardware), Plan(precision=precision)
+    if not json:
+        warned = [f"{name}: {said}" for name, each in made.items() for said in (*guesses(name), *beyond_tables(each, length))]
+        for said in warned:
+            typer.secho(folded(said, screen.columns()), fg=typer.colors.YELLOW)
     fits = True
     if serve:
         _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
@@ -153,10 +160,6 @@ def run(
         # By default a power of two of sequences, which divides among accelerators whatever their length.
         tokens_of_step = length * 2 ** max(0, (BATCH_TOKENS // length).bit_length() - 1)
         fits = _train(*pair, on, gpus or GPUS, batch_tokens or tokens_of_step, length, plan, show, json=json)
-    if not json:
-        for name, each in made.items():
-            for said in (*guesses(name), *beyond_tables(each, length)):
-                typer.secho(f"{name}: {said}", fg=typer.colors.YELLOW)
     if not fits:
         raise typer.Exit(1)
 
@@ -177,17 +180,25 @@ def _serve(
     from anyformer.describe import UserError
     from anyformer.planning.serving import serve
 
-    services = {}
-    for name, each in made.items():
-        try:
-            services[name] = serve(each, users=users, length=length, hardware=on, accelerators=gpus, format=weights, plan=plan)
-        except UserError as error:
-            raise UserError(f"{name}: {error}") from error
+    def served(hardware: Hardware) -> dict[str, Service]:
+        services = {}
+        for name, each in made.items():
+            try:
+                services[name] = serve(
+                    each, users=users, length=length, hardware=hardware, accelerators=gpus, format=weights, plan=plan
+                )
+            except UserError as error:
+                raise UserError(f"{name}: {error}") from error
+        return services
+
+    services = served(on)
     price = serving.RATE if rate is None else rate
     if json:
         print(jsons.dumps(serving.data(list(services), services.values(), price), indent=2))
-    else:
-        _print(serving.page(services, price, assumed=rate is None))
+        return
+    reached = on.efficiency
+    newer = served(on.but(efficiency=replace(reached, attention=max(reached.attention, reached.matrix))))
+    screen.show(serving.page(services, newer, price, assumed=rate is None))
 
 
 def _finetune(
@@ -205,7 +216,7 @@ def _finetune(
         print(jsons.dumps([fine_tuning.data(name, each, on, length) for name, each in priced.items()], indent=2))
     else:
         for name, each in priced.items():
-            _print(fine_tuning.page(name, each, on, batch, length))
+            screen.show(fine_tuning.page(name, each, on, on.resolved(plan).number, batch, length))
     return all(any(way.fits for way in each) for each in priced.values())
 
 
@@ -249,8 +260,3 @@ def _train(
         said = [] if advice is None else list(advice.lines())
         print("\n".join(layouts.page(what, planned, said, shutil.get_terminal_size().columns)))
     return bool(planned.fastest)
-
-
-def _print(lines: Iterable[Line]) -> None:
-    for line in lines:
-        typer.echo(typer.style(line.text, bold=True) if line.strong else line.text)

@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from anyformer.cli.screen import columns
 from anyformer.costs.figures import Figure, count, exact, seconds, size
-from anyformer.costs.text import Line, Row, Section, lines, side_by_side
+from anyformer.costs.rows import Line, Row, Section
+from anyformer.costs.text import lines, side_by_side
 
 if TYPE_CHECKING:
     from anyformer.planning.serving import Service
@@ -16,62 +18,83 @@ RATE = 2.0
 """Dollars per accelerator and hour where none is given: an assumption, and said to be one."""
 
 
-def page(services: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Line]:
-    """Which is cheaper, or what the one takes; then the table; then what it rests on."""
-    yield from (Line(text, strong=i == 0) for i, text in enumerate(answer(services, rate)))
+def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Line]:
+    """Which is cheaper, or what the one takes; then the table; then what it rests on. `newer`: with newer attention kernels."""
+    yield from (Line(text, strong=i == 0) for i, text in enumerate(answer(services, newer, rate)))
     yield Line(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
     yield Line("")
     tables = [(_table(service, rate),) for service in services.values()]
-    yield from lines(side_by_side(list(services), tables) if len(services) > 1 else tables[0])
+    yield from lines(side_by_side(list(services), tables) if len(services) > 1 else tables[0], columns())
     yield Line("")
-    yield from map(Line, basis(next(iter(services.values()))))
+    yield Line(basis(next(iter(services.values()))))
 
 
-def answer(services: Mapping[str, Service], rate: float) -> Iterator[str]:
+def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float) -> Iterator[str]:
     """In a few sentences."""
-    names = sorted(services, key=lambda name: services[name].price(rate))
-    first, *_, last = (*names, names[-1])
-    if len(names) > 1:
-        ours, theirs = services[first].price(rate), services[last].price(rate)
+    if len(services) > 1:
+        first, last, factor = _verdict(services)
+        ours, theirs = services[first], services[last]
         yield (
-            f"Cheaper to serve: {first}, ${ours:,.2f} per million generated tokens; {last} costs ${theirs:,.2f}, "
-            f"{theirs / ours:,.2f} times as much"
+            f"Cheaper to serve: {first}, ${ours.price(rate):,.2f} per million generated tokens on {_ranks(ours)}; {last} costs "
+            f"${theirs.price(rate):,.2f} on {_ranks(theirs)}, {factor:,.2f} times as much"
         )
-    for name in names:
-        each = services[name]
+        yield _hangs_on(services, newer)
+    for name, each in services.items():
         yield (
-            f"{name}: {each.layout.ranks:,} {each.hardware.name}, {each.tokens_per_second:,.0f} tokens/s for {each.users:,} "
-            f"users, ${each.price(rate):,.2f} per million tokens"
+            f"{name}: {_ranks(each)} ({each.least:,} {'is' if each.least == 1 else 'are'} the least), "
+            f"{each.tokens_per_second:,.0f} tokens/s for {_users(each)}, ${each.price(rate):,.2f} per million tokens"
         )
         yield (
-            f"  cache of {each.users:,} users with {each.length:,} tokens each: {size(each.cache.total)} in "
+            f"  cache of {_users(each)} with {each.length:,} tokens each: {size(each.cache.total)} in "
             f"{each.cache_format} ({each.cache.per_token:,} bytes per token)"
         )
 
 
-def basis(service: Service) -> Iterator[str]:
+def _verdict(services: Mapping[str, Service]) -> tuple[str, str, float]:
+    """The cheapest, the dearest, and how many times as much that costs."""
+    names = sorted(services, key=lambda name: services[name].price(1.0))
+    return names[0], names[-1], services[names[-1]].price(1.0) / services[names[0]].price(1.0)
+
+
+def _hangs_on(services: Mapping[str, Service], newer: Mapping[str, Service]) -> str:
+    """What the verdict becomes where attention reaches as much of the peak as products."""
+    of = next(iter(services.values())).hardware.efficiency
+    (first, _, before), (other, last, factor) = _verdict(services), _verdict(newer)
+    share = f"attention at {of.attention:.0%} of the peak, a share from published runs with software up to 2023"
+    if first == other and abs(factor / before - 1) < 0.05:
+        return f"counted with {share}; newer kernels ({of.matrix:.0%}) would not change the factor"
+    whose = "" if first == other else f", and {other} the cheaper one instead of {last}"
+    return f"counted with {share}; with newer kernels ({of.matrix:.0%}) the factor would be {factor:,.2f}{whose}"
+
+
+def _ranks(service: Service) -> str:
+    return f"{service.layout.ranks:,} {service.hardware.name.upper()}"
+
+
+def _users(service: Service) -> str:
+    return f"{service.users:,} user{'s' if service.users > 1 else ''}"
+
+
+def basis(service: Service) -> str:
     """What the figures rest on, and what they leave out."""
     of = service.hardware.efficiency
-    yield f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on:"
-    yield (
+    return (
+        f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on: "
         f"{of.matrix:.0%} of the peak in products, {of.attention:.0%} in attention, {of.memory:.0%} of the memory's bandwidth, "
-        f"{of.network:.0%} of the links'; at least 5 us for each"
-    )
-    yield (
-        "exchange between ranks. Left out: idle accelerators, scheduling, shared prompts, speculative decoding. Experts are "
-        "taken to be chosen evenly."
+        f"{of.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: idle accelerators, "
+        "scheduling, shared prompts, speculative decoding. Experts are taken to be chosen evenly."
     )
 
 
 def _table(service: Service, rate: float) -> Section:
     cache, title = service.cache, service.hardware.title
     rows = (
-        Row(f"{title} needed", (count(service.layout.ranks),)),
+        Row(f"{title} used", (count(service.layout.ranks),)),
         Row("layout", (Figure(str(service.layout)),)),
         Row(f"weights, {service.format}", (size(service.weights),)),
         Row(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
-        Row("cache, a user", (size(cache.per_sequence),)),
-        Row(f"cache, {service.users:,} users", (size(cache.total),)),
+        Row("cache, a user, with positions", (size(cache.per_sequence),)),
+        Row(f"cache, {_users(service)}", (size(cache.total),)),
         Row(f"fullest accelerator, of {size(service.hardware.room)}", (size(service.held),)),
         Row("time per token", (seconds(service.step),)),
         Row("  of it sending", (seconds(service.sending),)),
@@ -95,6 +118,7 @@ def data(names: Sequence[str], services: Iterable[Service], rate: float) -> list
             "name": name,
             "hardware": each.hardware.name,
             "accelerators": each.layout.ranks,
+            "least_accelerators": each.least,
             "layout": asdict(each.layout),
             "users": each.users,
             "length": each.length,

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from anyformer.costs.rows import Section
     from anyformer.costs.sheet import CostSheet
-    from anyformer.costs.text import Section
     from anyformer.planning.planner import Planned
 
 
@@ -31,7 +31,7 @@ def planned(sheet: CostSheet, gpus: int) -> Planned:
 def section(sheet: CostSheet, found: Planned) -> Section:
     """Whether it fits, how, and how fast."""
     from anyformer.costs.figures import Figure, count, seconds, share, size
-    from anyformer.costs.text import Row, Section
+    from anyformer.costs.rows import Row, Section
 
     assert sheet.hardware is not None, "priced on hardware"
     title = f"Training on {found.ranks:,} x {sheet.hardware.title}"

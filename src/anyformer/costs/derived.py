@@ -9,8 +9,8 @@ from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, secon
 from anyformer.costs.memory import ADAM_FP32
 from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import LAYER, Operation, StepTime
+from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
 from anyformer.parts.elementwise import ACTIVATED, GATED, ROTATED, SCORE
 

@@ -10,8 +10,9 @@ from typing import Literal
 
 from anyformer.costs.counts import component
 from anyformer.costs.figures import NOTHING, Figure, count
-from anyformer.costs.text import Line as Text
-from anyformer.costs.text import Row, Section, lines
+from anyformer.costs.rows import Line as Text
+from anyformer.costs.rows import Row, Section
+from anyformer.costs.text import lines
 from anyformer.describe import UserError, did_you_mean
 from anyformer.model import Architecture
 from anyformer.plan import Plan
@@ -19,9 +20,9 @@ from anyformer.tally import Flops, Shape, Tally, Weight
 
 Of = Literal["parameters", "FLOPs"]
 LEGEND = (
-    "m x n times n x h is 2 m n h FLOPs, a multiplication and an addition per term. B: batch, T: queries,",
-    "H: heads, E and U: features of a key's and a value's head, pairs: (query, key) pairs of one row, all",
-    "of them (dense) or those that the mask allows (exact).",
+    "m x n times n x h is 2 m n h FLOPs, a multiplication and an addition per term. B: batch, T: queries, "
+    "H: heads, E and U: features of a key's and a value's head, pairs: (query, key) pairs of one row, all "
+    "of them (dense) or those that the mask allows (exact)."
 )
 
 
@@ -41,6 +42,8 @@ class Line:
     """Of FLOPs, all pairs, with n - 1 additions for a sum of n: m h (2 n - 1) (lecture notes, "LLM, attention", section 14)."""
     component: str
     """`decoder.attention`, whatever the layer."""
+    allowed: str = ""
+    """The exact pairs, where the mask allows fewer than all."""
 
     @property
     def total(self) -> int:
@@ -77,13 +80,13 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(line.text for line in self.written())
 
-    def written(self) -> Iterator[Text]:
-        """All lines, then the legend."""
+    def written(self, width: int | None = None) -> Iterator[Text]:
+        """All lines, the FLOPs first, then the legend."""
         T, past = self.shape.length, self.shape.past
         head = f"FLOPs forward, batch {self.shape.batch:,}, length {T:,}" + (f" after {past:,}" if past else "")
-        yield from lines((self._parameters(), self._flops(head)))
+        yield from lines((self._flops(head), self._parameters()), width)
         yield Text("")
-        yield from map(Text, LEGEND)
+        yield Text(LEGEND)
 
     def _parameters(self) -> Section:
         found = [line for line in self.lines if line.of == "parameters"]
@@ -94,12 +97,14 @@ class Explanation:
         return Section("Parameters", ("each", "layers", "together"), (*rows, total))
 
     def _flops(self, head: str) -> Section:
-        found = [line for line in self.lines if line.of == "FLOPs"]
+        # What meets in pairs comes first: it is what grows with the square of the length.
+        found = sorted((line for line in self.lines if line.of == "FLOPs"), key=lambda line: "pairs" not in line.formula)
         rows = []
         for line in found:
             rows.append(Row(line.where, ()))
             figures = _layers_of(line), count(line.total), count(line.exact * line.layers)
             rows.append(Row(f"  {line.formula} = {line.numbers}", figures))
+            rows += [Row(f"  {line.allowed}", ())] if line.allowed else []
         sums = tuple(map(count, (self.total("FLOPs"), self.exact)))
         return Section(head, ("layers", "dense", "exact"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
 
@@ -152,13 +157,26 @@ def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, 
     queries = (architecture.shape_of(name.split(".")[0], shape) or shape).length
     met = _meetings(architecture, shape, name).get(name.split(".sublayer.")[-1])
     sides = _sides(architecture, tally, name)
+    allowed = ""
     if met is not None:
+        allowed = _allowed(shape, queries, one, *met)
         formula, numbers, notes = _of_pairs(operation, shape.batch, queries, one, *met)
     elif sides is not None and one.dense % (2 * prod(sides)) == 0:
         formula, numbers, notes = _of_product(shape.batch * queries, one, *sides)
     else:
         formula, numbers, notes = "no product of two matrices alone, counted as its part says", f"{one.dense:,}", one.dense
-    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes, component(name))
+    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes, component(name), allowed)
+
+
+def _allowed(shape: Shape, T: int, one: Flops, heads: int, features: int) -> str:
+    """How many pairs the mask allows, with their formula where it is causal and nothing else."""
+    each = 2 * shape.batch * heads * features
+    pairs, exact = one.dense // each, one.exact // each
+    if exact == pairs:
+        return ""
+    causal = exact == T * shape.past + T * (T + 1) // 2
+    how = (f"{T:,} x {shape.past:,} + " if shape.past else "") + f"{T:,} x {T + 1:,} / 2 = " if causal else ""
+    return f"exact pairs: {how}{exact:,} of {pairs:,}"
 
 
 def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str, int]:

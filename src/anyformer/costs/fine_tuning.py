@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
+from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.hardware import Hardware
@@ -21,7 +22,7 @@ from anyformer.tally import Flops, Shape, Weight
 from anyformer.tape import Learning
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
-FP32 = 4
+LEARNED: Mapping[str, int] = {"fp32": 4, "bf16": 2}
 """Bytes of a weight that learns, and of its gradient."""
 LARGEST = 1 << 16
 """Batch that is tried at most."""
@@ -51,11 +52,12 @@ BASES: Mapping[Base, Format] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fine-tune, as people call it."""
+    """A way to fine-tune, as people call it; `number`: of weights that learn and of their gradients."""
 
     name: str
     tuning: Tuning
     optimiser: Optimiser
+    number: Literal["fp32", "bf16"] = "fp32"
 
 
 def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
@@ -63,6 +65,7 @@ def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
     eight = AdamW8bit()
     yield Method("all weights, AdamW", Tuning(), AdamW())
     yield Method("all weights, 8-bit AdamW", Tuning(), eight)
+    yield Method("all weights in bf16, 8-bit AdamW", Tuning(), eight, "bf16")
     frozen = tuple(_all_but_last(architecture))
     if frozen:
         yield Method(f"the last {_learning_layers(architecture)} layers, AdamW", Tuning(frozen=frozen, base="bf16"), AdamW())
@@ -90,9 +93,10 @@ def _all_but_last(architecture: Architecture) -> Iterator[str]:
 class FineTuning:
     """A method priced for one architecture, length and plan.
 
-    Weights that learn are in fp32 with gradients in fp32, the others as `tuning.base` says; of these a 4- or 8-bit matrix is
-    there in bf16 while it multiplies. Of the layers before the first that learns nothing is kept. What norms, linear maps and
-    adapters keep is exact; experts, recurrences and convolutions are counted as if they learned.
+    Weights that learn and their gradients are in fp32, or as the method says, the others as `tuning.base` says; of these a
+    matrix in fewer bits than products have is there in their type while it multiplies. Of the layers before the first that
+    learns nothing is kept. What norms, linear maps and adapters keep is exact; experts, recurrences and convolutions are
+    counted as if they learned.
     """
 
     architecture: Architecture
@@ -104,12 +108,22 @@ class FineTuning:
     def tuned(self) -> Tuned:
         return self.method.tuning.of(self._weights)
 
+    @property
+    def each(self) -> int:
+        """Bytes of a weight that learns, and of its gradient."""
+        return LEARNED[self.method.number]
+
+    @property
+    def fixed(self) -> int:
+        """Bytes of weights, gradients and optimiser state, whatever the batch and the length."""
+        return self.weights + self.each * self.tuned.parameters + self.optimiser
+
     @cached_property
     def weights(self) -> int:
-        """Bytes of all weights: those that learn in fp32, the others in their format."""
+        """Bytes of all weights: those that learn as the method says, the others in their format."""
         form = BASES[self.tuned.base]
         rest = sum(form.bytes(path, each) for path, each in self._weights.items() if path not in self.tuned.learning)
-        return rest + FP32 * self.tuned.parameters
+        return rest + self.each * self.tuned.parameters
 
     @cached_property
     def optimiser(self) -> int:
@@ -124,7 +138,7 @@ class FineTuning:
         stays = Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored)
         counts = {path: weight.count for path, weight in self.tuned.learning.items()}
         copies = self._copies(kept)
-        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=FP32, copies=copies)
+        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=self.each, copies=copies)
 
     def held(self, batch: int) -> Holding:
         """By purpose, when most is held."""
@@ -172,7 +186,7 @@ class FineTuning:
     @cached_property
     def _restored(self) -> int:
         """Bytes of the largest matrix that is kept in fewer bits than it multiplies in."""
-        if BASES[self.tuned.base].bits >= 16:
+        if BASES[self.tuned.base].bits >= 8 * self.plan.activation_bytes:
             return 0
         frozen = (each for path, each in self._weights.items() if path not in self.tuned.learning and quantised(path, each))
         return max((self.plan.activation_bytes * prod(each.shape) for each in frozen), default=0)
@@ -189,7 +203,7 @@ class FineTuning:
 
     def _copies(self, kept: Activations) -> int:
         """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""
-        if self.plan.number == "fp32":
+        if self.each <= self.plan.activation_bytes:
             return 0
         if len(self.tuned.learning) == len(self._weights):
             return kept.casts
@@ -200,7 +214,7 @@ class FineTuning:
     def _less(self, work: Work) -> Work:
         """A product of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
         if work.name == "optimiser":
-            return replace(work, bytes=2 * self.optimiser + 3 * FP32 * self.tuned.parameters)
+            return replace(work, bytes=2 * self.optimiser + 3 * self.each * self.tuned.parameters)
         asleep = self._asleep_like(work.name)
         learning = asleep or any(path in self.tuned.learning for path in (f"{work.name}.weight", work.name))
         share = Fraction(1) if learning or work.unit != "matrix" else Fraction(2, 3)

@@ -9,8 +9,8 @@ from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flop
 from anyformer.costs.inference import DecodeState, expected_experts
 from anyformer.costs.peak import Moment
 from anyformer.costs.roofline import Operation, StepTime
+from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.costs.text import Row, Section
 from anyformer.costs.work import Mode
 from anyformer.model import Architecture
 from anyformer.tally import Flops
@@ -179,11 +179,17 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
 
 
 def _state(state: DecodeState, precision: str) -> Section:
-    """Together, and by kind of layer."""
-    rows = [Row("all layers", (exact(state.per_token), size(state.per_sequence), size(state.total)))]
+    """Of all layers, by kind of layer, and the positions beside them."""
+    layers = sum(each.bytes for each in state.memories)
+    rows = [Row("all layers", (exact(state.per_token), size(layers // state.batch), size(layers)))]
     for each in state.memories:
         figures = exact(each.per_token), size(each.bytes // state.batch), size(each.bytes)
         rows.append(Row(f"{shown(each.name)}: grows {each.grows}", figures, detail=True))
+    if state.book:
+        own = state.book // state.batch
+        rows.append(Row("positions of tokens", (exact(own // state.context), exact(own), size(state.book)), detail=True))
+        together = exact(state.per_token + own // state.context), size(state.per_sequence), size(state.total)
+        rows.append(Row("together", together, detail=True))
     return Section(f"Decode state in {precision}", ("a token adds", "a sequence", "the batch"), tuple(rows))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from anyformer.costs.figures import NOTHING, Figure
+from anyformer.costs.narrow import narrow
+from anyformer.costs.rows import Line, Row, Section
 
 APART = 2.0
 """How many times the smallest the largest must be for a row to stand out."""
@@ -13,64 +14,43 @@ NARROWEST = 9
 """Of a column, so that sections line up."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """Figures of one thing, one for each column of its section, or fewer.
-
-    `detail`: left out where several architectures stand side by side; `strong`: it stands out.
-    """
-
-    name: str
-    figures: tuple[Figure, ...]
-    detail: bool = False
-    strong: bool = False
-
-
-@dataclass(frozen=True)
-class Section:
-    """Rows under a title; a column with an empty name needs none. `detail`: as of a row."""
-
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[Row, ...]
-    detail: bool = False
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line; `strong`: a title, or a row that stands out."""
-
-    text: str
-    strong: bool = False
-
-
 def text(sections: Sequence[Section]) -> str:
     """All lines."""
     return "\n".join(line.text for line in lines(sections))
 
 
-def lines(sections: Sequence[Section]) -> Iterator[Line]:
-    """Titles with the names of their columns, rows indented below; names are as wide in all sections."""
+def lines(sections: Sequence[Section], width: int | None = None) -> Iterator[Line]:
+    """Titles with the names of their columns, rows indented below; names are as wide in all sections.
+
+    A section that `width` has no room for is set by itself: its columns one group below the other, long names above figures.
+    """
     names = [f"  {row.name}" for section in sections for row in section.rows] + [section.title for section in sections]
     wide = max(map(len, names), default=0)
     for i, section in enumerate(sections):
         if i:
             yield Line("")
-        yield from _section(section, wide)
+        found = list(_section(section, wide))
+        fits = width is None or all(len(line.text) <= width for line in found)
+        yield from found if fits or width is None else narrow(section, width)
 
 
 def _section(section: Section, wide: int) -> Iterator[Line]:
-    rows = [[str(figure) for figure in row.figures] for row in section.rows]
-    columns = [
-        max([len(head), NARROWEST, *(len(row[i]) for row in rows if i < len(row))]) for i, head in enumerate(section.columns)
-    ]
+    columns = _columns(section, NARROWEST)
     yield Line(_aligned(section.title, section.columns, wide, columns), strong=True)
-    for row, cells in zip(section.rows, rows, strict=True):
-        yield Line(_aligned(f"  {row.name}", cells, wide, columns), row.strong)
+    for row in section.rows:
+        yield Line(_aligned(f"  {row.name}", list(map(str, row.figures)), wide, columns), row.strong)
+
+
+def _columns(section: Section, narrowest: int) -> list[int]:
+    """How wide each column is."""
+    rows = [[str(figure) for figure in row.figures] for row in section.rows]
+    return [
+        max([len(head), narrowest, *(len(row[i]) for row in rows if i < len(row))]) for i, head in enumerate(section.columns)
+    ]
 
 
 def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int]) -> str:
-    return (f"{name:<{wide}}" + "".join(f"  {cell:>{columns[i]}}" for i, cell in enumerate(cells))).rstrip()
+    return (f"{name:<{wide}}" + "".join(f"  {cell:>{size}}" for cell, size in zip(cells, columns, strict=False))).rstrip()
 
 
 def side_by_side(names: Sequence[str], pages: Sequence[Sequence[Section]]) -> tuple[Section, ...]:
@@ -97,7 +77,8 @@ def _beside(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure
         figures = [column.get(name, NOTHING) for column in columns]
         ratio = _ratio(figures)
         least = min(zip(figures, names, strict=True), key=lambda pair: pair[0].number or 0)[1]
-        shown = Figure("" if ratio < 1.005 else f"x {ratio:,.2f} ({least} {'less' if len(names) == 2 else 'least'})")
+        told = f"{least} {ratio:,.2f} x less" if len(names) == 2 else f"{least} least, {ratio:,.2f} x"
+        shown = Figure("" if ratio < 1.005 else told)
         rows.append(Row(name, (*figures, shown), strong=ratio >= APART))
     return Section(title, (*names, "most / least"), tuple(rows))
 

@@ -167,7 +167,9 @@ def _check_all(sources: Sequence[Source], field: str, advance: Callable[[int], N
             continue
         facts.append(found)
         if found.empty:
-            skipped.append(Skipped(str(source.path), f"{found.empty:,} documents are empty"))
+            skipped.append(
+                Skipped(str(source.path), f"{found.empty:,} {'document is' if found.empty == 1 else 'documents are'} empty")
+            )
     if sources and not facts:
         reasons = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
         raise DataError(f"no file found has text ({reasons}); name files of UTF-8 text")

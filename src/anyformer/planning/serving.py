@@ -1,4 +1,4 @@
-"""Serving: the fewest accelerators that hold weights and caches, the fastest layout on them, and what a token costs."""
+"""Serving: how many accelerators serve a token for the least money, the fastest layout on them, and what a token costs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, DecodeState, decode_state, weight_bytes
 from anyformer.costs.roofline import timed
@@ -20,14 +21,16 @@ from anyformer.tally import Shape
 
 MOST = 4096
 """Accelerators that are tried."""
+BEYOND = 4
+"""How many times the fewest accelerators that hold a model are tried for a lower price."""
 
 
 @dataclass(frozen=True)
 class Service:
     """An architecture served to `users` at once, each with `length` tokens in the cache, under a layout that fits.
 
-    `held`: bytes of the fullest rank; `step`: seconds in which every user gets one token, `prefill` those in which a prompt
-    of `length` passes; `sending`: of `step`, what ranks wait for one another.
+    `least`: the fewest accelerators that hold it; `held`: bytes of the fullest rank; `step`: seconds in which every user gets
+    one token, `prefill` those in which a prompt of `length` passes; `sending`: of `step`, what ranks wait for one another.
     """
 
     architecture: Architecture
@@ -43,6 +46,7 @@ class Service:
     step: float
     sending: float
     prefill: float
+    least: int
 
     @property
     def tokens_per_second(self) -> float:
@@ -76,33 +80,52 @@ def serve(
     format: str = "bf16",
     plan: Plan | None = None,
 ) -> Service:
-    """The least count of accelerators that hold weights and caches (or that many), and of its layouts the fastest.
+    """The count of accelerators at which a token costs least (or the one given), and of its layouts the fastest.
 
-    Beyond one node they come in whole nodes. Searched: dp replicas of attention with users of their own, tp up to a node, pp up
-    to a layer per stage; experts are divided over all dp x tp ranks of a stage. Raises `UserError` where nothing fits.
+    Counts go from the fewest that hold weights and caches to `BEYOND` times as many, beyond one node in whole nodes. Searched:
+    dp replicas of attention with users of their own, tp up to a node, pp up to a layer per stage; experts are divided over all
+    dp x tp ranks of a stage. Raises `UserError` where nothing fits.
     """
     on = hardware_of(hardware)
     search = _Search(architecture, users, length, on, format, on.resolved(plan or Plan()))
     if not search.state.memories and architecture.decoder is None:
         raise UserError(f"generates no tokens, so there is nothing to serve: it is {architecture.shape_of_model}")
-    whole = search.weights + search.state.total
-    for count in [accelerators] if accelerators else _counts(on.domain):
-        if count * on.room < whole:
-            continue
-        fitting = [layout for layout in search.layouts(count) if search.held(layout) <= on.room]
-        if fitting:
-            return min((search.served(layout) for layout in fitting), key=lambda each: each.step)
-    raise UserError(
-        f"{search.weights / 1e9:,.1f} GB of weights and {search.state.total / 1e9:,.1f} GB of cache do not fit on "
-        f"{accelerators or MOST:,} {on.title} with {on.room / 1e9:.1f} GB for each: give more --gpus, fewer --users or a "
-        f"shorter --length"
-    )
+    counts = [accelerators] if accelerators else _beyond(search.least, on.domain)
+    found = [service for count in counts if (service := search.fastest(count))]
+    if not found:
+        raise UserError(_refused(search, accelerators))
+    return min(found, key=lambda each: each.price(1.0))
 
 
 def _counts(domain: int) -> Iterator[int]:
     """1 ... a node, then whole nodes."""
     yield from range(1, domain)
     yield from range(domain, MOST + 1, domain)
+
+
+def _beyond(least: int | None, domain: int) -> list[int]:
+    """The least, then up to `BEYOND` times as many in steps of a power of two of nodes, so that there are few of them."""
+    if least is None:
+        return []
+    nodes = 1 << max(0, (least // domain // 4).bit_length() - 1)
+    most = min(BEYOND * least, MOST)
+    return [
+        least,
+        *(count for count in _counts(domain) if least < count <= most and (count < domain or count // domain % nodes == 0)),
+    ]
+
+
+def _refused(search: _Search, accelerators: int | None) -> str:
+    """Why no layout on so many fits: too little memory, or no way to divide the model among this count."""
+    on, asked = search.on, accelerators or MOST
+    if asked * on.room >= search.whole and (near := search.near(asked)):
+        use = " or ".join(f"{count:,}" for count in near)
+        return f"no layout that divides the model among {asked:,} {on.title} fits: use {use}"
+    more = "" if search.least is None else f"--gpus {search.least:,} or more, "
+    return (
+        f"{scaled(search.weights)}B of weights and {scaled(search.state.total)}B of cache do not fit on {asked:,} {on.title} "
+        f"with {scaled(on.room)}B for each: give {more}fewer --users or a shorter --length"
+    )
 
 
 @dataclass(frozen=True)
@@ -123,6 +146,33 @@ class _Search:
     @cached_property
     def state(self) -> DecodeState:
         return decode_state(self.architecture, batch=self.users, context=self.length, plan=self.plan)
+
+    @property
+    def whole(self) -> int:
+        """Bytes of weights and caches."""
+        return self.weights + self.state.total
+
+    @cached_property
+    def least(self) -> int | None:
+        """The fewest accelerators that hold it, None where `MOST` do not."""
+        return next((count for count in _counts(self.on.domain) if self.fitting(count)), None)
+
+    def near(self, asked: int) -> list[int]:
+        """The nearest counts below and above one that hold it."""
+        counts = list(_counts(self.on.domain))
+        below = next((count for count in reversed(counts) if count < asked and self.fitting(count)), None)
+        above = next((count for count in counts if count > asked and self.fitting(count)), None)
+        return [count for count in (below, above) if count is not None]
+
+    def fitting(self, count: int) -> list[Layout]:
+        """The layouts of so many accelerators of which each holds its part."""
+        if count * self.on.room < self.whole:
+            return []
+        return [layout for layout in self.layouts(count) if self.held(layout) <= self.on.room]
+
+    def fastest(self, count: int) -> Service | None:
+        """Of these the one with the shortest step."""
+        return min(map(self.served, self.fitting(count)), key=lambda each: each.step, default=None)
 
     @cached_property
     def row(self) -> Units:
@@ -200,6 +250,7 @@ class _Search:
             computing + sending,
             sending,
             prompt,
+            min(layout.ranks, self.least or layout.ranks),
         )
 
     def _seconds(self, layout: Layout, mode: Mode, batch: int, tokens: int) -> tuple[float, float]:

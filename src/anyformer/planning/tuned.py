@@ -17,7 +17,8 @@ from anyformer.plan import Checkpointing, Plan
 class Choice:
     """A method with its price: `learning` parameters, `held` when most is, the `largest` batch that fits (0: none).
 
-    `largest_again`: the same with every layer computed again.
+    `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_again`: the largest
+    batch with every layer computed again.
     """
 
     name: str
@@ -25,6 +26,7 @@ class Choice:
     batch: int
     learning: int
     held: Holding
+    fixed: int
     fits: bool
     largest: int
     largest_again: int
@@ -41,15 +43,20 @@ def choices(
     plan: Plan,
     own: Iterable[Method] = (),
 ) -> Iterator[Choice]:
-    """Each of one's `own` methods and of `methods`; where none of the ways to compute again fits, the one that takes least."""
+    """Each of one's `own` methods and of `methods`; where none of the ways to compute again fits, the one that takes least.
+
+    Products in fp32 leave out the ways whose weights learn in bf16.
+    """
+    plan = hardware.resolved(plan)
     for method in (*own, *methods(architecture, rank)):
-        yield _least(architecture, method, hardware, batch, length, plan)
+        if plan.number in ("bf16", method.number):
+            yield _least(architecture, method, hardware, batch, length, plan)
 
 
 def _least(architecture: Architecture, method: Method, on: Hardware, batch: int, length: int, plan: Plan) -> Choice:
     how: Checkpointing
     for how in get_args(Checkpointing):
-        priced = FineTuning(architecture, method, length, on.resolved(plan).but(checkpointing=how))
+        priced = FineTuning(architecture, method, length, plan.but(checkpointing=how))
         held = priced.held(batch)
         if held.total <= on.room:
             break
@@ -61,6 +68,7 @@ def _least(architecture: Architecture, method: Method, on: Hardware, batch: int,
         batch,
         priced.tuned.parameters,
         held,
+        priced.fixed,
         held.total <= on.room,
         largest,
         largest if again is priced else again.largest_batch(on.room),

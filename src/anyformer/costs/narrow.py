@@ -1,0 +1,72 @@
+"""A section of figures where a terminal has no room for all its columns side by side."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+from anyformer.costs.rows import Line, Section
+
+INDENT = 4
+"""Of figures that stand below their name."""
+MOST_GROUPS = 2
+"""Into which the columns of rows with long names are parted."""
+
+
+def narrow(section: Section, width: int) -> Iterator[Line]:
+    """Columns that say something in groups as wide as `width`, one below the other; names that leave no room stand above."""
+    names = max((len(row.name) + 2 for row in section.rows), default=0)
+    sizes = _sizes(section)
+    told = [i for i in range(len(sizes)) if any(str(figure) for row in section.rows for figure in row.figures[i : i + 1])]
+    groups = _groups(told, sizes, width - names)
+    crowded = len(groups) > MOST_GROUPS or names + 2 + max((sizes[i] for i in told), default=0) > width
+    above = names > width // 2 and crowded
+    wide = INDENT if above else names
+    for at, group in enumerate(_groups(told, sizes, width - wide)):
+        if at:
+            yield Line("")
+        yield from _group(section, group, [sizes[i] for i in group], wide, width, above=above, first=at == 0)
+
+
+def _sizes(section: Section) -> list[int]:
+    """How wide each column must be."""
+    return [
+        max([len(head), *(len(str(row.figures[i])) for row in section.rows if i < len(row.figures))])
+        for i, head in enumerate(section.columns)
+    ]
+
+
+def _groups(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
+    """Those columns that stand beside each other in `room`, two spaces before each; one too wide stands alone."""
+    groups: list[list[int]] = [[]]
+    for i in columns:
+        if groups[-1] and sum(sizes[j] + 2 for j in [*groups[-1], i]) > room:
+            groups.append([])
+        groups[-1].append(i)
+    return groups
+
+
+def _group(
+    section: Section, group: Sequence[int], sizes: Sequence[int], wide: int, width: int, *, above: bool, first: bool
+) -> Iterator[Line]:
+    """Title and heads, then the rows that say something in these columns."""
+    heads = [section.columns[i] for i in group]
+    yield from _row(section.title, heads, sizes, wide, width, above=len(section.title) > wide, strong=True)
+    for row in section.rows:
+        cells = [str(row.figures[i]) if i < len(row.figures) else "" for i in group]
+        if first or any(cells):
+            yield from _row(f"  {row.name}", cells, sizes, wide, width, above=above, strong=row.strong)
+
+
+def _row(
+    name: str, cells: Sequence[str], sizes: Sequence[int], wide: int, width: int, *, above: bool, strong: bool
+) -> Iterator[Line]:
+    figures = "".join(f"  {cell:>{size}}" for cell, size in zip(cells, sizes, strict=True)).rstrip()
+    if not above:
+        yield Line(f"{name:<{wide}}{figures}".rstrip(), strong)
+        return
+    indent = " " * (len(name) - len(name.lstrip()))
+    for line in textwrap.wrap(name.strip(), width, initial_indent=indent, subsequent_indent=f"{indent}  "):
+        yield Line(line, strong)
+    if figures:
+        yield Line(" " * wide + figures, strong)

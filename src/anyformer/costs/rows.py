@@ -1,0 +1,38 @@
+"""Figures in rows and sections, and the lines that they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.costs.figures import Figure
+
+
+@dataclass(frozen=True)
+class Row:
+    """Figures of one thing, one for each column of its section, or fewer.
+
+    `detail`: left out where several architectures stand side by side; `strong`: it stands out.
+    """
+
+    name: str
+    figures: tuple[Figure, ...]
+    detail: bool = False
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Section:
+    """Rows under a title; a column with an empty name needs none. `detail`: as of a row."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    detail: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line; `strong`: a title, or a row that stands out."""
+
+    text: str
+    strong: bool = False

@@ -1,0 +1,80 @@
+"""What prints tables of costs fits into a terminal of 80 columns, words and figures whole."""
+
+from __future__ import annotations
+
+import pytest
+from typer.testing import CliRunner
+
+from anyformer.cli import app
+from anyformer.costs.figures import count
+from anyformer.costs.narrow import narrow
+from anyformer.costs.rows import Row, Section
+from anyformer.costs.text import lines
+
+ASKED = (
+    "plan llama-3-8b llama-3-70b --serve --users 8",
+    "plan llama-3-8b --finetune",
+    "cost t5-11b",
+    "cost gpt2 llama-3-8b --length 1k",
+    "cost gpt2 --explain attention --length 1k",
+    "match mixtral-8x7b --like llama-3-8b",
+)
+
+
+def said(command, **environment):
+    result = CliRunner().invoke(app, command.split(), env=environment)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_no_line_is_wider_than_the_terminal(command):
+    output = said(command, COLUMNS="80")
+    assert max(map(len, output.splitlines())) <= 80
+    assert output.strip("\n") + "\n" == output, "neither begins nor ends with an empty line"
+    wide = said(command, COLUMNS="400")
+    assert set(wide.split()) <= set(output.split()), "nothing is left out"
+
+
+def test_columns_without_room_stand_below():
+    section = Section("Size", ("one", "two", "three"), (Row("first", tuple(map(count, (1, 2, 3)))), Row("other", (count(4),))))
+    assert [line.text for line in narrow(section, 20)] == [
+        "Size     one  two",
+        "  first    1    2",
+        "  other    4",
+        "",
+        "Size     three",
+        "  first      3",
+    ]
+    assert [line.text for line in lines((section,), 80)] == [line.text for line in lines((section,))]
+
+
+def test_names_without_room_stand_above():
+    section = Section("Sums", ("each", "all"), (Row("so long a name of what is counted", (count(1000), count(20000))),))
+    assert [line.text for line in narrow(section, 36)] == [
+        "Sums   each     all",
+        "  so long a name of what is counted",
+        "      1,000  20,000",
+    ]
+
+
+@pytest.mark.parametrize("question", ["--serve", "--finetune", "--gpus 1"])
+def test_a_length_beyond_the_table_is_told_first(question):
+    first = said(f"plan gpt2 {question} --length 2k").splitlines()[0]
+    assert first == "gpt2: the decoder's position table ends at 1,024, so it cannot be run at 2,048"
+
+
+def test_attention_is_explained_by_its_pairs_first():
+    output = said("cost gpt2 --explain attention --length 1k")
+    assert output.index("attention.scores") < output.index("attention.mix") < output.index("attention.query")
+    assert output.index("attention.query") < output.index("Parameters")
+    assert output.count("exact pairs: 1,024 x 1,025 / 2 = 524,800 of 1,048,576") == 2
+
+
+def test_positions_have_a_row_of_the_decode_state():
+    output = said("cost gpt2 --mode decode --length 1k")
+    rows = {line.split("  ")[1]: line.split()[-6:] for line in output.splitlines() if line.startswith("  ")}
+    assert rows["positions of tokens"] == ["8", "B", "8,192", "B", "8.192", "kB"]
+    assert rows["all layers"][-2:] == ["37.75", "MB"]
+    assert rows["together"][:2] == ["36,872", "B"]
+    assert rows["together"][-2:] == ["37.76", "MB"]
