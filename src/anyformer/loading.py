@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import torch
 
 from anyformer import checkpoint, huggingface
 from anyformer.data import Tokenizer
-from anyformer.describe import read_data
+from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 
@@ -19,7 +20,7 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, of a run's latest whole one, or of a Hugging Face directory, in evaluation mode.
 
-    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    And its tokenizer, None if absent. A `Notice` warns of each damaged checkpoint that is skipped. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
     """
     path = Path(path)
     if not isdir(path):
@@ -31,6 +32,8 @@ def load(
         found, damaged = checkpoint.latest(path)
         if found is None:
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
+        for problem in damaged:
+            warnings.warn(f"skipping a damaged checkpoint: {problem}", Notice, stacklevel=2)
         path = found
     elif (path / "run.toml").is_file():
         raise checkpoint.CheckpointError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import threading
 
@@ -13,7 +14,8 @@ import torch
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.describe import DescriptionError, UserError, change, change_all, from_toml, to_toml
+from anyformer.describe import DescriptionError, Notice, UserError, change, change_all, from_toml, to_toml
+from anyformer.loading import load
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import work as work_module
 from anyformer.training.journal import read_metrics
@@ -97,11 +99,16 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
     assert losses(tmp_path / "halted") == losses(tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path):
+def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path, call):
     whole = train(tiny, tmp_path / "run", console=QUIET)
     for step in checkpoint.steps(tmp_path / "run")[-1:]:
         path = checkpoint.directory_of(tmp_path / "run", step) / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-1])
+    with pytest.warns(Notice, match=r"skipping a damaged checkpoint: .*step-00000008.*truncated"):
+        load(tmp_path / "run")
+    generated = call("generate", "run", "def", "-n", "1", cwd=tmp_path)
+    assert generated.returncode == 0
+    assert re.match(r"anyformer: skipping a damaged checkpoint: .*truncated", generated.stderr)
     console = Console(record=True, width=300, file=open(os.devnull, "w"))  # noqa: SIM115
     again = resume(tmp_path / "run", console=console)
     assert "truncated" in console.export_text()
