@@ -185,6 +185,7 @@ def finish(trained: Trained) -> None:
 
 def print_sample(trained: Trained, console: Console) -> bool:
     """What the model makes of the run's prompt, as far as the run's minutes go; False, and why, where it cannot generate."""
+    from anyformer.cli.screen import safe, shown
     from anyformer.generation import Sampling, stream
     from anyformer.model import InputError
 
@@ -196,10 +197,10 @@ def print_sample(trained: Trained, console: Console) -> bool:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
-    print(prompt, end="", flush=True)
+    print(shown(safe(prompt), bold=True), end="", flush=True)
     try:
         for _, piece in found:
-            print(piece, end="", flush=True)
+            print(safe(piece), end="", flush=True)
             if trained.deadline is not None and time.monotonic() > trained.deadline:
                 print(" ... (the minutes are over)", end="")
                 break
