@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from anyformer import checkpoint, huggingface
+from anyformer import catalogue, checkpoint, huggingface
 from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
@@ -24,6 +24,11 @@ def load(
     """
     path = Path(path)
     if not isdir(path):
+        if str(path) in (entry.name for entry in catalogue.listing()):
+            raise checkpoint.CheckpointError(
+                f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give the "
+                "directory of that run"
+            )
         what = "is a file" if exists(path) else "no such directory"
         raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -113,6 +114,24 @@ def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path, call):
     again = resume(tmp_path / "run", console=console)
     assert "truncated" in console.export_text()
     assert same(weights(whole), weights(again))
+
+
+def test_a_text_that_is_too_short_is_told_so(tiny, text):
+    text.write_text("abcdef")
+    with pytest.raises(UserError, match=r"too short: it has 6 tokens, and about 37 are needed, for one window of length 32"):
+        work_module.corpus_of(tiny)
+    with pytest.raises(UserError, match=r"set data\.validation above 0"):
+        work_module.corpus_of(change(tiny, "data.validation", 0.0))
+
+
+def test_fewer_steps_than_are_done_are_refused_before_anything_is_said(tiny, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    console = Console(record=True, width=300, file=io.StringIO())
+    with pytest.raises(UserError, match=r"8 updates are done, and steps = 4 is fewer"):
+        resume(tmp_path / "run", {"steps": 4}, console=console)
+    assert "changed" not in console.export_text()
+    resume(tmp_path / "run", {"steps": 9}, console=console)
+    assert "changed after step 8: steps: 8 -> 9" in console.export_text()
 
 
 def test_other_data_is_refused_on_resume(tiny, tmp_path, text):

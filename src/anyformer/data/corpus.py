@@ -86,7 +86,7 @@ class Corpus:
         """A few lines for people: what there is, and what was left out."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for split in (self.train, self.validation):
-            lines.append(f"{split.name}: {len(split):,} tokens, {len(split.starts):,} documents, {split.bytes:,} bytes")
+            lines.append(f"{split.name}: {len(split):,} tokens, {_documents(len(split.starts))}, {split.bytes:,} bytes")
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)
 

@@ -128,7 +128,9 @@ def read_config(directory: Path) -> Config:
     """The `config.json` of a directory; refuses quantised weights."""
     path = directory / "config.json"
     if not isfile(path):
-        raise HuggingFaceError(f"{directory}: has no config.json")
+        own = next((what for name, what in OWN.items() if isfile(directory / name)), None)
+        remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
+        raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
     data = read_table(path)
     quantised = data.get("quantization_config")
     if quantised:
