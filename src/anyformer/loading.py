@@ -20,14 +20,15 @@ def load(
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, of a run's latest whole one, or of a Hugging Face directory, in evaluation mode.
 
-    And its tokenizer, None if absent. A `Notice` warns of each damaged checkpoint that is skipped. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
-                f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give the "
-                "directory of that run"
+                f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give "
+                "the directory of that run"
             )
         what = "is a file" if exists(path) else "no such directory"
         raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")

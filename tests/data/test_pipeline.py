@@ -194,7 +194,7 @@ def test_skipped_files_are_reported_and_stay_reported(library: Path, make: Prepa
         assert reasons["empty.txt"] == "empty"
         assert reasons["binary.txt"].startswith("binary")
         assert reasons["half.txt"].startswith("not UTF-8")
-        assert reasons["lines.jsonl"] == "1 documents are empty"
+        assert reasons["lines.jsonl"] == "1 document is empty"
         assert "half.txt: not UTF-8" in corpus.summary()
         assert "fine text" not in corpus.tokenizer.decode(corpus.train.tokens[:].tolist())
     with pytest.raises(DataError, match=r"half\.txt: not UTF-8"):

@@ -22,8 +22,11 @@ QUIET = Console(quiet=True)
 
 def test_a_directory_is_held_by_one_process_at_a_time(tiny, tmp_path):
     train(tiny, tmp_path / "run", console=QUIET)
-    with holding(tmp_path / "run"), pytest.raises(
-        HeldError, match=rf"process {os.getpid()} trains in this directory; wait until it has ended, or stop it$"
+    with (
+        holding(tmp_path / "run"),
+        pytest.raises(
+            HeldError, match=rf"process {os.getpid()} trains in this directory; wait until it has ended, or stop it$"
+        ),
     ):
         resume(tmp_path / "run", {"steps": 10}, console=QUIET)
     assert not (tmp_path / "run" / ".lock").exists()

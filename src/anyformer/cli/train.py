@@ -148,7 +148,7 @@ def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, t
     if not paths:
         raise _no_data(what)
     made = default_run(model, paths)
-    kind, vocab = made.data.tokenizer.kind, model.embedding.symbols
+    kind, vocab = made.data.tokenizer.kind, model.embedding.symbols or 0
     if kind == "bytes" and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:

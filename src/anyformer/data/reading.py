@@ -15,6 +15,13 @@ from anyformer.data.sources import Source
 PIECE = 256 * 1024
 """Characters per piece: small enough that a tokenizer's working memory (100 bytes per token) stays small."""
 _BLOCK = 1024 * 1024
+EMPTY = "empty"
+"""Why a file without a character is not read."""
+
+
+def documents(count: int) -> str:
+    """So many of them, in words."""
+    return f"{count:,} document{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)

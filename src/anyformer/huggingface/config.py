@@ -16,6 +16,8 @@ class HuggingFaceError(UserError):
     """A directory of Hugging Face's layout cannot be read or written as asked."""
 
 
+OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
+"""Files by which directories of our own are known, which are no Hugging Face model."""
 INERT = (
     "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",

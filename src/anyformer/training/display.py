@@ -14,7 +14,6 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
-
 COMPILING = "compiling the step: about half a minute, once"
 TIMED = 3
 """Updates, after the first, which warms up or compiles, from which the time left is foreseen."""

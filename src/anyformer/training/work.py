@@ -183,6 +183,6 @@ def _not_held_out(run: Run, corpus: Corpus) -> str:
         return "no text is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
     needed = ceil(max(2 / share, (run.length + 1) / (1 - share)))
     return (
-        f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window of "
-        f"length {run.length:,} to train on and for a share of {share:g} (data.validation) to hold out; give more text"
+        f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window "
+        f"of length {run.length:,} to train on and for a share of {share:g} (data.validation) to hold out; give more text"
     )
