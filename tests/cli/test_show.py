@@ -20,10 +20,10 @@ def test_gemma_3_is_a_screen(call):
     for said in (
         "gemma-3-27b (Google, 2025): five local layers to one global",
         "Source: arXiv 2503.19786",
-        "62 layers: (5 local, 1 everywhere) x 10, then 2 local",
+        "62 layers: (5 local, 1 global) x 10, then 2 local",
         "heads 32, kv heads 16, head width 128",
         "mask window (size 1,024)",
-        "everywhere: as local, but",
+        "global: as local, but",
         "27,009,346,304",
     ):
         assert said in words(shown)
@@ -43,7 +43,7 @@ def test_every_architecture_fits_on_a_screen(name):
     [
         ("layer*12", "12 layer"),
         ("dense*3 moe*58", "3 dense, then 58 moe"),
-        ("(local*5 everywhere)*10 local*2", "(5 local, 1 everywhere) x 10, then 2 local"),
+        ("(local*5 global)*10 local*2", "(5 local, 1 global) x 10, then 2 local"),
         ("a b a b a", "(1 a, 1 b) x 2, then 1 a"),
     ],
 )
@@ -61,11 +61,11 @@ def test_branches_that_are_added_together_and_variants_that_lack_one():
 
 
 def test_what_was_changed_is_said_and_can_be_typed_again(call):
-    change = "decoder.everywhere.attention.kv_heads=4"
+    change = "decoder.global.attention.kv_heads=4"
     shown = words(call("show", "gemma-3-27b", "--set", change).stdout)
     assert f"gemma-3-27b --set {change} (Google, 2025)" in shown
     assert f"anyformer cost gemma-3-27b --set {change}" in shown
-    assert "everywhere: as local, but attention kv heads 4" in shown
+    assert "global: as local, but attention kv heads 4" in shown
 
 
 def test_the_end_of_the_position_table_is_said(call):

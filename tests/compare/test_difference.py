@@ -61,7 +61,7 @@ def test_what_changes_alike_in_many_places_is_said_once():
 def test_a_new_variant_is_held_against_the_likest_block():
     details = said(difference(LLAMA, architecture("gemma-3-4b")).details)
     assert details["mask of local attention"] == ("causal", "window(size=1024)")
-    assert details["theta of everywhere attention rotary"] == ("500,000", "1,000,000")
+    assert details["theta of global attention rotary"] == ("500,000", "1,000,000")
     assert details["activation of feedforward"] == ("silu", "gelu_tanh"), "what both variants share is said without them"
     back = said(difference(architecture("gemma-3-4b"), LLAMA).details)
     assert back["mask of local attention"] == ("window(size=1024)", "causal"), "a variant that is gone is still compared"

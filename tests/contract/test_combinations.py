@@ -32,6 +32,7 @@ from anyformer.plan import Plan
 from anyformer.tally import Shape
 
 B, T, S = 2, 9, 6
+FP32 = Plan(precision="fp32")
 FAST, SLOW = 100, 3000
 
 
@@ -51,10 +52,10 @@ def check(architecture: Architecture) -> None:
     with torch.no_grad():
         model(*given)  # BatchNorm's first running statistics are no statistics: products of several layers may overflow
     shape = Shape(batch=B, length=T, source=S if two else 0)
-    kept = activations(architecture, shape, loss=False)
+    kept = activations(architecture, shape, FP32, loss=False)
     assert kept.kept + kept.loss == kept_bytes(model, lambda: model(*given))
     model.eval()
-    tally = architecture.cost(shape)
+    tally = architecture.cost(shape, FP32)
     assert {n: tuple(p.shape) for n, p in model.named_parameters()} == {n: w.shape for n, w in tally.weights.items()}
     with FlopCounterMode(display=False) as counter:
         output = build(architecture, device="meta")(*(x.to("meta") for x in given))

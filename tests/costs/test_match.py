@@ -124,7 +124,7 @@ def test_only_what_may_move_moves():
 def test_depth_keeps_the_pattern_of_layers():
     gemma = architecture("gemma-3-27b")
     found = match(gemma, Budget(parameters=14 * 10**9), move=("depth", "ffn")).architecture.decoder.layers
-    pattern = ("local",) * 5 + ("everywhere",)
+    pattern = ("local",) * 5 + ("global",)
     assert found == (pattern * len(found))[: len(found)]
     assert len(found) % 6 == 62 % 6
     deepseek = architecture("deepseek-v3")

@@ -131,7 +131,7 @@ def test_what_fits_is_run():
     assert whole.bytes > 16 * 2_614_341_888
     blocks = trial_of(made, shape, plan, 24 * GB)
     assert blocks.reduced == "one block of each kind"
-    assert blocks.architecture.decoder.layers == ("local", "everywhere")
+    assert blocks.architecture.decoder.layers == ("local", "global")
     small = trial_of(made, shape, plan, 8 * GB)
     assert small.architecture.embedding.symbols == 32_768
     assert "32,768" in small.reduced

@@ -100,13 +100,18 @@ def randomise(model: torch.nn.Module) -> None:
                 buffer.copy_(1 + 0.2 * torch.randn(buffer.shape, generator=generator))
 
 
+@cache
+def _ours(directory: Path) -> Transformer:
+    return huggingface.load(directory)[0]
+
+
 def pair(case: Case) -> Pair:
     """Theirs and ours."""
     import json
 
     kernel = case.kernel or huggingface.family(case.model_type).kernel
     theirs, directory = _made(case.model_type, json.dumps(case.config), case.task, kernel, case.untied)
-    return Pair(case, theirs, huggingface.load(directory)[0], directory)
+    return Pair(case, theirs, _ours(directory), directory)
 
 
 def given(case: Case, length: int = T, seed: int = 0) -> Tensor:

@@ -132,7 +132,7 @@ def test_a_source_before_the_target_joins_it_below_the_decoder():
 
 def test_layers_that_take_turns_and_layers_in_series_look_different():
     turns, series = drawn("gemma-3-27b"), drawn("deepseek-v3")
-    assert "62 layers by turns: (5 local, 1 everywhere) × 10, then 2 local" in texts(turns)
+    assert "62 layers by turns: (5 local, 1 global) × 10, then 2 local" in texts(turns)
     (strip,) = [shape for shape in turns.shapes if isinstance(shape, Cells) and shape.tone == "strip"]
     assert list(reversed(strip.shades)) == [int(i % 6 == 5) for i in range(62)]
     frames = [shape for shape in turns.shapes if isinstance(shape, Box) and shape.tone == "frame"]
@@ -208,7 +208,7 @@ def test_a_kind_is_held_against_the_other_kinds_of_its_place():
     said = marked(drawn("llama-3-8b", "gemma-3-27b"))
     assert "softmax · causal" in {shape.says for shape in drawn("llama-3-8b").shapes if isinstance(shape, Words)}
     assert "RMSNorm" in said, "of the norms after a sublayer"
-    same = change_all(architecture("gemma-3-27b"), {"decoder.everywhere.attention.mask.kind": "causal"})
+    same = change_all(architecture("gemma-3-27b"), {"decoder.global.attention.mask.kind": "causal"})
     assert marked(diagram({"one": architecture("gemma-3-27b"), "two": same})) == {""}
 
 

@@ -77,7 +77,7 @@ def test_the_strip_is_what_the_layers_have():
     assert strip.layers == tuple((0,) if layer == "local" else (1,) for layer in gemma.decoder.layers)
     assert strip.layers[:6] == ((0,), (0,), (0,), (0,), (0,), (1,))
     assert [patterns.holders(i) for i in (0, 1)] == ["52 of 62 decoder layers", "10 of 62 decoder layers"]
-    assert strip.title == "decoder, 62 layers: 52 local, 10 everywhere"
+    assert strip.title == "decoder, 62 layers: 52 local, 10 global"
 
 
 def test_an_encoder_a_decoder_and_what_lies_between():

@@ -84,6 +84,25 @@ def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path)
     assert trained.validation.tokens == run.evaluation.final_tokens < trained.validation.whole
 
 
+def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monkeypatch):
+    """The first micro-batch takes 40 s, which is not what an update takes."""
+    loss_function = work.loss_function
+
+    def compiled(model, objective, plan):
+        loss, compiling = loss_function(model, objective, plan.but(compile="off")), [40.0]
+
+        def call(*given):
+            clock.now += compiling.pop() if compiling else 0.0
+            return loss(*given)
+
+        return call
+
+    monkeypatch.setattr(work, "loss_function", compiled)
+    monkeypatch.setattr(loop, "resolve", lambda plan, machine, long: (plan, []))
+    run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
+    assert train(run, tmp_path / "run", console=QUIET).step > 30
+
+
 def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):
     began, update = clock.now, work.update
 

@@ -43,12 +43,12 @@ def command_a(
     rotary = Rotary(theta=50_000.0, pairing="adjacent", rotate_in="fp32")
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
     local = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads, rotary=rotary, mask=Window(size=window)), feedforward)
-    everywhere = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads), feedforward)
+    global_ = parallel(NORM, Attention(heads=heads, kv_heads=kv_heads), feedforward)
     return decoder_only(
         Embedding(vocab=vocab),
         width,
-        [local, local, local, everywhere] * (depth // 4),
-        names=Named(local=local, everywhere=everywhere),
+        [local, local, local, global_] * (depth // 4),
+        names=Named({"local": local, "global": global_}),
         final_norm=NORM,
         head=Head(tied=True, scale=0.25),
     )

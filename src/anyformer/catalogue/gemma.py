@@ -60,16 +60,16 @@ def gemma2(
         softcap=50.0,
         mask=Window(size=window),
     )
-    everywhere = Attention(
+    global_ = Attention(
         heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(), scale=query_scalar**-0.5, softcap=50.0
     )
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
-    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, everywhere, feedforward)
+    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
         Embedding(vocab=vocab, scale=width**0.5),
         width,
         blocks * (depth // 2),
-        names=Named(local=blocks[0], everywhere=blocks[1]),
+        names=Named({"local": blocks[0], "global": blocks[1]}),
         final_norm=NORM,
         head=Head(tied=True, softcap=30.0),
     )
@@ -101,7 +101,7 @@ def gemma3(
         scale=query_scalar**-0.5,
         mask=Window(size=window),
     )
-    everywhere = Attention(
+    global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
@@ -110,12 +110,12 @@ def gemma3(
         scale=query_scalar**-0.5,
     )
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
-    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, everywhere, feedforward)
+    blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
         Embedding(vocab=vocab, scale=width**0.5),
         width,
         [blocks[layer % 6 == 5] for layer in range(depth)],
-        names=Named(local=blocks[0], everywhere=blocks[1]),
+        names=Named({"local": blocks[0], "global": blocks[1]}),
         final_norm=NORM,
         head=Head(tied=True),
     )

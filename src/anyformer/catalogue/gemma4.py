@@ -55,7 +55,7 @@ def gemma4(
         rotary=Rotary(theta=10_000.0),
         mask=Window(size=window),
     )
-    everywhere = local.but(
+    global_ = local.but(
         mask=Causal(),
         kv_heads=global_kv_heads,
         head_width=512,
@@ -64,12 +64,12 @@ def gemma4(
     )
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks: Named[Block] = Named(
-        local=four_norms(local, feedforward, experts), everywhere=four_norms(everywhere, feedforward, experts)
+        {"local": four_norms(local, feedforward, experts), "global": four_norms(global_, feedforward, experts)}
     )
     return decoder_only(
         Embedding(vocab=vocab, scale=width**0.5),
         width,
-        [blocks["everywhere" if layer % 6 == 5 else "local"] for layer in range(depth)],
+        [blocks["global" if layer % 6 == 5 else "local"] for layer in range(depth)],
         names=blocks,
         final_norm=NORM,
         head=Head(tied=True, softcap=30.0),

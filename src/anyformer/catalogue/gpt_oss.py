@@ -38,7 +38,7 @@ def gpt_oss(
         up_offset=1.0,
         router=Router(over="chosen", bias=True),
     )
-    local, everywhere = (
+    local, global_ = (
         pre_norm(
             norm,
             Attention(
@@ -54,8 +54,8 @@ def gpt_oss(
         )
         for mask in (Window(size=window), Causal())
     )
-    names: Named[Block] = Named(local=local, everywhere=everywhere)
-    return decoder_only(Embedding(vocab=vocab), width, [local, everywhere] * (depth // 2), names=names, final_norm=norm)
+    names: Named[Block] = Named({"local": local, "global": global_})
+    return decoder_only(Embedding(vocab=vocab), width, [local, global_] * (depth // 2), names=names, final_norm=norm)
 
 
 _SOURCE = "arXiv 2508.10925, table 1; released configuration gpt-oss-{}"

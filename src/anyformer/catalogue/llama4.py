@@ -57,7 +57,7 @@ def llama4(
         qk_norm=RMSNorm(eps=1e-5, gain="none") if qk_norm else None,
         qk_norm_at="after_rotary" if qk_norm else "before_rotary",
     )
-    everywhere = Attention(
+    global_ = Attention(
         heads=heads, kv_heads=kv_heads, head_width=head_width, temperature=LogTemperature(strength=0.1, span=8192, shift=1)
     )
     dense = FeedForward(width=ffn)
@@ -73,10 +73,10 @@ def llama4(
     blocks: Named[Block] = Named(
         local_dense=pre_norm(norm, local, dense),
         local_routed=pre_norm(norm, local, routed),
-        everywhere_routed=pre_norm(norm, everywhere, routed),
+        global_routed=pre_norm(norm, global_, routed),
     )
     layers = [
-        ("everywhere" if layer % 4 == 3 else "local") + ("_routed" if layer % every == every - 1 else "_dense")
+        ("global" if layer % 4 == 3 else "local") + ("_routed" if layer % every == every - 1 else "_dense")
         for layer in range(depth)
     ]
     return decoder_only(

@@ -30,16 +30,16 @@ def modernbert(*, width: int, depth: int, heads: int, ffn: int, reach: int = 64,
     The first layer's attention reads the embeddings, which are normed already.
     """
     norm = LayerNorm(eps=1e-5, bias=False)
-    everywhere = Attention(heads=heads, mask=Bidirectional(), rotary=Rotary(theta=160_000.0, rotate_in="fp32"))
-    local = everywhere.but(mask=Window(size=reach + 1, after=reach), rotary=Rotary(theta=10_000.0, rotate_in="fp32"))
+    global_ = Attention(heads=heads, mask=Bidirectional(), rotary=Rotary(theta=160_000.0, rotate_in="fp32"))
+    local = global_.but(mask=Window(size=reach + 1, after=reach), rotary=Rotary(theta=10_000.0, rotate_in="fp32"))
     feedforward = FeedForward(width=ffn, activation="gelu", gated=True)
-    usual = pre_norm(norm, everywhere, feedforward)
-    first = Block(steps=(Step(branches=Named(attention=Branch(sublayer=everywhere))), usual.steps[1]))
-    blocks: Named[Block] = Named(first=first, local=pre_norm(norm, local, feedforward), everywhere=usual)
+    usual = pre_norm(norm, global_, feedforward)
+    first = Block(steps=(Step(branches=Named(attention=Branch(sublayer=global_))), usual.steps[1]))
+    blocks: Named[Block] = Named({"first": first, "local": pre_norm(norm, local, feedforward), "global": usual})
     return encoder_only(
         Embedding(vocab=vocab),
         width,
-        [blocks["first" if layer == 0 else "local" if layer % 3 else "everywhere"] for layer in range(depth)],
+        [blocks["first" if layer == 0 else "local" if layer % 3 else "global"] for layer in range(depth)],
         names=blocks,
         input_norm=norm,
         final_norm=norm,

@@ -63,7 +63,7 @@ def olmo3(
         rotary=Rotary(theta=500_000.0, rotate_in="fp32"),
         mask=Window(size=window),
     )
-    everywhere = Attention(
+    global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
         qk_norm=norm,
@@ -71,12 +71,12 @@ def olmo3(
         rotary=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
     )
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
-    first, last = output_norm(norm, local, feedforward), output_norm(norm, everywhere, feedforward)
+    first, last = output_norm(norm, local, feedforward), output_norm(norm, global_, feedforward)
     return decoder_only(
         Embedding(vocab=vocab),
         width,
         [first, first, first, last] * (depth // 4),
-        names=Named(local=first, everywhere=last),
+        names=Named({"local": first, "global": last}),
         final_norm=norm,
     )
 

@@ -112,6 +112,6 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        sys.exit(141)  # as a shell says of a program that the end of a pipe has ended
     finally:
         gc.freeze()  # all goes with the process, and to look through it for garbage first would take a third of a second

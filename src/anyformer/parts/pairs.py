@@ -22,18 +22,14 @@ AT_ONCE = 1 << 13
 """Queries, or classes of them, that are counted side by side."""
 MOST_QUERIES = 1 << 24
 """What is counted one by one, at most: a period longer than that is refused."""
-LONGEST = 1 << 60
-"""Keys, at most: positions and distances of them are 64-bit integers."""
 
 
 class TooLongError(UserError):
-    """A length, or the period of a mask, is beyond what can be counted."""
+    """The period of a mask is beyond what can be counted."""
 
 
 def count_pairs(mask: MaskValue, past: int, keys: int, prefix: int) -> int:
     """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1."""
-    if keys > LONGEST:
-        raise TooLongError(f"a length of {keys} is beyond what can be counted; the longest is 2^60 = {LONGEST:,}")
     period, count = mask.period(keys), keys - past
     one_by_one = count < max(2 * period, AT_ONCE)
     if (count if one_by_one else period) > MOST_QUERIES:

@@ -79,10 +79,11 @@ class Work:
             self.optimiser.zero_grad(set_to_none=True)
 
         with deterministic():
-            gradient = _seconds(gradients)
-            if gradient < 0.05 * left:
-                # The first one warmed up, or compiled.
-                gradient = median(_seconds(gradients) for _ in range(3))
+            first = _seconds(gradients)
+            # The first one may have compiled for longer than hundreds of updates take: its seconds are never a compiled pace.
+            gradient = _seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
+            if gradient < 0.02 * left:
+                gradient = median([gradient, *(_seconds(gradients) for _ in range(2))])
         batch = _seconds(lambda: self.evaluate(self.run.batch))
         counted = min(len(self.corpus.train), BASELINE_TOKENS) if self.run.evaluation.baseline else 0
         return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
