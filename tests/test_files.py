@@ -53,6 +53,13 @@ def test_a_new_directory_is_whole_or_absent(tmp_path):
         check_directory(made / "a")
 
 
+def test_a_place_far_below_nothing_is_refused_and_not_made(tmp_path):
+    with pytest.raises(PlaceError, match=r"none does not exist; create it"):
+        check_directory(tmp_path / "none" / "far" / "made")
+    check_directory(tmp_path / "none" / "made")
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("number", [errno.EROFS, errno.EACCES, errno.ENOSPC])
 def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
     def refuse(*_, **__):

@@ -58,7 +58,15 @@ def check_directory(path: Path) -> None:
     with told(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise PlaceError(f"{path}: exists{'' if path.is_dir() else ' and is a file'}; give the name of a new directory")
+        check_parents(path)
         _check_writable(next(parent for parent in (path, *path.absolute().parents) if parent.exists()))
+
+
+def check_parents(path: Path) -> None:
+    """Refuse a new directory more than one level above which nothing is there: a path so far off is misspelt."""
+    near = path.absolute().parents[:2]
+    if near and not any(parent.exists() for parent in near):
+        raise PlaceError(f"{path}: cannot be written: {near[-1]} does not exist; create it or choose another place")
 
 
 @contextlib.contextmanager

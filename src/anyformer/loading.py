@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 import torch
 
-from anyformer import checkpoint, huggingface
+from anyformer import catalogue, checkpoint, huggingface
 from anyformer.data import Tokenizer
-from anyformer.describe import read_data
+from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
 from anyformer.plan import Plan
 
@@ -20,9 +21,15 @@ def load(
     """The model of a checkpoint, of a run's latest whole one, or of a Hugging Face directory, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
     if not isdir(path):
+        if str(path) in (entry.name for entry in catalogue.listing()):
+            raise checkpoint.CheckpointError(
+                f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give "
+                "the directory of that run"
+            )
         what = "is a file" if exists(path) else "no such directory"
         raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
@@ -31,6 +38,8 @@ def load(
         found, damaged = checkpoint.latest(path)
         if found is None:
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
+        for problem in damaged:
+            warnings.warn(f"skipping a damaged checkpoint: {problem}", Notice, stacklevel=2)
         path = found
     elif (path / "run.toml").is_file():
         raise checkpoint.CheckpointError(

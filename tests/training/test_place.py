@@ -10,7 +10,8 @@ from rich.console import Console
 from safetensors import SafetensorError
 
 from anyformer import checkpoint
-from anyformer.describe import UserError
+from anyformer.costs.foretold import NotEnoughMemoryError
+from anyformer.describe import UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.training import loop, place, resume, train
 from anyformer.training.place import HeldError, checkpoint_bytes, holding
@@ -21,7 +22,12 @@ QUIET = Console(quiet=True)
 
 def test_a_directory_is_held_by_one_process_at_a_time(tiny, tmp_path):
     train(tiny, tmp_path / "run", console=QUIET)
-    with holding(tmp_path / "run"), pytest.raises(HeldError, match=rf"process {os.getpid()} trains in this directory"):
+    with (
+        holding(tmp_path / "run"),
+        pytest.raises(
+            HeldError, match=rf"process {os.getpid()} trains in this directory; wait until it has ended, or stop it$"
+        ),
+    ):
         resume(tmp_path / "run", {"steps": 10}, console=QUIET)
     assert not (tmp_path / "run" / ".lock").exists()
     assert resume(tmp_path / "run", {"steps": 10}, console=QUIET).step == 10
@@ -42,10 +48,14 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tiny, tmp_pat
 
 
 def test_too_little_room_is_refused_before_any_work(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr(loop, "measure", lambda device: pytest.fail("work was done"))
-    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=4 * checkpoint_bytes(tiny) - 1))
-    with pytest.raises(PlaceError, match="2 kept, the best one and the one being written"):
+    monkeypatch.setattr(loop, "corpus_of", lambda run: pytest.fail("work was done"))
+    monkeypatch.setattr(place.shutil, "disk_usage", lambda path: SimpleNamespace(free=3 * checkpoint_bytes(tiny) - 1))
+    with pytest.raises(PlaceError, match=r"2 kept, the best one and the one being written.*checkpoints\.keep=1"):
         train(tiny, tmp_path / "run", console=QUIET)
+    with pytest.raises(PlaceError, match=r"1 kept.* another disk$"):
+        train(change_all(tiny, {"checkpoints.keep": 1}), tmp_path / "run", console=QUIET)
+    with pytest.raises(NotEnoughMemoryError):  # which is held against what there is before the disk
+        train(change_all(tiny, {"batch": 2**30}), tmp_path / "run", console=QUIET)
     assert not (tmp_path / "run").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -84,6 +85,13 @@ def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tm
     whole = train(tiny, tmp_path / "whole", console=QUIET)
     again = resume(tmp_path / "run", console=QUIET)
     assert all(torch.equal(a, b) for a, b in zip(again.model.parameters(), whole.model.parameters(), strict=True))
+
+
+def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):
+    signalling(monkeypatch, work, "update")
+    console = Console(record=True, width=300, file=io.StringIO())
+    assert train(tiny, tmp_path / "run", console=console).step == 0
+    assert "stopped before the first update; nothing was trained yet; continue with: " in console.export_text()
 
 
 def test_the_second_signal_ends_at_once(tiny, tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ from anyformer.training.calibration import known, remember, remembered
 from anyformer.training.display import Display
 from anyformer.training.journal import read_metrics
 from anyformer.training.memory import MemoryMeter
-from anyformer.training.precision import Machine
+from anyformer.training.precision import Machine, thread_hint
 from anyformer.training.summary import Beside, summarise
 
 QUIET = Console(quiet=True)
@@ -121,6 +121,27 @@ def test_the_share_of_the_peak_is_never_above_all_of_it(tiny):
     with Display(console, steps=1, peak=1.0, flops_per_token=1000) as display:
         display.step(1, 2.0, 100, 0.1)
     assert " 100% of peak" in console.export_text()
+
+
+def test_what_is_not_known_yet_is_not_shown():
+    console = Console(record=True, width=200, file=io.StringIO())
+    with Display(console, steps=9, peak=1e9, flops_per_token=1, plain_every=-1) as display:
+        display.compiling()
+        for step in range(1, 6):
+            display.step(step, 2.0, 100, 30.0 if step == 1 else 0.1)
+    said = console.export_text().splitlines()
+    assert said[0] == "compiling the step: about half a minute, once"
+    assert said[1] == "step 1/9  loss 2.000  validation -", "the first update compiles"
+    assert said[2].endswith("  1,000 tokens/s"), "and no share of the peak, which is tiny"
+    assert said[4].endswith("  1,000 tokens/s  1 s left") or said[4].endswith("  0 s left")
+
+
+def test_a_tiny_model_is_told_of_threads(monkeypatch):
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    assert "OMP_NUM_THREADS=1" in thread_hint(7_776, CPU)[0]
+    assert thread_hint(10**6, CPU) == []
+    monkeypatch.setattr("torch.get_num_threads", lambda: 1)
+    assert thread_hint(7_776, CPU) == []
 
 
 def test_words(tiny, tmp_path):

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
+import re
 import signal
 import threading
+from importlib import import_module
 
 import pytest
 import torch
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.describe import DescriptionError, UserError, change, change_all, from_toml, to_toml
+from anyformer.describe import DescriptionError, Notice, UserError, change, change_all, from_toml, parse_assignment, to_toml
+from anyformer.loading import load
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import work as work_module
 from anyformer.training.journal import read_metrics
@@ -97,15 +101,68 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
     assert losses(tmp_path / "halted") == losses(tmp_path / "whole")
 
 
-def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path):
+def test_a_damaged_checkpoint_is_skipped_and_named(tiny, tmp_path, call):
     whole = train(tiny, tmp_path / "run", console=QUIET)
     for step in checkpoint.steps(tmp_path / "run")[-1:]:
         path = checkpoint.directory_of(tmp_path / "run", step) / "model.safetensors"
         path.write_bytes(path.read_bytes()[:-1])
+    with pytest.warns(Notice, match=r"skipping a damaged checkpoint: .*step-00000008.*truncated"):
+        load(tmp_path / "run")
+    generated = call("generate", "run", "def", "-n", "1", cwd=tmp_path)
+    assert generated.returncode == 0
+    assert re.match(r"anyformer: skipping a damaged checkpoint: .*truncated", generated.stderr)
     console = Console(record=True, width=300, file=open(os.devnull, "w"))  # noqa: SIM115
     again = resume(tmp_path / "run", console=console)
     assert "truncated" in console.export_text()
     assert same(weights(whole), weights(again))
+
+
+def test_a_run_is_led_to_export_and_export_to_transformers(tiny, tmp_path, call):
+    train(tiny, tmp_path / "run", console=QUIET)
+    for words in (("verify", "run"), ("import", "run", "made")):
+        assert "this is a run: export it first with anyformer export run" in call(*words, cwd=tmp_path).stderr
+    exported = call("export", "run", "made", cwd=tmp_path)
+    assert "from_pretrained('made')" in exported.stdout
+    name = re.search(r"from (\S+) import (\w+)", exported.stdout)
+    assert hasattr(import_module(name[1]), name[2])
+    assert "without weights; train it first" in call("generate", "gpt2", "hi", cwd=tmp_path).stderr
+
+
+def test_a_tokenizer_chosen_for_a_small_vocabulary_is_said_with_the_remedy(text, capsys):
+    from anyformer.cli.train import resolve
+
+    resolve("gpt2", (str(text),), {}, tiny=True)
+    assert "tokenizer: bytes, because the vocabulary is small" in capsys.readouterr().err
+    with pytest.raises(UserError, match=r"nothing is called 'vocab'(?s:.*)data\.tokenizer=\{kind=\"byte_pairs\",vocab=512\}"):
+        resolve("gpt2", (str(text),), {"data.tokenizer.vocab": 512}, tiny=True)
+    whole = dict(parse_assignment(each) for each in ('data.tokenizer={kind="byte_pairs",vocab=512}', "embedding.vocab=512"))
+    assert resolve("gpt2", (str(text),), whole, tiny=True).data.tokenizer.vocab == 512
+
+
+def test_an_empty_file_and_one_document_are_told_in_plain_words(tiny, text):
+    assert "train: " in work_module.corpus_of(tiny).summary()
+    assert "1 documents" not in work_module.corpus_of(tiny).summary()
+    text.write_text("")
+    with pytest.raises(UserError, match=r"the file is empty; give one with text"):
+        work_module.corpus_of(tiny)
+
+
+def test_a_text_that_is_too_short_is_told_so(tiny, text):
+    text.write_text("abcdef")
+    with pytest.raises(UserError, match=r"too short: it has 6 tokens, and about 37 are needed, for one window of length 32"):
+        work_module.corpus_of(tiny)
+    with pytest.raises(UserError, match=r"set data\.validation above 0"):
+        work_module.corpus_of(change(tiny, "data.validation", 0.0))
+
+
+def test_fewer_steps_than_are_done_are_refused_before_anything_is_said(tiny, tmp_path):
+    train(tiny, tmp_path / "run", console=QUIET)
+    console = Console(record=True, width=300, file=io.StringIO())
+    with pytest.raises(UserError, match=r"8 updates are done, and steps = 4 is fewer"):
+        resume(tmp_path / "run", {"steps": 4}, console=console)
+    assert "changed" not in console.export_text()
+    resume(tmp_path / "run", {"steps": 9}, console=console)
+    assert "changed after step 8: steps: 8 -> 9" in console.export_text()
 
 
 def test_other_data_is_refused_on_resume(tiny, tmp_path, text):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import shutil
 import sys
-from typing import Annotated
+import warnings
+from collections.abc import Iterator
+from typing import Annotated, Any
 
 import typer
 
@@ -26,7 +29,7 @@ from anyformer.cli import (
 )
 from anyformer.cli.aligned import folded
 from anyformer.cli.help_page import Command, Group
-from anyformer.describe import UserError
+from anyformer.describe import Notice, UserError
 
 app = typer.Typer(
     name="anyformer",
@@ -81,10 +84,28 @@ for verb, (module, group) in COMMANDS.items():
     app.command(verb, cls=CLASSES.get(verb, Command), epilog=module.EXAMPLES, rich_help_panel=group)(module.run)
 
 
+@contextlib.contextmanager
+def _notices() -> Iterator[None]:
+    """Show a notice as one line on standard error; any other warning as Python does."""
+    usual = warnings.showwarning
+
+    def shown(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, Notice):
+            print(f"anyformer: {message}", file=sys.stderr, flush=True)
+        else:
+            usual(message, category, *place, **more)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", Notice)
+        warnings.showwarning = shown
+        yield
+
+
 def main() -> None:
     """Run the command; a mistake of the user's is one clear message and exit code 2, never a traceback."""
     try:
-        app(prog_name="anyformer")
+        with _notices():
+            app(prog_name="anyformer")
     except UserError as error:
         text = f"anyformer: {error}"
         print(folded(text, shutil.get_terminal_size().columns) if sys.stderr.isatty() else text, file=sys.stderr)

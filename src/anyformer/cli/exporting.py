@@ -43,3 +43,6 @@ def run(
     chosen = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
     extra = "; load it after `import anyformer.huggingface.auto`" if chosen is huggingface.own() else ""
     print(f"{out}: {chosen.model_type}{extra}")
+    (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
+    home = "anyformer.huggingface.auto" if chosen is huggingface.own() else "transformers"
+    print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")

@@ -97,10 +97,12 @@ def run(
 ) -> None:
     """Continue text with a trained model, and print it as it comes.
 
-    With --tokens it continues token numbers, and prints token numbers.
+    On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens it continues token
+    numbers, and prints token numbers.
     """
     import torch
 
+    from anyformer.cli.generated import shown
     from anyformer.describe import UserError
     from anyformer.generation import Sampling, generate, stream
     from anyformer.loading import load
@@ -124,16 +126,16 @@ def run(
         loaded, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=tuple(stop or ()), compile=compile
     )
     if len(prompts) == 1:
-        print(prompts[0], end="", flush=True)
+        print(shown(prompts[0], bold=True), end="", flush=True)
         for _, piece in pieces:
-            print(piece, end="", flush=True)
+            print(shown(piece), end="", flush=True)
         print()
         return
-    texts = list(prompts)
+    texts = [""] * len(prompts)
     for row, piece in pieces:
         texts[row] += piece
-    for number, text in enumerate(texts):
-        print(f"--- {number + 1} of {len(texts)}\n{text}")
+    for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
+        print(f"--- {number + 1} of {len(texts)}\n{shown(prompt, bold=True)}{shown(text)}")
 
 
 def _numbers(text: str) -> list[int]:

@@ -132,7 +132,7 @@ def check(what: str, paths: tuple[str, ...]) -> None:
 
 def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
     """The run that a file, or a name and some text, with values by path, stand for."""
-    from anyformer.describe import UserError, change_all
+    from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
 
@@ -147,7 +147,19 @@ def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, t
     model = architecture(what, tiny=tiny)
     if not paths:
         raise _no_data(what)
-    return change_all(default_run(model, paths), assigned)
+    made = default_run(model, paths)
+    kind, vocab = made.data.tokenizer.kind, model.embedding.symbols or 0
+    if kind == "bytes" and not any(path.startswith("data.tokenizer") for path in assigned):
+        print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
+    try:
+        return change_all(made, assigned)
+    except DescriptionError as error:
+        if not any(path.startswith("data.tokenizer.") for path in assigned):
+            raise
+        raise UserError(
+            f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; another one is set whole: "
+            """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
+        ) from None
 
 
 def _no_data(what: str) -> Exception:
@@ -172,7 +184,7 @@ def finish(trained: Trained) -> None:
     of = f"{seen.tokens:,} tokens" if seen.tokens >= seen.whole else f"{seen.tokens:,} of {seen.whole:,} tokens, evenly sampled"
     console.out(f"validation loss {seen.loss:.4f} over {of}: perplexity {seen.perplexity:.2f}{bits}")
     if trained.baseline is not None:
-        console.out(f"an interpolated bigram model of the tokens it trained on reaches {trained.baseline:.4f}")
+        console.out(f"an interpolated bigram model of the tokens it trained on reaches a loss of {trained.baseline:.4f}")
     if trained.summary is not None:
         console.out("", *trained.summary.lines(), sep="\n")
     generates = print_sample(trained, console)
@@ -181,10 +193,12 @@ def finish(trained: Trained) -> None:
     if generates:
         console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7)}")
     console.out(f"  {command('show', directory)}")
+    console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
 
 
 def print_sample(trained: Trained, console: Console) -> bool:
     """What the model makes of the run's prompt, as far as the run's minutes go; False, and why, where it cannot generate."""
+    from anyformer.cli.generated import safe, shown
     from anyformer.generation import Sampling, stream
     from anyformer.model import InputError
 
@@ -196,10 +210,10 @@ def print_sample(trained: Trained, console: Console) -> bool:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
-    print(prompt, end="", flush=True)
+    print(shown(safe(prompt), bold=True), end="", flush=True)
     try:
         for _, piece in found:
-            print(piece, end="", flush=True)
+            print(safe(piece), end="", flush=True)
             if trained.deadline is not None and time.monotonic() > trained.deadline:
                 print(" ... (the minutes are over)", end="")
                 break

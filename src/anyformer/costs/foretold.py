@@ -89,7 +89,7 @@ def _remedy(step: _Step, free: int) -> str:
         step.batch // step.accumulation, lambda count: replace(step, batch=count * step.accumulation).bytes <= free
     )
     if rows:
-        found.append((f"batch = {rows:,}", replace(step, batch=rows)))
+        found.append((f"batch = {rows:,}, halved until it fits", replace(step, batch=rows)))
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in found if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"

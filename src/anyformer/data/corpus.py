@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from anyformer.data.errors import DataError
-from anyformer.data.reading import Skipped
+from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers
 from anyformer.data.splitting import SPLITS
 from anyformer.data.tokenizers import Tokenizer
@@ -86,8 +86,7 @@ class Corpus:
         """A few lines for people: what there is, and what was left out."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for split in (self.train, self.validation):
-            documents = f"{len(split.starts):,} document{'' if len(split.starts) == 1 else 's'}"
-            lines.append(f"{split.name}: {len(split):,} tokens, {documents}, {split.bytes:,} bytes")
+            lines.append(f"{split.name}: {len(split):,} tokens, {documents(len(split.starts))}, {split.bytes:,} bytes")
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)
 

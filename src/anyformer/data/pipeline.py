@@ -19,7 +19,7 @@ from anyformer.data.corpus import FORMAT, Corpus, content_digest, write_index
 from anyformer.data.description import BytePairs, Data, TokenizerFile
 from anyformer.data.errors import DataError
 from anyformer.data.progress import meter
-from anyformer.data.reading import Facts, Piece, Skipped, changed, check
+from anyformer.data.reading import Facts, Piece, Skipped, changed, check, documents
 from anyformer.data.shards import SplitWriter, token_dtype
 from anyformer.data.sources import Source, current, find_sources, without
 from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
@@ -167,9 +167,7 @@ def _check_all(sources: Sequence[Source], field: str, advance: Callable[[int], N
             continue
         facts.append(found)
         if found.empty:
-            skipped.append(
-                Skipped(str(source.path), f"{found.empty:,} {'document is' if found.empty == 1 else 'documents are'} empty")
-            )
+            skipped.append(Skipped(str(source.path), f"{documents(found.empty)} {'is' if found.empty == 1 else 'are'} empty"))
     if sources and not facts:
         reasons = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
         raise DataError(f"no file found has text ({reasons}); name files of UTF-8 text")

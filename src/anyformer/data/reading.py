@@ -15,6 +15,13 @@ from anyformer.data.sources import Source
 PIECE = 256 * 1024
 """Characters per piece: small enough that a tokenizer's working memory (100 bytes per token) stays small."""
 _BLOCK = 1024 * 1024
+EMPTY = "empty"
+"""Why a file without a character is not read."""
+
+
+def documents(count: int) -> str:
+    """So many of them, in words."""
+    return f"{count:,} document{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,8 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
     except _UnfitError as error:
         reason = str(error)
     if source.explicit:
+        if reason == EMPTY:
+            raise DataError(f"{source.path}: the file is empty; give one with text, or leave it out")
         raise DataError(f"{source.path}: {reason}; only UTF-8 text is read: convert the file or leave it out")
     return Skipped(str(source.path), reason)
 
@@ -130,7 +139,7 @@ def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> F
             advance(len(block))
     _strict(decoder, b"", seen, final=True)
     if not characters:
-        raise _UnfitError("empty")
+        raise _UnfitError(EMPTY)
     key = _key(digest)
     return Facts(source, bytes=seen, characters=characters, documents=1, empty=0, low=key, high=key)
 
@@ -155,7 +164,7 @@ def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> 
         size, characters, documents = size + len(encoded), characters + len(text), documents + 1
         low, high = min(low, key), max(high, key)
     if not documents:
-        raise _UnfitError("empty" if not empty else f"all its {empty:,} documents are empty")
+        raise _UnfitError(EMPTY if not empty else f"all its {empty:,} documents are empty")
     return Facts(source, bytes=size, characters=characters, documents=documents, empty=empty, low=low, high=high)
 
 

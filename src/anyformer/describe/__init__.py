@@ -2,7 +2,7 @@
 
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
-from anyformer.describe.errors import DescriptionError, Problem, UserError, did_you_mean
+from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
@@ -12,6 +12,7 @@ __all__ = [
     "Choice",
     "DescriptionError",
     "Named",
+    "Notice",
     "Problem",
     "UserError",
     "Value",

@@ -26,6 +26,10 @@ class UserError(ValueError):
     """What the command line exits with."""
 
 
+class Notice(UserWarning):
+    """What a person should know of work that goes on all the same."""
+
+
 class DescriptionError(UserError):
     """A description is wrong; `problems` lists every finding, each at its path."""
 

@@ -16,6 +16,8 @@ class HuggingFaceError(UserError):
     """A directory of Hugging Face's layout cannot be read or written as asked."""
 
 
+OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
+"""Files by which directories of our own are known, which are no Hugging Face model."""
 INERT = (
     "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
@@ -128,7 +130,9 @@ def read_config(directory: Path) -> Config:
     """The `config.json` of a directory; refuses quantised weights."""
     path = directory / "config.json"
     if not isfile(path):
-        raise HuggingFaceError(f"{directory}: has no config.json")
+        own = next((what for name, what in OWN.items() if isfile(directory / name)), None)
+        remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
+        raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
     data = read_table(path)
     quantised = data.get("quantization_config")
     if quantised:

@@ -14,6 +14,10 @@ from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn,
 from rich.table import Column
 from rich.text import Text
 
+COMPILING = "compiling the step: about half a minute, once"
+TIMED = 3
+"""Updates, after the first, which warms up or compiles, from which the time left is foreseen."""
+
 
 class _Facts(ProgressColumn):
     """The numbers beside the bar."""
@@ -34,6 +38,8 @@ class Display:
     plain_every: float = 10.0
     _validation: str = "-"
     _rate: float = 0.0
+    _updates: int = 0
+    """Of this process."""
     _last: float = 0.0
     _progress: Progress | None = field(default=None, repr=False)
 
@@ -55,19 +61,29 @@ class Display:
         if self._progress is not None:
             self._progress.stop()
 
+    def compiling(self) -> None:
+        """The first update is compiled, which takes long and shows nothing."""
+        self.console.out(COMPILING, highlight=False)
+        if self._progress is not None:
+            self._progress.update(self._progress.task_ids[0], facts="compiling")
+
     def step(self, step: int, loss: float, tokens: int, seconds: float) -> None:
         """Update number `step` (from 1) took `seconds` for `tokens` tokens."""
         now = tokens / seconds
-        self._rate = now if not self._rate else 0.9 * self._rate + 0.1 * now
+        self._rate = 0.9 * self._rate + 0.1 * now if self._updates > 1 else now
+        self._updates += 1
         # A peak measured while the machine was busy is too low; none is exceeded.
         share = min(1.0, self._rate * self.flops_per_token / self.peak)
-        facts = f"loss {loss:.3f}  validation {self._validation}  {self._rate:,.0f} tokens/s  {share:.0%} of peak"
+        facts = f"loss {loss:.3f}  validation {self._validation}"
+        if self._updates > 1 or step == self.steps:
+            # A smaller share says only that the time goes into calling kernels, as in any tiny model.
+            facts += f"  {self._rate:,.0f} tokens/s" + (f"  {share:.0%} of peak" if share >= 0.01 else "")
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step, facts=facts)
         elif time.monotonic() - self._last > self.plain_every or step == self.steps:
             self._last = time.monotonic()
-            left = (self.steps - step) * tokens / self._rate
-            self.console.out(f"step {step}/{self.steps}  {facts}  {left:.0f} s left", highlight=False)
+            left = f"  {(self.steps - step) * tokens / self._rate:.0f} s left" if self._updates > TIMED else ""
+            self.console.out(f"step {step}/{self.steps}  {facts}{left}", highlight=False)
 
     def shorten(self, step: int, steps: int) -> None:
         """The run has fewer updates now."""

@@ -21,15 +21,17 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import UserError
+from anyformer.tally import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
+from anyformer.training.display import COMPILING
 from anyformer.training.invocation import command
 from anyformer.training.memory import MemoryMeter, foretell
 from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.place import check_room, holding
-from anyformer.training.precision import Machine, check_alone, default_device, measure, resolve
+from anyformer.training.precision import Machine, check_alone, default_device, measure, resolve, thread_hint
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.stop import Stop, listening
@@ -55,15 +57,15 @@ def train(
     refuse_unbuilt(run)
     directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
     journal.check_new(directory)
-    with listening() as stop, holding(directory):
+    with listening() as stop, holding(directory, ", or choose another --out"):
         journal.check_new(directory)
-        check_room(directory, run)
         stop.doing = "measuring the machine"
         machine = measure(default_device())
         long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
         plan, notes = resolve(run.plan, machine, long=long)
+        notes += thread_hint(run.architecture.folded_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, work = _prepared(run.but(plan=plan), machine, stop, console, budget, notes)
+        memory, work = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes)
         if budget is not None:
             work = _fitted(work, budget, stop, console)
         journal.create(directory, work.run, machine, work.corpus)
@@ -93,23 +95,23 @@ def resume(
         found, damaged = checkpoint.latest(directory, also=(OPTIMISER,))
         for problem in damaged:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
-        step = 0
+        step, changed = 0, list[str]()
         facts = {} if found is None else checkpoint.read_manifest(found).facts
         if found is not None:
             step = facts.get("step", 0)
             before = Run.parse(facts["run"], where=str(found)) if "run" in facts else stored
-            for line in check_changes(before, run, str(directory)):
-                console.out(f"changed after step {step}: {line}", highlight=False)
+            changed = check_changes(before, run, str(directory))
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, and steps = {run.steps} is fewer: set steps above {step}")
-        check_room(directory, run)
         stop.doing = "measuring the machine"
         machine = measure(default_device())
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, work = _prepared(run, machine, stop, console, budget)
+        memory, work = _prepared(directory, run, machine, stop, console, budget)
         if found is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, work.corpus, str(directory))
             work.restore(found)
+        for line in changed:
+            console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
             work = _fitted(work, budget, stop, console, step)
         journal.rewind(directory, step)
@@ -125,10 +127,17 @@ def resume(
 
 
 def _prepared(
-    run: Run, machine: Machine, stop: Stop, console: Console, budget: Budget | None, notes: Sequence[str] = ()
+    directory: Path,
+    run: Run,
+    machine: Machine,
+    stop: Stop,
+    console: Console,
+    budget: Budget | None,
+    notes: Sequence[str] = (),
 ) -> tuple[MemoryMeter, Work]:
-    """The run's data and model; refused before either where an update cannot fit into memory."""
+    """The run's data and model; refused before either where memory or disk cannot hold it."""
     foretell(run, machine.device, console)
+    check_room(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
     corpus = corpus_of(run)
@@ -144,7 +153,10 @@ def _prepared(
 def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Work:
     """The same work with as many more updates, and as large a last evaluation, as the minutes hold."""
     run = work.run
-    stop.doing = "compiling" if run.plan.compile == "on" else "timing an update"
+    stop.doing = "timing an update"
+    if run.plan.compile == "on":
+        stop.doing = "compiling"
+        console.out(COMPILING, highlight=False)
     # Done now, because how long it takes is then known: what the end needs and no update changes.
     foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     import_module("matplotlib.figure")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from anyformer.costs import States, scaled
 from anyformer.describe import UserError
-from anyformer.files import PlaceError, check_file, told
+from anyformer.files import PlaceError, check_file, check_parents, told
 from anyformer.tally import Shape
 from anyformer.training.run import Run
 
@@ -23,17 +23,18 @@ class HeldError(UserError):
 
 
 @contextlib.contextmanager
-def holding(directory: Path) -> Iterator[None]:
+def holding(directory: Path, remedy: str = "") -> Iterator[None]:
     """Keep a directory to this process, made now if it is not there; what was made and stayed empty goes again.
 
-    The lock goes with its process, however that ends.
+    The lock goes with its process, however that ends. `remedy`: what may be done beside waiting where another process holds it.
     """
+    check_parents(directory)
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
         with told(directory):
             directory.mkdir(parents=True, exist_ok=True)
         check_file(directory / LOCK)
-        with _locked(directory / LOCK):
+        with _locked(directory / LOCK, remedy):
             yield
     finally:
         with contextlib.suppress(OSError):
@@ -42,7 +43,7 @@ def holding(directory: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def _locked(path: Path, remedy: str) -> Iterator[None]:
     if sys.platform == "win32":
         yield
         return
@@ -60,7 +61,7 @@ def _locked(path: Path) -> Iterator[None]:
             file.seek(0)
             raise HeldError(
                 f"{path.parent}: process {file.read().strip() or '(unknown)'} trains in this directory; wait until it has "
-                "ended, or stop it, or choose another --out"
+                f"ended, or stop it{remedy}"
             ) from None
         file.truncate(0)
         file.write(str(os.getpid()))
@@ -84,8 +85,8 @@ def check_room(directory: Path, run: Run) -> None:
     there = sum(path.stat().st_size for path in directory.glob("checkpoints/step-*/*.safetensors"))
     free = shutil.disk_usage(directory).free
     if free + there < needed:
+        fewer = ", or --set checkpoints.keep=1" if run.checkpoints.keep > 1 else ""
         raise PlaceError(
             f"{directory}: {scaled(free)}B are free, and the checkpoints need {scaled(needed)}B: {run.checkpoints.keep} kept, "
-            f"the best one and the one being written, {scaled(one)}B each; make room, choose another --out, or "
-            "--set checkpoints.keep=1"
+            f"the best one and the one being written, {scaled(one)}B each; make room, or train on another disk{fewer}"
         )

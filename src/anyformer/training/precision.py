@@ -16,6 +16,8 @@ from anyformer.describe import UserError
 from anyformer.plan import Plan
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+SMALL = 100_000
+"""Parameters below which one thread may be faster than several."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,14 @@ def resolve(plan: Plan, machine: Machine, *, long: bool) -> tuple[Plan, list[str
             notes.append(f"running without torch.compile: {problem}")
         plan = plan.but(compile="off" if problem else "on")
     return plan, notes
+
+
+def thread_hint(parameters: int, device: torch.device) -> list[str]:
+    """A line where threads wait for one another longer than they compute. Their number may change the last bits of a result,
+    so it is the user's to choose."""
+    if parameters >= SMALL or device.type != "cpu" or torch.get_num_threads() == 1:
+        return []
+    return [f"this model is so small ({parameters:,} parameters) that one thread may be faster: set OMP_NUM_THREADS=1"]
 
 
 @cache

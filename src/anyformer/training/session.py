@@ -10,6 +10,7 @@ from typing import Any
 from rich.console import Console
 
 from anyformer import checkpoint
+from anyformer.costs import scaled
 from anyformer.data import Tokenizer, interpolated_bigram_loss
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, write_text
@@ -119,6 +120,8 @@ class Session:
 
     def _train(self) -> None:
         self._look()  # what was due when an earlier process ended
+        if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
+            self.display.compiling()  # where there are minutes, timing an update has compiled it
         while self.step < self.steps:
             self._update()
             if self.budget is not None:
@@ -211,9 +214,12 @@ class Session:
         """Save what is trained, and say how to go on."""
         self.stop.clear()
         self._save()
-        where = f"after step {self.step} of {self.steps}" if self.step else "before the first update"
+        if self.step:
+            where = f"after step {self.step} of {self.steps}; everything trained is saved"
+        else:
+            where = "before the first update; nothing was trained yet"
         more = command("train", "--resume", self.directory)
-        self.console.out(f"stopped {where}; everything trained is saved; continue with: {more}", highlight=False)
+        self.console.out(f"stopped {where}; continue with: {more}", highlight=False)
         return self.trained(finished=False, exit_code=stopped.exit_code)
 
     def _finish(self) -> Trained:
@@ -228,7 +234,7 @@ class Session:
             baseline = interpolated_bigram_loss(work.seen(), work.held_out(), work.corpus.tokenizer.vocab_size)
         parameters = sum(parameter.numel() for parameter in work.model.parameters())
         depth, width = run.architecture.output_stack.depth, run.architecture.width
-        made = f"{parameters / 1e6:.1f} M parameters, {depth} layers of width {width}"
+        made = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
         title = f"{self.directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=baseline)
         summary = summarise(run, self.machine, rows, self.memory)

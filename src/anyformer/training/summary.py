@@ -71,7 +71,7 @@ class Summary:
         ]
         wide = [max(len(row[i]) for row in rows) for i in range(4)]
         table = [f"{row[0]:<{wide[0]}}" + "".join(f"  {row[i]:>{wide[i]}}" for i in (1, 2, 3)) for row in rows]
-        grown = f"the process grew by {scaled(self.resident or 0)}B, its allocator's gaps included"
+        grown = f"memory of the process: {scaled(self.resident or 0)}B more than before the model, with what it keeps for reuse"
         return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
 
 

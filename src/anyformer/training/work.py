@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -163,7 +164,7 @@ def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared; refuses a tokenizer with more tokens than the embedding has rows, and no held-out text."""
     corpus = prepare(run.data)
     if len(corpus.validation) < 2:
-        raise DataError("no text is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths")
+        raise DataError(_not_held_out(run, corpus))
     vocab = run.architecture.embedding.symbols
     assert vocab is not None, "a run reads tokens"
     if corpus.tokenizer.vocab_size > vocab:
@@ -172,3 +173,17 @@ def corpus_of(run: Run) -> Corpus:
             f"set embedding.vocab={corpus.tokenizer.vocab_size}"
         )
     return corpus
+
+
+def _not_held_out(run: Run, corpus: Corpus) -> str:
+    """Why there is nothing to evaluate, and what is needed."""
+    share, held = run.data.validation, len(corpus.validation)
+    if run.data.validation_paths:
+        return f"validation_paths: {held:,} tokens are held out, and at least 2 are needed; give more text"
+    if share == 0:
+        return "no text is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
+    needed = ceil(max(2 / share, (run.length + 1) / (1 - share)))
+    return (
+        f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window "
+        f"of length {run.length:,} to train on and for a share of {share:g} (data.validation) to hold out; give more text"
+    )

@@ -1,0 +1,23 @@
+"""Text of a model on a screen: what would steer a terminal is written out, and a prompt stands apart from what follows it."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import typer
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+"""Every control character but tab and newline."""
+
+
+def safe(text: str) -> str:
+    r"""Control characters as escapes, as in \x07; tabs and newlines stay."""
+    return _CONTROLS.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
+def shown(text: str, *, bold: bool = False) -> str:
+    """The text for standard output: made safe, and bold if asked for, on a terminal; as it is elsewhere."""
+    if not sys.stdout.isatty():
+        return text
+    return typer.style(safe(text), bold=True) if bold and text else safe(text)
