@@ -36,7 +36,7 @@ def test_what_is_no_number(read, text):
         read(text)
 
 
-@pytest.mark.parametrize("value", ["2e15", "1e18"])
+@pytest.mark.parametrize("value", ["2e15", "5e15"])
 @pytest.mark.parametrize("line", [("cost", "llama-12m"), ("match", "llama-12m", "--params", "1M")])
 def test_a_length_that_cannot_be_priced_is_refused_at_once(call, line, value):
     done = call(*line, "--length", value)
