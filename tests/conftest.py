@@ -13,6 +13,7 @@ from unittest import mock
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+os.environ.pop("COLUMNS", None)  # pytest-xdist gives its workers one, and a pipe has no width
 
 import pytest
 from hypothesis import settings
