@@ -42,7 +42,7 @@ def test_declared_weights_are_the_modules_parameters(name):
 
 
 @every
-@pytest.mark.parametrize("kernel", ["plain", "sdpa"])
+@pytest.mark.parametrize("kernel", [pytest.param("plain", marks=pytest.mark.slow), "sdpa"])
 def test_declared_flops_of_both_passes_are_the_counted_ones(name, kernel):
     architecture = ZOO[name]
     model = build(architecture, Plan(attention=kernel), device="meta")
