@@ -16,10 +16,9 @@ Decay = Annotated[float, Field(ge=0)]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
-class AdamW(Value):
-    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) of matrices, not of gains and biases."""
+class _Adam(Value):
+    """What AdamW is told, however many bits its moments have."""
 
-    kind: Literal["adamw"] = "adamw"
     learning_rate: Rate = 1e-3
     """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
@@ -28,27 +27,25 @@ class AdamW(Value):
     """Added to the root of the mean square, so that nothing is divided by 0."""
     weight_decay: Decay = 0.1
     """Share of a weight that goes at each step, times the learning rate."""
+
+
+class AdamW(_Adam):
+    """Adam with decoupled weight decay (Loshchilov & Hutter 2019, arXiv 1711.05101) of matrices, not of gains and biases."""
+
+    kind: Literal["adamw"] = "adamw"
 
     def state_bytes(self, weight: Weight) -> int:
         """Two moments in fp32: 8 n."""
         return 8 * weight.count
 
 
-class AdamW8bit(Value):
+class AdamW8bit(_Adam):
     """AdamW with moments in 8 bits and a scale for each block of numbers (Dettmers et al. 2021, arXiv 2110.02861).
 
     Priced, not trained yet.
     """
 
     kind: Literal["adamw_8bit"] = "adamw_8bit"
-    learning_rate: Rate = 1e-3
-    """Peak rate; the schedule scales it."""
-    betas: tuple[Beta, Beta] = (0.9, 0.95)
-    """Decay of the running means of the gradient and of its square."""
-    eps: Annotated[float, Field(gt=0)] = 1e-8
-    """Added to the root of the mean square, so that nothing is divided by 0."""
-    weight_decay: Decay = 0.1
-    """Share of a weight that goes at each step, times the learning rate."""
     block: Annotated[int, Field(ge=1)] = 256
     """Numbers that share an fp32 scale; the paper has 2,048, bitsandbytes 256."""
     smallest: Annotated[int, Field(ge=0)] = 4096
