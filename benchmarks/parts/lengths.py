@@ -10,11 +10,11 @@ import torch
 from benchmarks.parts.race import race, ratio, seconds
 from benchmarks.parts.sides import Alone, features
 
+from anyformer.operations import Shape
 from anyformer.parts import Attention, Causal, EluPlusOne, Fixed, LinearAttention, Window
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.call.context import Visible
 from anyformer.parts.sublayer import Sublayer
-from anyformer.tally import Shape
 
 WIDTH, HEADS = 384, 6
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768)

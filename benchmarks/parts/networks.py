@@ -16,9 +16,9 @@ from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 from transformers.models.qwen3_moe.modeling_qwen3_moe import Qwen3MoeSparseMoeBlock
 
+from anyformer.operations import Shape
 from anyformer.parts import Experts, FeedForward, Renormalise, RMSNorm, Router
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 WIDTH, EXPERTS, CHOSEN, EXPERT_WIDTH = 384, 8, 2, 512
 BATCH, LENGTH = 16, 256

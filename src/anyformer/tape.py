@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 Number = Literal["fp32", "bf16", "int64", "bool"]
 SIZES: dict[Number, int] = {"fp32": 4, "bf16": 2, "int64": 8, "bool": 1}

@@ -14,7 +14,7 @@ from anyformer.costs import cost
 from anyformer.costs.trial import examples
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 NAMES = [entry.name for entry in listing()]
 DISTINCT = {architecture(name): name for name in reversed(NAMES)}

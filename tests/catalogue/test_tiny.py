@@ -13,10 +13,10 @@ from anyformer.catalogue import architecture, listing
 from anyformer.catalogue.columns import columns
 from anyformer.generation import Sampling, continuations
 from anyformer.model import Architecture, InputError, build
+from anyformer.operations import Shape
 from anyformer.parts import Proportional, Rotary
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 ENTRIES = {entry.name: entry for entry in listing()}
 DISTINCT = {architecture(name, tiny=True): name for name in reversed(ENTRIES)}

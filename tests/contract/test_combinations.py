@@ -11,6 +11,7 @@ from anyformer.costs.activations import activations
 from anyformer.costs.saved import kept_bytes
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
+from anyformer.operations import Shape
 from anyformer.parts import (
     ALiBi,
     Attention,
@@ -29,7 +30,6 @@ from anyformer.parts import (
 )
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 B, T, S = 2, 9, 6
 FP32 = Plan(precision="fp32")

@@ -10,9 +10,9 @@ from zoo import DECODERS, ENCODERS, PAIRS, SOURCES, VOCAB, ZOO
 
 from anyformer.describe import from_json, from_toml, to_json, to_toml
 from anyformer.model import Architecture, InputError, Transformer, build, materialise
+from anyformer.operations import Shape
 from anyformer.pictures import masks_of
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 B, T, S = 2, 11, 7
 every = pytest.mark.parametrize("name", ZOO)

@@ -16,12 +16,12 @@ from anyformer.costs.activations import activations
 from anyformer.costs.saved import kept_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, Transformer, build
+from anyformer.operations import Shape
 from anyformer.parts import Causal, Chunk, Window
 from anyformer.parts.attention.relative import TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from anyformer.training.precision import autocast
 
 CPU = torch.device("cpu")

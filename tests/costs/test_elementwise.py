@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.elementwise import elementwise
-from anyformer.tally import Flops, Shape
+from anyformer.operations import Flops, Shape
 
 
 def together(name: str, **shape: int) -> Flops:

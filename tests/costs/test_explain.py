@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from anyformer.catalogue import architecture
 from anyformer.costs import cost
 from anyformer.costs.explain import explain
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 
 def worked_out(numbers: str) -> int:

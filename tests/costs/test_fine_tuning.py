@@ -19,8 +19,8 @@ from anyformer.costs.saved import kept_bytes
 from anyformer.data.description import Bytes, Data
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
+from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Weight
 from anyformer.tape import Learning
 from anyformer.training import Run, train
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Lora, Muon, Tuning

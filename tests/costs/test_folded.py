@@ -14,10 +14,10 @@ from anyformer.catalogue import architecture, listing
 from anyformer.costs import cost
 from anyformer.costs.counts import component
 from anyformer.model import Architecture
+from anyformer.operations import Flops, Shape, Tally
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Tally
 
 NAMES = [entry.name for entry in listing()]
 

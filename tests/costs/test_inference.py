@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
 from anyformer.costs.inference import FORMATS, decode_state, distinct_experts, quantised, read_per_step, weight_bytes
+from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Weight
 
 BF16 = Plan(precision="bf16")
 GROWTH = {

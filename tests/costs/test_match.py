@@ -15,8 +15,8 @@ from anyformer.costs.reshape import Sizes, lattice, lengthened, period_of, resiz
 from anyformer.costs.search import Search
 from anyformer.describe import UserError, diff
 from anyformer.model import build, decoder_only
+from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
-from anyformer.tally import Shape
 from effort import calls
 
 ENTRIES = [

@@ -17,8 +17,8 @@ from anyformer.costs.measure import Comparison, measure
 from anyformer.costs.saved import kept_by_label, kept_bytes
 from anyformer.costs.trial import TrainingStep, cross_entropy, trial_of
 from anyformer.model import Architecture
+from anyformer.operations import Shape, Tally
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally
 
 H100, GB = hardware_of("h100"), 10**9
 CPU = torch.device("cpu")

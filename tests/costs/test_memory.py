@@ -9,8 +9,8 @@ from anyformer.costs.activations import activations
 from anyformer.costs.memory import ADAM_BF16
 from anyformer.costs.peak import peak_memory
 from anyformer.model import build
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from anyformer.training.optimiser import build_optimiser
 from anyformer.tuning import AdamW
 

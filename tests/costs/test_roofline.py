@@ -17,9 +17,9 @@ from anyformer.costs.roofline import step_time, timed
 from anyformer.costs.work import Work, operations
 from anyformer.describe import UserError
 from anyformer.model import decoder_only
+from anyformer.operations import Flops, Shape
 from anyformer.parts import Attention, Embedding, residual
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape
 
 ALL = Efficiency(matrix=1, attention=1, memory=1, network=1)
 TOY = Hardware("toy", "toy", {"fp32": 50.0, "bf16": 100.0}, 10.0, 1e9, 1.0, 1.0, 1, "made up", ALL, launch=0.5)

@@ -14,8 +14,8 @@ from anyformer.catalogue import listing
 from anyformer.costs import cost
 from anyformer.costs.work import Product, distinct_experts, operations
 from anyformer.describe import change_all
+from anyformer.operations import Flops, Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Weight
 
 MODES = ("train", "prefill", "decode")
 NAMES = [entry.name for entry in listing()]

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from anyformer.costs.hardware import HARDWARE
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "published.md").read_text()

@@ -17,7 +17,7 @@ from anyformer import huggingface
 from anyformer.huggingface.files import Stored
 from anyformer.huggingface.rules import rules
 from anyformer.model import Transformer
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from huggingface.case import VOCAB, B, Case, S, T
 
 SCRATCH = TemporaryDirectory(prefix="anyformer-parity-")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyformer import huggingface
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 BERT = {
     "attention_probs_dropout_prob": 0.1, "gradient_checkpointing": False, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,

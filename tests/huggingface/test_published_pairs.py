@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from anyformer import huggingface
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 FLAN_T5_SMALL = {
     "model_type": "t5", "architectures": ["T5ForConditionalGeneration"], "d_ff": 1024, "d_kv": 64, "d_model": 512,

@@ -7,7 +7,7 @@ import transformers
 
 from anyformer import huggingface
 from anyformer.describe import diff
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 SIZES = {"hidden_size": 32, "intermediate_size": 40, "num_hidden_layers": 8, "num_attention_heads": 4, "vocab_size": 53}
 OLD = {"max_position_embeddings": 64, "rope_theta": 300.0, "torch_dtype": "bfloat16", "num_key_value_heads": 2}

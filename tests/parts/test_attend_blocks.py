@@ -12,12 +12,12 @@ from anyformer.costs.activations import activations
 from anyformer.costs.saved import kept_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build
+from anyformer.operations import Shape
 from anyformer.parts.attention.attend import PLAIN_LIMIT, attend, kernel_of
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop, Noise
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 B, H, T, E = 2, 4, 13, 4
 DROP = Drop(Noise(torch.tensor(5), torch.tensor([9, 3])), site=77, rate=0.3)

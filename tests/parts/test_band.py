@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyformer.operations import Shape
 from anyformer.parts import (
     ALiBi,
     Attention,
@@ -24,7 +25,6 @@ from anyformer.parts.call.state import Keys
 from anyformer.parts.masks import band as bands
 from anyformer.parts.masks.band import Band, band_of
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from parts.test_mask import masks
 
 D, T = 8, 41

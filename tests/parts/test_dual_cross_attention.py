@@ -7,10 +7,10 @@ import torch
 
 from anyformer.describe import DescriptionError
 from anyformer.model import encoder_only
+from anyformer.operations import Shape
 from anyformer.parts import ChannelCrossAttention, Embedding, SpatialCrossAttention, residual
 from anyformer.parts.call.context import Context
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 SCALES = (4, 12, 8)
 CHANNEL, SPATIAL = ChannelCrossAttention(scales=SCALES), SpatialCrossAttention(scales=SCALES)

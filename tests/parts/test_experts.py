@@ -14,6 +14,7 @@ from zoo import RMS, VOCAB, ZOO
 
 from anyformer.describe import DescriptionError
 from anyformer.model import InputError, build, decoder_only
+from anyformer.operations import Shape, Tally
 from anyformer.parts import (
     Attention,
     Capacity,
@@ -33,7 +34,6 @@ from anyformer.parts.experts import grouped
 from anyformer.parts.experts.capacity import assign
 from anyformer.parts.experts.dispatch import in_places, sorted_by_expert
 from anyformer.parts.experts.grouped import grouped_product
-from anyformer.tally import Shape, Tally
 from parts.mixture import B, D, K, T, X, experts_of, of, randomised, tokens
 
 

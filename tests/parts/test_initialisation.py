@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from anyformer.operations import Weight
 from anyformer.parts import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
-from anyformer.tally import Weight
 
 MATRIX = Weight((300, 200), "column", "matrix")
 

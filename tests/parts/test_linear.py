@@ -14,6 +14,7 @@ from zoo import DECODERS, ZOO
 from anyformer.describe import DescriptionError, change
 from anyformer.generation import Sampling, continuations
 from anyformer.model import build
+from anyformer.operations import Shape
 from anyformer.parts import (
     ChannelDecay,
     DeltaAttention,
@@ -35,7 +36,6 @@ from anyformer.parts.call.state import StateError
 from anyformer.parts.recurrence.decay import DecayModule
 from anyformer.parts.recurrence.recurrence import delta_recurrence, linear_recurrence
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 RECURRENT = [name for name in DECODERS if name.startswith(("linear_", "lightning", "delta", "gated_convolution"))]
 recurrent = pytest.mark.parametrize("name", RECURRENT)

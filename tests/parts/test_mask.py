@@ -8,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from anyformer.operations import Shape
 from anyformer.parts import (
     Bidirectional,
     BlockWindow,
@@ -20,7 +21,6 @@ from anyformer.parts import (
     VerticalStride,
     Window,
 )
-from anyformer.tally import Shape
 from effort import calls
 
 single = st.one_of(

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from anyformer.catalogue import architecture
+from anyformer.operations import Shape
 from anyformer.parts import (
     Bidirectional,
     BlockWindow,
@@ -24,7 +25,6 @@ from anyformer.parts import (
 from anyformer.parts.masks import pairs
 from anyformer.parts.masks.pairs import TooLongError, count_pairs
 from anyformer.pictures import masks_of
-from anyformer.tally import Shape
 
 LONG = 10**15
 

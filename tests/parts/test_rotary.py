@@ -8,9 +8,9 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from anyformer.model import build
+from anyformer.operations import Shape
 from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Rotary, YaRN
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
-from anyformer.tally import Shape
 
 E, TRAINED = 16, 64
 SHORT, LONG = [1.0 + i / 10 for i in range(E // 2)], [2.0 + i for i in range(E // 2)]

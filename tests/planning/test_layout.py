@@ -11,6 +11,7 @@ import pytest
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.activations import activations
 from anyformer.describe import UserError
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.divided import Kept
 from anyformer.planning.layout import Layout, bounds, problems
@@ -18,7 +19,6 @@ from anyformer.planning.planner import evaluate, plan_training
 from anyformer.planning.rank import NumberBytes, stage_memory
 from anyformer.planning.stages import _parted, stages, units
 from anyformer.planning.step import sent
-from anyformer.tally import Shape
 
 BF16 = Plan(precision="bf16")
 ZERO = NumberBytes(weight=2, gradient=2, master=4, moments=8)

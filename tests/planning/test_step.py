@@ -6,6 +6,7 @@ import pytest
 
 from anyformer.catalogue import architecture
 from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning import links
 from anyformer.planning.layout import Layout
@@ -13,7 +14,6 @@ from anyformer.planning.planner import Machine, evaluate, machine_of, plan_train
 from anyformer.planning.rank import number_bytes
 from anyformer.planning.stages import stages, units
 from anyformer.planning.step import step_time
-from anyformer.tally import Shape
 from effort import calls
 
 BF16 = Plan(precision="bf16")

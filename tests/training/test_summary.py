@@ -14,7 +14,7 @@ from rich.console import Console
 
 from anyformer.costs import cost, hardware_of, step_time
 from anyformer.describe import change_all
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from anyformer.training import resume, train
 from anyformer.training import summary as summary_module
 from anyformer.training.calibration import known, remember, remembered

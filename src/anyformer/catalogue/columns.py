@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from anyformer.catalogue.row import Columns
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
-from anyformer.tally import Shape
 
 NONE = "NoPE"
 

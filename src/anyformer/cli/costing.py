@@ -14,9 +14,9 @@ from anyformer.cli.amounts import tokens
 from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
 
 if TYPE_CHECKING:
+    from anyformer.costs.kernels import Mode
     from anyformer.costs.rows import Line
     from anyformer.costs.sheet import CostSheet
-    from anyformer.costs.work import Mode
     from anyformer.planning.planner import Planned
 
 LENGTH = 4096

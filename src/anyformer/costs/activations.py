@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from anyformer.tape import Held, Learning, Tape
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from anyformer.costs.inference import FORMATS, read_per_step
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 
 @dataclass(frozen=True)

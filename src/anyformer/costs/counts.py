@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
-from anyformer.tally import Flops, Tally
-
-N = TypeVar("N", int, Flops)
-STACKS = ("encoder", "decoder")
-_STEP = re.compile(r"^step_\d+_")
+from anyformer.operations import Address, Flops, Tally, Weight
 
 
 @dataclass(frozen=True)
@@ -63,7 +57,13 @@ class Executed:
 def flop_count(tally: Tally) -> FlopCount:
     """Those of all operations."""
     total = tally.total_flops
-    return FlopCount(total.dense, total.exact, by_component(tally.flops.items(), Flops))
+    found: dict[str, Flops] = {}
+    for node in tally.nodes():
+        for work in node.tally.own_work.values():
+            if (flops := work.flops).dense:
+                name = node.address.component
+                found[name] = found.get(name, Flops()) + flops * node.times
+    return FlopCount(total.dense, total.exact, found)
 
 
 def parameters(tally: Tally) -> Parameters:
@@ -71,23 +71,30 @@ def parameters(tally: Tally) -> Parameters:
     return Parameters(
         tally.parameters,
         tally.active_parameters,
-        by_component(((name, weight.count) for name, weight in tally.weights.items()), int),
-        by_component(((name, weight.active) for name, weight in tally.weights.items()), int),
+        weights_by_component(tally, lambda weight: weight.count),
+        weights_by_component(tally, lambda weight: weight.active),
     )
 
 
-def by_component(named: Iterable[tuple[str, N]], zero: Callable[[], N]) -> dict[str, N]:
-    """Sums of what has names of modules."""
-    components: dict[str, N] = {}
-    for name, each in named:
-        key = component(name)
-        components[key] = components.get(key, zero()) + each
-    return components
+def weights_by_component(tally: Tally, measure: Callable[[Weight], int]) -> dict[str, int]:
+    """Sums of a measure of each weight, of all its copies."""
+    found: dict[str, int] = {}
+    for node in tally.nodes():
+        for weight in node.tally.own_weights.values() if node.weight_times else ():
+            name = node.address.component
+            found[name] = found.get(name, 0) + measure(weight) * node.weight_times
+    return found
 
 
-def component(name: str) -> str:
-    """`decoder.layers.3.attention.sublayer.query` -> `decoder.attention`, whatever the layer; `head.weight` -> `head`."""
-    words = name.split(".")
-    if words[0] not in STACKS:
-        return words[0]
-    return f"{words[0]}.{_STEP.sub('', words[3])}" if words[1] == "layers" else ".".join(words[:2])
+def located(tally: Tally) -> Callable[[str], tuple[Address, str]]:
+    """Where a parameter, a module or a tensor lies, from its path: the address of the nearest declared part, and the rest."""
+    known = {node.path: node.address for node in tally.nodes()}
+
+    def find(path: str) -> tuple[Address, str]:
+        held, rest = path, ""
+        while held not in known:
+            held, _, last = held.rpartition(".")
+            rest = f"{last}.{rest}" if rest else last
+        return known[held], rest
+
+    return find

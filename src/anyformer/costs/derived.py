@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 
-from anyformer.costs.counts import component
+from anyformer.costs.counts import located
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
+from anyformer.costs.kernels import Mode
 from anyformer.costs.memory import ADAM_FP32
 from anyformer.costs.page import AT, shown
-from anyformer.costs.roofline import LAYER, Operation, StepTime
+from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.costs.work import Mode
-from anyformer.parts.pointwise.elementwise import ACTIVATED, GATED, ROTATED, SCORE
+from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE
 
 LONGEST = 6
 """Operations whose time is worked out."""
@@ -81,9 +81,11 @@ def _training(sheet: CostSheet) -> Section:
 def _activations(sheet: CostSheet, only: Container[str] | None) -> Section:
     """Every tensor that a forward pass keeps, at the first part that keeps it, those of all layers together."""
     sizes: dict[str, list[int]] = {}
+    find = located(sheet.architecture.cost(sheet.shape, sheet.plan))
     for name, each in sheet.kept.by_name.items():
-        if only is None or component(name) in only:
-            sizes.setdefault(LAYER.sub("", name), []).append(each)
+        at, rest = find(name)
+        if only is None or at.component in only:
+            sizes.setdefault(".".join(word for word in (at.component, *at.part, rest) if word), []).append(each)
     rows = [Row(name, (count(len(each)), size(sum(each)))) for name, each in sizes.items()]
     rows.append(Row("together", (NOTHING, size(sum(map(sum, sizes.values())))), strong=True))
     return Section("Kept for the backward pass, logits and loss included", ("tensors", "together"), tuple(rows))
@@ -94,7 +96,7 @@ def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
     B, T = state.batch, state.context
     rows, whole = [], 0
     for each in state.memories:
-        if only is None or component(each.name) in only:
+        if only is None or each.component in only:
             grows = each.grows == "every token"
             per = f"{each.per_token:,} a token x {T:,} tokens" if grows else f"{each.bytes // B:,} a sequence"
             rows.append(_row(f"{shown(each.name)}, grows {each.grows}: {B} x {per}", size(each.bytes)))
@@ -108,7 +110,7 @@ def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
 def _time(mode: Mode, time: StepTime, only: Container[str] | None) -> Section:
     """The longest operations by the roofline, or all of some components."""
     found = sorted(time.operations, key=lambda operation: -operation.seconds)
-    found = [each for each in found if only is None or component(each.name) in only]
+    found = [each for each in found if only is None or each.component in only]
     longest = found[:LONGEST] if only is None else found
     rows = [_row(f"{operation.name}: {_wait(operation, time)}", seconds(operation.seconds)) for operation in longest]
     if len(found) > len(longest):
@@ -118,7 +120,7 @@ def _time(mode: Mode, time: StepTime, only: Container[str] | None) -> Section:
     return Section(f"Time of a {STEPS[mode]}: the longer of FLOPs and bytes by what is reached", ("",), (*rows, together))
 
 
-def _wait(operation: Operation, time: StepTime) -> str:
+def _wait(operation: KernelTime, time: StepTime) -> str:
     """What most of its time waits for."""
     reached = time.hardware.efficiency
     if operation.bound == "compute":

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Literal
 
-from anyformer.costs.counts import component
 from anyformer.costs.figures import NOTHING, Figure, count
 from anyformer.costs.rows import Line as Text
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.text import lines
 from anyformer.describe import UserError, did_you_mean
 from anyformer.model import Architecture
+from anyformer.operations import ExpertProduct, Node, Operation, Pairs, Product, Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Tally, Weight
 
 Of = Literal["parameters", "FLOPs"]
 LEGEND = (
@@ -136,95 +135,70 @@ def explain(
 
 def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None) -> Explanation:
     """The same of any call."""
-    tally = architecture.folded_cost(shape, plan)
-    parameters = (_of_weight(name, weight) for name, weight in tally.weights.items())
-    work = (_of_work(architecture, shape, tally, name, flops) for name, flops in tally.flops.items() if flops.dense)
+    nodes = list(architecture.folded_cost(shape, plan).nodes())
+    parameters = (
+        _of_weight(node, name, weight) for node in nodes for name, weight in node.tally.own_weights.items() if node.weight_times
+    )
+    work = (
+        _of_work(shape, node, name, each) for node in nodes for name, each in node.tally.own_work.items() if each.flops.dense
+    )
     return Explanation(shape, (*parameters, *work))
 
 
-def _of_weight(name: str, weight: Weight) -> Line:
+def _of_weight(node: Node, name: str, weight: Weight) -> Line:
     entries = prod(weight.shape)
     formula = {1: "entries", 2: "rows x columns"}.get(len(weight.shape), "all sides")
-    return Line(
-        "parameters", _shown(name), weight.copies, formula, _times(weight.shape), entries, entries, entries, component(name)
-    )
+    where, copies, of = _joined(node, name), node.weight_times, node.address.component
+    return Line("parameters", where, copies, formula, _times(weight.shape), entries, entries, entries, of)
 
 
-def _of_work(architecture: Architecture, shape: Shape, tally: Tally, name: str, flops: Flops) -> Line:
-    layers = _layers(architecture, name)
-    one = Flops(flops.dense // layers, flops.exact // layers)
-    where, operation = _shown(name), name.rsplit(".", 1)[-1]
-    queries = (architecture.shape_of(name.split(".")[0], shape) or shape).length
-    met = _meetings(architecture, shape, name).get(name.split(".sublayer.")[-1])
-    sides = _sides(architecture, tally, name)
-    allowed = ""
-    if met is not None:
-        allowed = _allowed(shape, queries, one, *met)
-        formula, numbers, notes = _of_pairs(operation, shape.batch, queries, one, *met)
-    elif sides is not None and one.dense % (2 * prod(sides)) == 0:
-        formula, numbers, notes = _of_product(shape.batch * queries, one, *sides)
-    else:
-        formula, numbers, notes = "no product of two matrices alone, counted as its part says", f"{one.dense:,}", one.dense
-    return Line("FLOPs", where, layers, formula, numbers, one.dense, one.exact, notes, component(name), allowed)
+def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> Line:
+    flops, allowed = work.flops, ""
+    match work:
+        case Product() | ExpertProduct():
+            formula, numbers, notes = _of_product(shape, work)
+        case Pairs():
+            formula, numbers, notes = _of_pairs(work)
+            allowed = _allowed(work)
+        case _:
+            formula, numbers, notes = (
+                "no product of two matrices alone, counted as its part says",
+                f"{flops.dense:,}",
+                flops.dense,
+            )
+    where, of = _joined(node, name), node.address.component
+    return Line("FLOPs", where, node.times, formula, numbers, flops.dense, flops.exact, notes, of, allowed)
 
 
-def _allowed(shape: Shape, T: int, one: Flops, heads: int, features: int) -> str:
+def _allowed(work: Pairs) -> str:
     """How many pairs the mask allows, with their formula where it is causal and nothing else."""
-    each = 2 * shape.batch * heads * features
-    pairs, exact = one.dense // each, one.exact // each
+    T, pairs, exact = work.queries, work.pairs, work.exact
     if exact == pairs:
         return ""
-    causal = exact == T * shape.past + T * (T + 1) // 2
-    how = (f"{T:,} x {shape.past:,} + " if shape.past else "") + f"{T:,} x {T + 1:,} / 2 = " if causal else ""
+    past = pairs // T - T
+    causal = exact == T * past + T * (T + 1) // 2
+    how = (f"{T:,} x {past:,} + " if past else "") + f"{T:,} x {T + 1:,} / 2 = " if causal else ""
     return f"exact pairs: {how}{exact:,} of {pairs:,}"
 
 
-def _of_product(positions: int, one: Flops, outputs: int, inputs: int) -> tuple[str, str, int]:
+def _of_product(shape: Shape, work: Product | ExpertProduct) -> tuple[str, str, int]:
     """x W^T, x (rows, inputs): m = rows, n = inputs, h = outputs."""
-    rows = one.dense // (2 * outputs * inputs)
-    formula = f"2 x {'B T' if rows == positions else 'rows'} x inputs x outputs"
+    rows, inputs, outputs = work.rows, work.inputs, work.outputs
+    formula = f"2 x {'B T' if rows == shape.rows else 'rows'} x inputs x outputs"
     return formula, _times((2, rows, inputs, outputs)), rows * outputs * (2 * inputs - 1)
 
 
-def _of_pairs(operation: str, B: int, queries: int, one: Flops, heads: int, features: int) -> tuple[str, str, int]:
+def _of_pairs(work: Pairs) -> tuple[str, str, int]:
     """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over keys (n = keys)."""
-    pairs = one.dense // (2 * B * heads * features)
-    sums = pairs * (2 * features - 1) if operation == "scores" else features * (2 * pairs - queries)
-    letter = "E" if operation == "scores" else "U"
-    return f"2 x B x H x {letter} x pairs", _times((2, B, heads, features, pairs)), B * heads * sums
+    B, heads, features, pairs = work.batch, work.heads, work.features, work.pairs
+    scores = work.sums == "features"
+    sums = pairs * (2 * features - 1) if scores else features * (2 * pairs - work.queries)
+    return f"2 x B x H x {'E' if scores else 'U'} x pairs", _times((2, B, heads, features, pairs)), B * heads * sums
 
 
-def _sides(architecture: Architecture, tally: Tally, name: str) -> tuple[int, int] | None:
-    """(outputs, inputs) of the matrix that an operation multiplies by."""
-    head = architecture.head
-    if name == "head.logits" and head is not None:
-        return architecture.outputs, head.features(architecture.width, architecture.table_width)
-    weight = tally.weights.get(f"{name}.weight") or tally.weights.get(name)
-    if weight is None or len(weight.shape) < 2:
-        return None
-    # Experts are stacked along the first dimension; a convolution reads all the others.
-    outputs, *inputs = weight.shape[1:] if weight.role == "expert" else weight.shape
-    return outputs, prod(inputs)
-
-
-def _meetings(architecture: Architecture, shape: Shape, name: str) -> Mapping[str, tuple[int, int]]:
-    words = name.split(".")
-    if "sublayer" not in words:
-        return {}
-    branch = architecture.stacks[words[0]].variants[words[2]].branches[words[3]]
-    return branch.sublayer.meetings(architecture.width, shape)
-
-
-def _layers(architecture: Architecture, name: str) -> int:
-    """How many layers do what goes by this name."""
-    words = name.split(".")
-    inside = words[0] in architecture.stacks and words[1] == "layers"
-    return architecture.stacks[words[0]].layers.count(words[2]) if inside else 1
-
-
-def _shown(name: str) -> str:
-    """Without the plumbing: `decoder.layers.local.attention.sublayer.query` -> `decoder.local.attention.query`."""
-    return ".".join(word for word in name.split(".") if word not in ("layers", "sublayer"))
+def _joined(node: Node, name: str) -> str:
+    """`decoder.local.attention.query`."""
+    return f"{node.address}.{name}" if name else str(node.address)
 
 
 def _times(factors: tuple[int, ...]) -> str:

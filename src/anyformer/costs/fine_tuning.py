@@ -12,13 +12,13 @@ from typing import Literal
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
-from anyformer.costs.inference import FORMATS, Format, quantised
+from anyformer.costs.inference import FORMATS, Format
+from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.peak import PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
-from anyformer.costs.work import Work, operations
 from anyformer.model import Architecture
+from anyformer.operations import Address, Flops, Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Weight
 from anyformer.tape import Learning
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
@@ -122,7 +122,7 @@ class FineTuning:
     def weights(self) -> int:
         """Bytes of all weights: those that learn as the method says, the others in their format."""
         form = BASES[self.tuned.base]
-        rest = sum(form.bytes(path, each) for path, each in self._weights.items() if path not in self.tuned.learning)
+        rest = sum(form.bytes(each) for path, each in self._weights.items() if path not in self.tuned.learning)
         return rest + self.each * self.tuned.parameters
 
     @cached_property
@@ -159,7 +159,7 @@ class FineTuning:
     def seconds(self, batch: int, hardware: Hardware) -> float:
         """The roofline of a step: a frozen matrix has no gradient of its own, and layers before all that learns no way back."""
         shape = self._shape(batch)
-        work = [self._less(each) for each in operations(self.architecture, shape, self.plan, "train")]
+        work = [self._less(each) for each in kernels(self.architecture, shape, self.plan, "train")]
         work += self._beside(batch)
         return step_of(work, shape, self.plan.number, hardware, "train").seconds
 
@@ -188,7 +188,7 @@ class FineTuning:
         """Bytes of the largest matrix that is kept in fewer bits than it multiplies in."""
         if BASES[self.tuned.base].bits >= 8 * self.plan.activation_bytes:
             return 0
-        frozen = (each for path, each in self._weights.items() if path not in self.tuned.learning and quantised(path, each))
+        frozen = (each for path, each in self._weights.items() if path not in self.tuned.learning and each.quantisable)
         return max((self.plan.activation_bytes * prod(each.shape) for each in frozen), default=0)
 
     def _shape(self, batch: int) -> Shape:
@@ -211,31 +211,42 @@ class FineTuning:
         wide = {**frozen, **self.tuned.learning}.values()
         return sum(self.plan.activation_bytes * each.count for each in wide if each.decays and each.fill != "embedding")
 
-    def _less(self, work: Work) -> Work:
-        """A product of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
-        if work.name == "optimiser":
-            return replace(work, bytes=2 * self.optimiser + 3 * self.each * self.tuned.parameters)
-        asleep = self._asleep_like(work.name)
-        learning = asleep or any(path in self.tuned.learning for path in (f"{work.name}.weight", work.name))
-        share = Fraction(1) if learning or work.unit != "matrix" else Fraction(2, 3)
+    def _less(self, kernel: Kernel) -> Kernel:
+        """A kernel of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
+        if kernel.unit == "optimiser":
+            return replace(kernel, moves=2 * self.optimiser + 3 * self.each * self.tuned.parameters)
+        asleep = self._asleep_like(kernel.address)
+        learning = asleep or any(path in self.tuned.learning for path in self._weights_of(kernel))
+        share = Fraction(1) if learning or kernel.unit != "matrix" else Fraction(2, 3)
         # Of the layers before the first that learns, the forward pass alone.
-        share = (share * (work.layers - asleep) + Fraction(asleep, 3)) / work.layers
-        scaled = Flops(int(work.flops.dense * share), int(work.flops.exact * share))
-        return replace(work, flops=scaled, executed=int(work.executed * share), bytes=int(work.bytes * share))
+        share = (share * (kernel.layers - asleep) + Fraction(asleep, 3)) / kernel.layers
+        return replace(
+            kernel,
+            flops=Flops(int(kernel.flops.dense * share), int(kernel.flops.exact * share)),
+            executed=int(kernel.executed * share),
+            moves=int(kernel.moves * share),
+            weights=int(kernel.weights * share),
+        )
 
-    def _asleep_like(self, name: str) -> int:
-        """Of the layers that an operation of one layer stands for, those before the first that learns."""
-        words = name.split(".")
-        if not self._asleep or words[1:2] != ["layers"]:
+    def _weights_of(self, kernel: Kernel) -> tuple[str, str]:
+        """What the weight of a product may be called, in the first layer of its kind: experts are stacked in a parameter."""
+        at, path = kernel.address, kernel.path
+        if at.layer is not None:
+            first = self.architecture.stacks[at.module].layers.index(at.layer)
+            path = path.replace(f".layers.{at.layer}.", f".layers.{first}.", 1)
+        return f"{path}.weight", path
+
+    def _asleep_like(self, at: Address) -> int:
+        """Of the layers that are like the one at an address, those before the first that learns."""
+        if not self._asleep or at.layer is None:
             return 0
-        stack = self.architecture.stacks[words[0]]
-        return stack.layers[: len(self._asleep)].count(stack.layers[int(words[2])])
+        return self.architecture.stacks[at.module].layers[: len(self._asleep)].count(at.layer)
 
-    def _beside(self, batch: int) -> Iterator[Work]:
+    def _beside(self, batch: int) -> Iterator[Kernel]:
         """The two products of each adapter, forward and for both gradients."""
         rows, size = batch * self.length, self.plan.activation_bytes
         for path, rank in self.tuned.ranks.items():
             outputs, inputs = self._weights[path].shape
             flops = 3 * 2 * rows * rank * (inputs + outputs)
             moved = 3 * size * (rows * (inputs + outputs + 2 * rank) + rank * (inputs + outputs))
-            yield Work(f"{path}.adapter", "matrix", Flops(flops, flops), flops, moved, kernels=6)
+            yield Kernel(Address(path), "adapter", "matrix", Flops(flops, flops), flops, moved, launches=6)

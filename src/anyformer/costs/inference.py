@@ -8,11 +8,10 @@ from math import prod
 from types import MappingProxyType
 from typing import Literal
 
-from anyformer.costs.work import distinct_experts
 from anyformer.model import Architecture
+from anyformer.operations import Address, Shape, Tally, Weight, distinct_experts
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight
 
 Scales = Literal["none", "matrix", "row", "group"]
 Growth = Literal["every token", "to its window", "never", "with the source"]
@@ -44,9 +43,9 @@ class Format:
         scales = {"none": 0, "matrix": 1, "row": outputs, "group": outputs * -(-inputs // self.group)}[self.scales]
         return matrices * (_bytes(outputs * inputs * self.bits) + _bytes(scales * (self.scale_bits + self.zero_bits)))
 
-    def bytes(self, name: str, weight: Weight) -> int:
+    def bytes(self, weight: Weight) -> int:
         """Bytes of a weight as it is stored."""
-        return self.matrix_bytes(weight) if quantised(name, weight) else _bytes(weight.count * self.other_bits)
+        return self.matrix_bytes(weight) if weight.quantisable else _bytes(weight.count * self.other_bits)
 
 
 FORMATS: Mapping[str, Format] = MappingProxyType(
@@ -66,12 +65,6 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
 )
 
 
-def quantised(name: str, weight: Weight) -> bool:
-    """Whether formats below 16 bits hold this weight."""
-    is_matrix = len(weight.shape) == 2 or (weight.role == "expert" and len(weight.shape) == 3)
-    return is_matrix and weight.fill in ("matrix", "residual") and ".router." not in name
-
-
 def weight_bytes(architecture: Architecture, format: Format) -> int:
     """Bytes of all weights in a format; tied ones once."""
     return stored(architecture.folded_cost(Shape(source=1)).weights, format)
@@ -79,7 +72,7 @@ def weight_bytes(architecture: Architecture, format: Format) -> int:
 
 def stored(weights: Mapping[str, Weight], format: Format) -> int:
     """Bytes of declared weights in a format."""
-    return sum(format.bytes(name, weight) for name, weight in weights.items())
+    return sum(format.bytes(weight) for weight in weights.values())
 
 
 @dataclass(frozen=True)
@@ -88,6 +81,9 @@ class Memory:
     what makes it grow."""
 
     name: str
+    """`decoder.local.attention`: the variant of the layers, and the branch."""
+    component: str
+    """`decoder.attention`."""
     bytes: int
     per_token: int
     grows: Growth
@@ -128,25 +124,27 @@ def decode_state(
     read = architecture.source_of(context, source)
     plan = plan or Plan(precision="bf16")
 
-    def state(length: int, source: int) -> Mapping[str, int]:
+    def state(length: int, source: int) -> Mapping[Address, int]:
         if not length:
             return {}
-        return architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source), plan).state_bytes
+        tally = architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source), plan)
+        own = ((node, node.tally.own_state) for node in tally.nodes())
+        return {node.address: state.held * node.times for node, state in own if state is not None and state.held}
 
     now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
     all_grow = all(longer[name] > size for name, size in now.items())
     first = now if all_grow else state(1, read)
     other = state(context, read + 1) if read and not all_grow else now
     memories = []
-    for name, size in now.items():
+    for at, size in now.items():
         grows: Growth = "to its window"
-        if longer[name] > size:
+        if longer[at] > size:
             grows = "every token"
-        elif other[name] != size:
+        elif other[at] != size:
             grows = "with the source"
-        elif first[name] == size and context > 1:
+        elif first[at] == size and context > 1:
             grows = "never"
-        memories.append(Memory(name, size, (size - before.get(name, 0)) // batch, grows))
+        memories.append(Memory(str(at), at.component, size, (size - before.get(at, 0)) // batch, grows))
     return DecodeState(batch, context, tuple(memories), Slots.bytes(batch, context) if memories else 0)
 
 
@@ -182,10 +180,8 @@ def read_per_step(
     tied = architecture.head is not None and architecture.head.tied
     table = "decoder_embedding.weight" if architecture.decoder_embedding is not None else "embedding.weight"
     whole = {table} if tied else set()
-    weights = sum(
-        _read(format.bytes(name, weight), weight, batch, name in whole) for name, weight in _decoding(architecture, tally)
-    )
-    return Reading(weights, tally.total_state_bytes)
+    weights = sum(_read(format.bytes(weight), weight, batch, name in whole) for name, weight in _decoding(architecture, tally))
+    return Reading(weights, sum(state.read for state in tally.states.values()))
 
 
 def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int, float], ...]:
@@ -202,8 +198,13 @@ def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int,
 
 def _decoding(architecture: Architecture, tally: Tally) -> list[tuple[str, Weight]]:
     """The weights of what computes while decoding: of two inputs, neither the encoder nor the source's table."""
-    idle = ("encoder.",) if architecture.two_inputs else ()
-    return [(name, weight) for name, weight in tally.weights.items() if not name.startswith(idle)]
+    idle = {"encoder"} if architecture.two_inputs else set()
+    return [
+        (node.name(name), weight * node.weight_times)
+        for node in tally.nodes()
+        for name, weight in node.tally.own_weights.items()
+        if node.weight_times and node.address.module not in idle
+    ]
 
 
 def _read(size: int, weight: Weight, batch: int, whole: bool) -> int:

@@ -14,6 +14,7 @@ where it fits, else of one block of each kind (`trial`). All in eager mode.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -25,16 +26,16 @@ from anyformer.costs.activations import activations
 from anyformer.costs.allocated import peak_above
 from anyformer.costs.available import free_memory
 from anyformer.costs.calibration import calibrated
-from anyformer.costs.counts import STACKS, by_component, component
+from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
 from anyformer.costs.saved import kept_by_label
 from anyformer.costs.trial import TrainingStep, Trial, examples, trial_of
 from anyformer.model import Architecture, build
+from anyformer.operations import Shape, Tally
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from anyformer.tape import Tape
 
 STAGES = ("counting FLOPs", "calibrating this machine", "building", "keeping", "training", "timing")
@@ -120,15 +121,15 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
     """Parameters and FLOPs of the whole model, forward by component; the counter has no place for a tied table's backward."""
     tally = architecture.cost(shape, plan)
     model = build(architecture, plan, device="meta").eval()
-    there = _sums((name, parameter.numel()) for name, parameter in model.named_parameters())
-    yield from _beside("parameters", "", _sums((name, weight.count) for name, weight in tally.weights.items()), there)
+    there = _sums(tally, ((name, parameter.numel()) for name, parameter in model.named_parameters()))
+    yield from _beside("parameters", "", parameters(tally).by_component, there)
     given = [x.to("meta") for x in examples(architecture, shape)]
     with FlopCounterMode(display=False) as counter:
         output = model(*given)
         forward = counter.get_total_flops()
-        modules = _parts({name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
+        modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
         output.float().sum().backward()
-    declared = _sums((name, flops.dense) for name, flops in tally.flops.items())
+    declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from _beside("forward FLOPs", "FLOPs", declared, modules, whole=forward)
     backward = counter.get_total_flops() - forward
     yield Comparison("backward FLOPs", "", "FLOPs", tally.total_flops.backward, backward, 0)
@@ -143,9 +144,9 @@ def states(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Com
         return
     dtype = torch.bfloat16 if plan.precision == "bf16" else torch.float32
     state = build(architecture, plan, device="meta").state(shape.batch, shape.length, source=shape.source, dtype=dtype)
-    predicted = {**_sums(tally.state_bytes.items()), "positions": Slots.bytes(*state.slots.positions.shape)}
+    predicted = {**_sums(tally, tally.state_bytes.items()), "positions": Slots.bytes(*state.slots.positions.shape)}
     layers = [(f"decoder.layers.{i}.{name}", each.nbytes) for i, held in enumerate(state.layers) for name, each in held.items()]
-    found = {**_sums(layers), "positions": state.slots.nbytes}
+    found = {**_sums(tally, layers), "positions": state.slots.nbytes}
     yield from _beside("decode state", "B", predicted, found, whole=state.nbytes)
 
 
@@ -162,7 +163,7 @@ def run(
     progress(STAGES[2])
     step = TrainingStep(made, shape, plan, device)
     progress(STAGES[3])
-    kept = kept_by_label(step.model, _label, step.loss)
+    kept = kept_by_label(step.model, _labels(made, made.cost(shape, plan)), step.loss)
     yield from _beside("kept for backward", "B", declared_kept(made, shape, plan), kept, tolerance=KEPT, inner=None)
     step.update()
     progress(STAGES[4])
@@ -176,11 +177,14 @@ def run(
 
 def declared_kept(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
     """Bytes kept by component, copies of weights included; those of a tied table are made by the head."""
-    tape = Tape(plan, shape)
+    tape, find = Tape(plan, shape), located(architecture.cost(shape, plan))
     architecture.keeps(tape)
     kept = activations(architecture, shape, plan).by_name
     casts = [("head" if name.endswith("embedding.weight") else name, held.bytes) for name, held in tape.casts.items()]
-    return _sums([*kept.items(), *casts])
+    found = Counter[str]()
+    for path, size in [*kept.items(), *casts]:
+        found[find(path)[0].component or path.partition(".")[0]] += size
+    return found
 
 
 def _beside(
@@ -201,32 +205,36 @@ def _beside(
             yield Comparison(quantity, name, unit, predicted.get(name, 0), measured.get(name, 0), inner)
 
 
-def _sums(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
-    return by_component(sizes, int)
+def _sums(tally: Tally, sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """By component, from what has paths of modules."""
+    find, found = located(tally), Counter[str]()
+    for path, size in sizes:
+        found[find(path)[0].component] += size
+    return found
 
 
-def _label(module: str) -> str:
+def _labels(architecture: Architecture, tally: Tally) -> Callable[[str], str]:
     """The component that a module is, else empty; outside of all modules is the loss.
 
     What a block keeps beside its parts are the gains of its steps.
     """
-    words = module.split(".")
-    if words[0] not in STACKS:
-        return "" if len(words) > 1 else words[0] or "loss"
-    if words[1:2] == ["layers"]:
-        return f"{words[0]}.gain" if len(words) == 3 else component(module) if len(words) == 4 else ""
-    return module if len(words) == 2 else ""
+    found = {"": "loss"}
+    for node in tally.nodes():
+        at = node.address
+        if at.whole(architecture.stacks):
+            found[node.path] = at.component
+        elif at.layer is not None and at.branch is None:
+            found[node.path] = at.within("branch", "gain").component
+    return lambda module: found.get(module, "")
 
 
-def _parts(modules: Mapping[str, int]) -> dict[str, int]:
-    """FLOPs by component, from those by module, each counted with all below it."""
-    named = {name.partition(".")[2]: flops for name, flops in modules.items() if name.startswith("Transformer.")}
-    # A block is counted with its parts, and computes no product of its own.
-    return _sums((name, flops) for name, flops in named.items() if _label(name) and _label(name) != _block(name))
-
-
-def _block(module: str) -> str:
-    return f"{module.partition('.')[0]}.gain"
+def _parts(architecture: Architecture, tally: Tally, modules: Mapping[str, int]) -> dict[str, int]:
+    """FLOPs by component, from those by module, each of which is counted with all below it."""
+    found = Counter[str]()
+    for node in tally.nodes():
+        if node.address.whole(architecture.stacks):
+            found[node.address.component] += modules.get(f"Transformer.{node.path}", 0)
+    return found
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> float:

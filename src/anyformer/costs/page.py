@@ -7,13 +7,13 @@ from dataclasses import replace
 
 from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
+from anyformer.costs.kernels import Mode
 from anyformer.costs.peak import Moment
-from anyformer.costs.roofline import Operation, StepTime
+from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.costs.work import Mode
 from anyformer.model import Architecture
-from anyformer.tally import Flops
+from anyformer.operations import Flops
 
 HOLDS: Mapping[Mode, str] = {
     "train": "a training step",
@@ -237,7 +237,7 @@ def _operations(sheet: CostSheet) -> Section:
     return Section(f"Where the time goes: {STEPS[sheet.mode]}", columns, tuple(rows), detail=True)
 
 
-def _operation(operation: Operation, total: float) -> tuple[Figure, ...]:
+def _operation(operation: KernelTime, total: float) -> tuple[Figure, ...]:
     return (
         flops(operation.executed),
         size(operation.bytes),

@@ -16,8 +16,8 @@ from anyformer.costs.activations import Activations, activations
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM_FP32, States
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 Moment = Literal["loss", "backward", "update"]
 LOSS_COPIES = 4

@@ -6,16 +6,15 @@ read each operand once, as large tiles do.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.work import Mode, Unit, Work, operations
+from anyformer.costs.kernels import Kernel, Mode, Unit, kernels
 from anyformer.model import Architecture
+from anyformer.operations import Flops, Shape
 from anyformer.plan import Plan, Precision
-from anyformer.tally import Flops, Shape
 
 Bound = Literal["compute", "memory", "launch"]
 LAUNCHING = 0.5
@@ -23,14 +22,16 @@ LAUNCHING = 0.5
 EAGER_SECONDS = 0.05
 """A training step that is predicted to be shorter is mostly the overhead of eager operations, each a few microseconds on the
 host, many more than the kernels counted here: no prediction of its time can be good."""
-LAYER = re.compile(r"\.layers\.\d+|\.sublayer")
 
 
 @dataclass(frozen=True)
-class Operation:
-    """One kind of operation over all layers; `bound` is what most of its time waits for."""
+class KernelTime:
+    """One kind of kernel over all layers; `bound` is what most of its time waits for."""
 
     name: str
+    """`decoder.attention.query`."""
+    component: str
+    """`decoder.attention`."""
     unit: Unit
     flops: Flops
     executed: int
@@ -53,7 +54,7 @@ class StepTime:
     mode: Mode
     tokens: int
     """Positions computed: batch * length in training and prefill, batch in decoding."""
-    operations: tuple[Operation, ...]
+    operations: tuple[KernelTime, ...]
 
     @property
     def seconds(self) -> float:
@@ -97,13 +98,12 @@ class StepTime:
         return self.bytes / self.seconds / self.hardware.bandwidth
 
     @property
-    def by_component(self) -> tuple[Operation, ...]:
+    def by_component(self) -> tuple[KernelTime, ...]:
         """The products by weights of each component as one, slowest first."""
-        groups: dict[str, list[Operation]] = {}
+        groups: dict[str, list[KernelTime]] = {}
         for operation in self.operations:
-            products = operation.unit == "matrix" and "." in operation.name
-            name = f"{operation.name.rpartition('.')[0]}.products" if products else operation.name
-            groups.setdefault(name, []).append(operation)
+            products = operation.unit == "matrix"
+            groups.setdefault(f"{operation.component}.products" if products else operation.name, []).append(operation)
         return tuple(sorted((together(name, parts) for name, parts in groups.items()), key=lambda found: -found.seconds))
 
     def data(self) -> dict[str, Any]:
@@ -131,35 +131,44 @@ class StepTime:
 def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
     """The roofline of one step; `auto` precision is the faster one of the hardware."""
     plan = hardware.resolved(plan)
-    return step_of(operations(architecture, shape, plan, mode), shape, plan.number, hardware, mode)
+    return step_of(kernels(architecture, shape, plan, mode), shape, plan.number, hardware, mode)
 
 
-def step_of(work: Iterable[Work], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
-    """The roofline of operations that are known already."""
-    return StepTime(hardware, precision, mode, shape.batch * shape.length, merged(work, hardware, precision))
+def step_of(work: Iterable[Kernel], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
+    """The roofline of kernels that are known already."""
+    return StepTime(hardware, precision, mode, shape.rows, merged(work, hardware, precision))
 
 
-def merged(work: Iterable[Work], hardware: Hardware, precision: Precision) -> tuple[Operation, ...]:
-    """Equal operations of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
-    kinds: dict[str, list[Operation]] = {}
-    for item in work:
-        kinds.setdefault(LAYER.sub("", item.name), []).append(_over_layers(item, *timed(item, hardware, precision)))
+def merged(work: Iterable[Kernel], hardware: Hardware, precision: Precision) -> tuple[KernelTime, ...]:
+    """Equal kernels of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
+    kinds: dict[str, list[KernelTime]] = {}
+    for kernel in work:
+        kinds.setdefault(kernel.title, []).append(_over_layers(kernel, *timed(kernel, hardware, precision)))
     return tuple(together(name, operations) for name, operations in kinds.items())
 
 
-def _over_layers(work: Work, seconds: float, bound: Bound) -> Operation:
-    n = work.layers
-    flops = Flops(work.flops.dense * n, work.flops.exact * n)
-    return Operation(work.name, work.unit, flops, work.executed * n, work.bytes * n, seconds * n, bound)
+def _over_layers(kernel: Kernel, seconds: float, bound: Bound) -> KernelTime:
+    n = kernel.layers
+    return KernelTime(
+        kernel.title,
+        kernel.address.component,
+        kernel.unit,
+        kernel.flops * n,
+        kernel.executed * n,
+        kernel.bytes * n,
+        seconds * n,
+        bound,
+    )
 
 
-def together(name: str, operations: Sequence[Operation]) -> Operation:
-    """Several operations as one, called `name`; its bound is that of most of the time."""
+def together(name: str, operations: Sequence[KernelTime]) -> KernelTime:
+    """Several kernels as one, called `name`; its bound is that of most of the time."""
     waited: dict[Bound, float] = {}
     for operation in operations:
         waited[operation.bound] = waited.get(operation.bound, 0.0) + operation.seconds
-    return Operation(
+    return KernelTime(
         name,
+        operations[0].component,
         operations[0].unit,
         sum((operation.flops for operation in operations), Flops()),
         sum(operation.executed for operation in operations),
@@ -169,14 +178,14 @@ def together(name: str, operations: Sequence[Operation]) -> Operation:
     )
 
 
-def timed(work: Work, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
-    """Seconds of one operation in one layer, and what it waits for."""
+def timed(kernel: Kernel, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
+    """Seconds of one kernel in one layer, and what it waits for."""
     reached = hardware.efficiency
-    share = reached.attention if work.unit == "attention" else reached.matrix
+    share = reached.attention if kernel.unit == "attention" else reached.matrix
     waits: dict[Bound, float] = {
-        "compute": work.executed / (hardware.peak(precision) * share),
-        "memory": work.bytes / (hardware.bandwidth * reached.memory),
-        "launch": work.kernels * hardware.launch,
+        "compute": kernel.executed / (hardware.peak(precision) * share),
+        "memory": kernel.bytes / (hardware.bandwidth * reached.memory),
+        "launch": kernel.launches * hardware.launch,
     }
     bound = max(waits, key=lambda name: waits[name])
     return waits[bound], bound

@@ -16,13 +16,13 @@ from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
+from anyformer.costs.kernels import Kernel, Mode, kernels
 from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
-from anyformer.costs.work import Mode, Work, operations
 from anyformer.model import Architecture
+from anyformer.operations import Flops, Shape, Tally
 from anyformer.plan import Plan, Precision
-from anyformer.tally import Flops, Shape, Tally
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
 STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
@@ -97,8 +97,8 @@ class CostSheet:
         return Executed(forward, total - forward - self._tally.total_flops.spared)
 
     @cached_property
-    def _work(self) -> list[Work]:
-        return operations(self.architecture, self.shape, self.plan, self.mode)
+    def _work(self) -> list[Kernel]:
+        return kernels(self.architecture, self.shape, self.plan, self.mode)
 
     @cached_property
     def elementwise(self) -> Mapping[str, Flops]:

@@ -12,8 +12,8 @@ from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 SHARE = 0.8
 """Of the free memory, what a trial may fill: the rest is for what no formula of ours sees, as a library's own buffers."""

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from anyformer.generation.room import check_room
 from anyformer.model import InputError, Transformer
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 
 def check_model(model: Transformer) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from anyformer.costs.available import free_memory
 from anyformer.describe import UserError
 from anyformer.model import Transformer
+from anyformer.operations import Shape
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
-from anyformer.tally import Shape
 
 BLOCK = 1024
 """Positions by which a state is allocated at first; then it doubles, so that all copying together is one more writing."""

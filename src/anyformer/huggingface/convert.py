@@ -23,8 +23,8 @@ from anyformer.huggingface.own import MODEL_TYPE
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 
 _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 

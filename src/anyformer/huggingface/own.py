@@ -8,7 +8,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 MODEL_TYPE = "anyformer"
 

@@ -16,8 +16,8 @@ from anyformer.huggingface.config import HuggingFaceError
 from anyformer.huggingface.convert import architecture_of, load
 from anyformer.huggingface.family import Family, own
 from anyformer.model import Transformer
+from anyformer.operations import Shape
 from anyformer.parts import Stack
-from anyformer.tally import Shape
 
 TOLERANCE = 2e-5
 """Largest difference, of the largest value, that counts as equal in fp32."""

@@ -10,13 +10,13 @@ from pydantic import Field, model_validator
 from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
 from anyformer.model.shown import as_table, in_short
+from anyformer.operations import Limit, Shape, Tally, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
-from anyformer.tally import Limit, Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
@@ -208,12 +208,13 @@ class Architecture(Value):
         if self.decoder is not None:
             decoder = price(self.decoder, self.width, self.table_width, self._decoder_shape(shape), plan)
             # A latent array is computed whole: there is nothing to generate, so nothing to remember.
-            parts["decoder"] = decoder if self.latents is None else Tally(decoder.weights, decoder.flops)
+            parts["decoder"] = decoder if self.latents is None else decoder.without("state", "limits")
+        head = Tally()
         if self.head is not None:
             length = shape.length if self.latents is None else self.latents.count
-            parts["head"] = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length)
+            head = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length).within("head", "exit")
         limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
-        return total(parts) + Tally(limits=limits)
+        return total(parts, "module") + head + Tally(own_limits=limits)
 
     def keeps(self, tape: Tape) -> Held:
         """What a forward pass over `tape.shape` keeps for backward; gives the logits, or features without a head."""
@@ -245,6 +246,13 @@ class Architecture(Value):
         table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
         return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
 
+    def logits(self, shape: Shape) -> int:
+        """How many logits a call gives: B T V, or B V of a head that gives one answer per row."""
+        if self.head is None or self.head.outputs == "features":
+            return 0
+        length = shape.length if self.latents is None else self.latents.count
+        return shape.batch * (1 if self.head.pool else length) * self.outputs
+
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
         """What a stack computes of a call; None of an encoder whose source was read before."""
         if stack == "decoder":
@@ -261,7 +269,8 @@ class Architecture(Value):
         alone = self.decoder is None
         reads = self.shape_of("encoder", shape) or Shape(batch=shape.batch)
         cost = price(self.encoder, self.width, self.table_width, reads, plan)
-        return Tally(cost.weights, cost.flops if read else {}, limits=cost.limits if alone else ())
+        cost = cost.without("state") if read else cost.without("state", "work")
+        return cost if alone else cost.without("limits")
 
     def _decoder_shape(self, shape: Shape) -> Shape:
         """What the decoder computes: its own tokens, the latent array, or a source and then its tokens."""

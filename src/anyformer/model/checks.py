@@ -10,11 +10,11 @@ from torch import Tensor
 
 from anyformer.describe import DescriptionError
 from anyformer.model.architecture import Architecture
+from anyformer.operations import Tally
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.embedding.embedding import WHOLE, Input
 from anyformer.parts.lookup import InputError
-from anyformer.tally import Tally
 
 _MOST_PARAMETERS = 2**53
 """Most parameters of a module; beyond some more the bytes of one tensor have no 64-bit number."""

@@ -8,8 +8,8 @@ from typing import TypeVar
 import torch
 from torch import nn
 
+from anyformer.operations import Weight
 from anyformer.parts.initialisation import Initialisation
-from anyformer.tally import Weight
 
 
 class Described(nn.Module):

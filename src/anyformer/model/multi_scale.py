@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.model.initialise import Described, assemble
+from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
@@ -22,7 +23,6 @@ from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, matrix, total
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -80,10 +80,12 @@ class MultiScale(Value):
     def cost(self, batch: int = 1, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; matrix products see the grid only, whatever the sizes of the maps."""
         encoder = self.encoder.cost(self.width, self.width, Shape(batch=batch, length=self.positions), plan or Plan())
-        parts = {"encoder": Tally(encoder.weights, encoder.flops)}
+        parts = {"encoder": encoder.without("state", "limits")}
         for i, own in enumerate(self.channels):
             output = matrix("output", own, own, batch * self.positions, role="replicate", bias=True)
-            parts[f"scales.{i}"] = depthwise("embed", own) + output + total({"norm": self.norm.cost(own)})
+            parts[f"scales.{i}"] = (
+                depthwise("embed", own) + output + total({"norm": self.norm.cost(own, batch * self.positions)})
+            )
         return total(parts)
 
     def build(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 if TYPE_CHECKING:
     from anyformer.model.architecture import Architecture

@@ -12,6 +12,7 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_inputs, check_weights
 from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
+from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
@@ -21,7 +22,6 @@ from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Weight
 
 
 class Facts(TypedDict, total=False):

@@ -12,9 +12,9 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.describe import Value
 from anyformer.model import Architecture, Transformer
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
-from anyformer.tally import Shape
 
 Penalty = Annotated[float, Field(ge=0)]
 _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)

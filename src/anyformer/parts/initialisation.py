@@ -11,7 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
-from anyformer.tally import Weight
+from anyformer.operations import Weight
 
 Std = Annotated[float, Field(ge=0)]
 

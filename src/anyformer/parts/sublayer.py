@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
@@ -10,11 +9,11 @@ import torch
 from torch import nn
 
 from anyformer.describe import DescriptionError, Registry
+from anyformer.operations import Shape, Tally
 from anyformer.parts.call.state import State
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally
 from anyformer.tape import Held, Tape
 
 N = TypeVar("N", bound=str)
@@ -112,23 +111,10 @@ class Sublayer(Drawn):
         """What the stream's width must be a multiple of: its heads, where they share the width among them."""
         return 1
 
-    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
-        """Of its products over (query, key) pairs, `scores` and `mix`: how many heads, and how many features of a pair."""
-        return {}
-
-    def elementwise(self, width: int) -> Mapping[str, int]:
-        """Element-wise operations of one position by kind, beside those of softmax and activation."""
-        return {}
-
     @property
     def cuts(self) -> tuple[int, ...]:
         """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
         return ()
-
-    @property
-    def state_cuts(self) -> int:
-        """Among how many tensor-parallel ranks its decode state can be divided: its key heads; 1 where each needs all of it."""
-        return 1
 
     @property
     def tricks(self) -> tuple[str, ...]:

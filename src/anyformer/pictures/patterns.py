@@ -11,10 +11,10 @@ import numpy as np
 
 from anyformer.costs.page import longest
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.parts import Bidirectional
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sublayer import Sublayer
-from anyformer.tally import Shape
 
 SHORTEST = 32
 """Positions that show a mask without a pattern of its own: a triangle, a square."""

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.planner import Candidate, Planned, plan_training
 from anyformer.planning.rank import number_bytes
-from anyformer.tally import Shape
 
 MOST = 4096
 """Accelerators that are tried."""

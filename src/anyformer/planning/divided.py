@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import get_args
 
 from anyformer.model import Architecture
+from anyformer.operations import Shape, Weight
 from anyformer.plan import Checkpointing, Plan
-from anyformer.tally import Shape, Weight
 from anyformer.tape import Held, Tape
 
 

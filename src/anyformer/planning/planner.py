@@ -13,7 +13,7 @@ from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
 from anyformer.planning.rank import NumberBytes, memory, number_bytes
-from anyformer.planning.stages import Stage, Units, stages, units
+from anyformer.planning.stages import Row, Stage, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
@@ -81,7 +81,7 @@ def evaluate(
         raise UserError(f"{layout} is not possible: {'; '.join(found)}")
     plan = plan or Plan(precision="bf16")
     machine = machine_of(hardware, plan)
-    row = units(architecture, length, plan)
+    row = row_of(architecture, length, plan)
     return priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
 
 
@@ -105,7 +105,7 @@ def plan_training(
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
-    row, numbers = units(architecture, length, plan), number_bytes(plan)
+    row, numbers = row_of(architecture, length, plan), number_bytes(plan)
     parted: dict[tuple[int, int], tuple[Stage, ...]] = {}
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
@@ -146,7 +146,7 @@ def _mesh(layout: Layout) -> tuple[int, ...]:
     return layout.dp, layout.fsdp, layout.tp, layout.ep, layout.pp
 
 
-def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Iterator[Candidate]:
+def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
     Sharding more only sends more, and recomputing more only computes more.
@@ -168,7 +168,7 @@ def _least(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machin
         yield priced(row, parts, nearest, machine, numbers)
 
 
-def priced(row: Units, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
     """What `evaluate` gives, where units and stages are known."""
     each = max((sent(row, stage, layout, numbers) for stage in parts), key=lambda one: one.total)
     time = step_time(row, parts, layout, machine, numbers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from anyformer.costs.holding import Holding
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
-from anyformer.planning.stages import Stage, Units
+from anyformer.planning.stages import Row, Stage
 
 
 @dataclass(frozen=True)
@@ -46,14 +46,14 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
     return min(layout.micro_batches * layout.chunks, warm), layout.chunks
 
 
-def memory(row: Units, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> Holding:
+def memory(row: Row, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> Holding:
     """Of the rank of the fullest stage; one that holds the whole model holds what a training step of one device does."""
     if layout.alone:
         return row.alone(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
     return max((stage_memory(row, stage, layout, numbers) for stage in stages), key=lambda each: each.total)
 
 
-def stage_memory(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Holding:
+def stage_memory(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -> Holding:
     """Bytes of one rank of a stage; the optimiser's state is always divided, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.

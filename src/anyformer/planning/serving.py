@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware, hardware_of
 from anyformer.costs.inference import FORMATS, DecodeState, decode_state, weight_bytes
+from anyformer.costs.kernels import Kernel, Mode, kernels
 from anyformer.costs.roofline import timed
-from anyformer.costs.work import Mode, Work, operations
 from anyformer.describe import UserError
 from anyformer.model import Architecture
+from anyformer.operations import Shape, State
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Bounds, Layout, bounds
-from anyformer.planning.stages import Stage, Units, stages, units
-from anyformer.tally import Shape
+from anyformer.planning.stages import Row, Stage, place, row_of, stages
 
 MOST = 4096
 """Accelerators that are tried."""
@@ -175,9 +175,9 @@ class _Search:
         return min(map(self.served, self.fitting(count)), key=lambda each: each.step, default=None)
 
     @cached_property
-    def row(self) -> Units:
+    def row(self) -> Row:
         """Weights and collectives of each layer; its length is of no matter here."""
-        return units(self.architecture, 16, self.plan)
+        return row_of(self.architecture, 16, self.plan)
 
     @cached_property
     def bounds(self) -> Bounds:
@@ -189,10 +189,13 @@ class _Search:
         return self.weights / weight_bytes(self.architecture, FORMATS["bf16"])
 
     @cached_property
-    def per_user(self) -> Mapping[str, int]:
-        """Bytes of decode state of one user, by the path of the sublayer."""
-        source = self.length if self.architecture.two_inputs else 0
-        return self.architecture.cost(Shape(past=self.length - 1, source=source), self.plan).state_bytes
+    def per_user(self) -> Mapping[str, Sequence[State]]:
+        """Decode state of one user, by the name of the unit that holds it."""
+        source, found = self.length if self.architecture.two_inputs else 0, dict[str, list[State]]()
+        for node in self.architecture.cost(Shape(past=self.length - 1, source=source), self.plan).nodes():
+            if node.tally.own_state is not None:
+                found.setdefault(place(node.address, self.architecture), []).append(node.tally.own_state)
+        return found
 
     def layouts(self, count: int) -> Iterator[Layout]:
         """Every way to part `count` ranks that the architecture allows."""
@@ -207,30 +210,14 @@ class _Search:
 
     def held(self, layout: Layout) -> int:
         """Bytes of the fullest rank: its part of the weights, and the caches of its users."""
-        paths = {id(unit): path for unit, path in zip(self.row.units, self._paths(), strict=True)}
         users = -(-self.users // layout.dp)
-        return max(self._of_stage(stage, layout, users, paths) for stage in stages(self.row, layout.pp, 1))
+        return max(self._of_stage(stage, layout, users) for stage in stages(self.row, layout.pp, 1))
 
-    def _of_stage(self, stage: Stage, layout: Layout, users: int, paths: Mapping[int, str]) -> int:
+    def _of_stage(self, stage: Stage, layout: Layout, users: int) -> int:
         numbers = stage.held.dense(layout.tp) + -(-stage.held.experts // layout.ep)
-        here = tuple(f"{paths[id(unit)]}." for unit in stage.units)
-        cache = sum(
-            -(-size // min(layout.tp, self.cuts(path))) for path, size in self.per_user.items() if f"{path}.".startswith(here)
-        )
+        states = (state for unit in stage.units for state in self.per_user.get(unit.name, ()))
+        cache = sum(-(-state.held // min(layout.tp, state.ranks)) for state in states)
         return round(2 * self.share * numbers) + users * cache
-
-    def _paths(self) -> Iterator[str]:
-        """Of the row's units: what goes in, every layer, what comes out."""
-        yield "entrance"
-        for name, stack in self.architecture.stacks.items():
-            yield from (f"{name}.layers.{i}" for i in range(stack.depth))
-        yield "exit"
-
-    def cuts(self, path: str) -> int:
-        """Among how many ranks the decode state of the sublayer at a path can be divided."""
-        name, _, layer, branch, *_ = path.split(".")
-        stack = self.architecture.stacks[name]
-        return stack.variants[stack.layers[int(layer)]].branches[branch].sublayer.state_cuts
 
     def served(self, layout: Layout) -> Service:
         users = -(-self.users // (layout.dp * layout.pp))
@@ -255,32 +242,28 @@ class _Search:
 
     def _seconds(self, layout: Layout, mode: Mode, batch: int, tokens: int) -> tuple[float, float]:
         """Seconds of computing and of sending while `batch` rows of each replica, `tokens` in all, pass all stages."""
-        work = [each for each in self._work(mode, batch) if not each.routed]
-        work += [each for each in self._work(mode, batch * layout.dp) if each.routed]
+        work = [each for each in self._work(mode, batch) if each.share != "experts"]
+        work += [each for each in self._work(mode, batch * layout.dp) if each.share == "experts"]
         parts = (timed(self._of_rank(each, layout), self.on, self.plan.number)[0] * each.layers for each in work)
         return sum(parts), self._sending(layout, tokens)
 
     @cached_property
-    def _work(self) -> Callable[[Mode, int], list[Work]]:
-        """The operations of a mode and a batch, remembered."""
+    def _work(self) -> Callable[[Mode, int], list[Kernel]]:
+        """The kernels of a mode and a batch, remembered."""
         source = self.length if self.architecture.two_inputs else 0
 
         @cache
-        def work(mode: Mode, batch: int) -> list[Work]:
+        def work(mode: Mode, batch: int) -> list[Kernel]:
             length, past = (1, self.length) if mode == "decode" else (self.length, 0)
-            return operations(self.architecture, Shape(batch=batch, length=length, past=past, source=source), self.plan, mode)
+            return kernels(self.architecture, Shape(batch=batch, length=length, past=past, source=source), self.plan, mode)
 
         return work
 
-    def _of_rank(self, work: Work, layout: Layout) -> Work:
-        """One rank's share of an operation: products are cut, decode state as far as it can be, the stream not at all."""
-        ranks = layout.ep if work.routed else layout.tp
-        moved: float = work.bytes
-        if work.unit == "matrix":
-            moved *= self.share / ranks
-        elif ".sublayer." in work.name:
-            moved /= ranks if work.routed else min(ranks, self.cuts(work.name))
-        return replace(work, executed=work.executed // ranks, bytes=round(moved))
+    def _of_rank(self, kernel: Kernel, layout: Layout) -> Kernel:
+        """One rank's share: products are cut, decode state as far as it can be, the stream not at all."""
+        ranks = layout.ep if kernel.share == "experts" else layout.tp
+        mine = kernel.of_rank(ranks, layout.ep, sp=False)
+        return replace(mine, weights=round(mine.weights * self.share))
 
     def _sending(self, layout: Layout, tokens: int) -> float:
         """Sums of tensor parallelism, experts' tokens there and back, and the stages' hand-over; each takes `HOP` at least."""

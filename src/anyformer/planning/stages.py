@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 
+from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
+from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
+from anyformer.operations import Address, ExpertProduct, Node, Product, Shape, Tally, Weight
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, Kept, KeptBy, kept
-from anyformer.tally import Shape, Tally, Weight
 
-_ENTRANCE = ("embedding", "decoder_embedding", "entrance")
-"""Groups of weights of what goes in; a tied head holds one of the first two as well."""
+ENTRANCE, EXIT = "entrance", "exit"
+"""The units around the layers."""
 
 
 @dataclass(frozen=True)
-class Held:
+class Parameters:
     """Numbers stored: `cut` by tensor parallelism, `whole` on each of its ranks, `experts` cut by expert parallelism."""
 
     cut: int = 0
     whole: int = 0
     experts: int = 0
 
-    def __add__(self, other: Held) -> Held:
-        return Held(self.cut + other.cut, self.whole + other.whole, self.experts + other.experts)
+    def __add__(self, other: Parameters) -> Parameters:
+        return Parameters(self.cut + other.cut, self.whole + other.whole, self.experts + other.experts)
 
     def dense(self, tp: int) -> int:
         """Of one rank, without experts; a table that tp does not divide is padded, which is not counted."""
@@ -38,17 +40,18 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Unit:
-    """What a pipeline cannot part. `holds`: names of groups of weights, shared ones under their owner's name.
+class PipelineUnit:
+    """What a pipeline cannot part, by its `name`. `holds`: groups of weights, shared ones under their owner's name.
 
-    `flops`: exact, forward, of one sequence, `mixing` of them between activations (attention's scores and sums, recurrences);
-    `kept`: bytes of a sequence by checkpointing; `sums`: how often tp ranks must add up (B, T, D), forward and backward;
-    `routed`: experts that a token passes, over all mixtures.
+    `kernels`: under which name the row has its kernels; `flops`: exact, forward, of one sequence; `kept`: bytes of a sequence by
+    checkpointing; `sums`: how often tp ranks must add up (B, T, D), forward and backward; `routed`: experts that a token passes,
+    over all mixtures.
     """
 
+    name: str
     holds: tuple[str, ...]
+    kernels: str
     flops: int
-    mixing: int
     kept: KeptBy
     sums: int = 0
     routed: int = 0
@@ -59,16 +62,20 @@ class Unit:
 
 
 @dataclass(frozen=True)
-class Units:
-    """The row of units of an architecture for sequences of one length."""
+class Row:
+    """The row of units of an architecture for sequences of one length.
 
-    units: tuple[Unit, ...]
-    held: Mapping[str, Held]
+    `kernels`: of a micro-batch and a way of checkpointing, the kernels of each unit by its name; `alone`: what a rank holds that
+    has the whole model, from micro-batch, whether gradients add up over several, and checkpointing.
+    """
+
+    units: tuple[PipelineUnit, ...]
+    held: Mapping[str, Parameters]
     width: int
     length: int
     element: int
+    kernels: Callable[[int, Checkpointing], Mapping[str, Sequence[Kernel]]]
     alone: Callable[[int, bool, Checkpointing], Holding]
-    """What a rank holds that has the whole model: micro-batch, whether gradients add up over several, checkpointing."""
 
     @property
     def flops(self) -> int:
@@ -80,28 +87,15 @@ class Stage:
     """The units of one stage, summed; `first` is the number of the first stage that is like this."""
 
     first: int
-    units: tuple[Unit, ...]
-    held: Held
-    largest: Held
+    units: tuple[PipelineUnit, ...]
+    held: Parameters
+    largest: Parameters
     """The unit with most weights: what is gathered at once."""
     length: int
 
     @cached_property
     def flops(self) -> int:
         return sum(unit.flops for unit in self.units)
-
-    @cached_property
-    def mixing(self) -> int:
-        return sum(unit.mixing for unit in self.units)
-
-    @cached_property
-    def recomputed_flops(self) -> int:
-        """Of matrix products."""
-        return sum(unit.flops - unit.mixing for unit in self.units if unit.recomputed)
-
-    @cached_property
-    def recomputed_mixing(self) -> int:
-        return sum(unit.mixing for unit in self.units if unit.recomputed)
 
     @cached_property
     def sums(self) -> int:
@@ -133,103 +127,116 @@ class Stage:
         return {how: max((unit.again[how] for unit in self.units), key=lambda each: each.bytes) for how in CHECKPOINTING}
 
 
-def units(architecture: Architecture, length: int, plan: Plan) -> Units:
+def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
     """Entrance, layers of the encoder and the decoder in order, exit."""
     shape = Shape(batch=1, length=length, source=architecture.source_of(length))
     tally = architecture.cost(shape, plan)
-    weights: dict[str, dict[str, Weight]] = {}
-    for path, weight in tally.weights.items():
-        weights.setdefault(_place(path), {})[path] = weight
-    named = _named(architecture, weights)
-    flops, mixing = _work(tally, named)
-    keeps, again = kept(architecture, shape, plan, named, _place)
-    entered = sum(flops.get(place, 0) for place in _ENTRANCE)
-    before = {how: sum((keeps.get(place, NOTHING)[how] for place in _ENTRANCE), Kept()) for how in CHECKPOINTING}
-    row = [Unit(_ENTRANCE, entered, sum(mixing.get(place, 0) for place in _ENTRANCE), before, 1, 0, False)]
+    groups: dict[str, list[Node]] = {}
+    for node in tally.nodes():
+        groups.setdefault(place(node.address, architecture), []).append(node)
+    flops = {
+        name: sum(work.flops.exact for node in nodes for work in node.tally.own_work.values()) for name, nodes in groups.items()
+    }
+    find = located(tally)
+    keeps, again = kept(architecture, shape, plan, _named(architecture, tally), lambda path: place(find(path)[0], architecture))
+    before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
+    entered = {how: sum((keeps.get(name, NOTHING)[how] for name in before), Kept()) for how in CHECKPOINTING}
+    row = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entered, 1, 0, False)]
     for name, stack in architecture.stacks.items():
-        spread: dict[str, tuple[int, int]] = {}
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-            place, held = f"{name}.layers.{i}", f"{name}.layers.{owner}"
-            if variant not in spread:
-                its = weights.get(held, {})
-                # Branches of one step are added up, so their sums over ranks are one.
-                spread[variant] = 2 * min(_reductions(its), len(stack.variants[variant].steps)), _routed(its)
-            work = flops.get(place, 0), mixing.get(place, 0)
-            row.append(Unit((held,), *work, keeps.get(place, NOTHING), *spread[variant], again=again.get(place, NOTHING)))
-    row.append(
-        _exit(architecture, flops.get("exit", 0), mixing.get("exit", 0), keeps.get("exit", NOTHING)["none"], length, plan)
-    )
-    held_by = {name: _held(each) for name, each in weights.items()}
+            here, holder = _layer(name, i), _layer(name, owner)
+            sums, routed = _spread(groups[here], len(stack.variants[variant].steps))
+            row.append(
+                PipelineUnit(
+                    here,
+                    (holder,),
+                    _layer(name, variant),
+                    flops[here],
+                    keeps.get(here, NOTHING),
+                    sums,
+                    routed,
+                    again=again.get(here, NOTHING),
+                )
+            )
+    logits = (plan.activation_bytes + 4) * architecture.logits(shape)
+    left = dict.fromkeys(CHECKPOINTING, keeps.get(EXIT, NOTHING)["none"] + Kept(logits))
+    row.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), left, 1, 0, False))
+    held = {name: _held(nodes) for name, nodes in groups.items()}
 
     @cache
     def alone(batch: int, again: bool, checkpointing: Checkpointing) -> Holding:
         how, pieces = plan.but(checkpointing=checkpointing), 2 if again else 1
         return peak_memory(architecture, batch=batch, length=length, plan=how, accumulation=pieces).holding
 
-    return Units(tuple(row), held_by, architecture.width, length, plan.activation_bytes, alone)
+    @cache
+    def timed(batch: int, checkpointing: Checkpointing) -> Mapping[str, Sequence[Kernel]]:
+        found: dict[str, list[Kernel]] = {}
+        for each in kernels(architecture, replace(shape, batch=batch), plan.but(checkpointing=checkpointing), "train"):
+            if each.unit != "optimiser":
+                at = place(each.address, architecture)
+                found.setdefault(ENTRANCE if at in before else at, []).append(each)
+        return found
+
+    return Row(tuple(row), held, architecture.width, length, plan.activation_bytes, timed, alone)
 
 
-def _named(architecture: Architecture, weights: Mapping[str, Mapping[str, Weight]]) -> dict[str, Weight]:
+def place(at: Address, architecture: Architecture) -> str:
+    """Which group something belongs to: a layer, an input's module (which a tied head holds too), what else stands before the
+    layers, or what comes after them."""
+    if at.layer is not None:
+        return _layer(at.module, at.layer)
+    if at.after:
+        return EXIT
+    return ENTRANCE if at.module in architecture.stacks or not at.module else at.module
+
+
+def _layer(stack: str, layer: int | str) -> str:
+    return f"{stack}.layers.{layer}"
+
+
+def _tied(architecture: Architecture) -> tuple[str, ...]:
+    """The module whose table a tied head multiplies by."""
+    if architecture.head is None or not architecture.head.tied or architecture.head_table is None:
+        return ()
+    return (architecture.head_table[0].partition(".")[0],)
+
+
+def _named(architecture: Architecture, tally: Tally) -> dict[str, Weight]:
     """Weights by the path of every layer that computes with them, whether it stores them or shares another's."""
-    named = {path: weight for group in weights.values() for path, weight in group.items()}
+    named = dict(tally.weights)
     for name, stack in architecture.stacks.items():
         for i, owner in enumerate(stack.owners):
             if i != owner:
-                stored = f"{name}.layers.{owner}."
-                its = weights.get(stored[:-1], {}).items()
-                named |= {f"{name}.layers.{i}.{path.removeprefix(stored)}": weight for path, weight in its}
+                stored = f"{_layer(name, owner)}."
+                its = [(path, weight) for path, weight in tally.weights.items() if path.startswith(stored)]
+                named |= {f"{_layer(name, i)}.{path.removeprefix(stored)}": weight for path, weight in its}
     return named
 
 
-def _work(tally: Tally, weights: Mapping[str, Weight]) -> tuple[dict[str, int], dict[str, int]]:
-    """Exact FLOPs of each group, and of these what is no product with a weight (a tied head's is the table)."""
-    flops: dict[str, int] = {}
-    mixing: dict[str, int] = {}
-    for path, work in tally.flops.items():
-        place = _place(path)
-        flops[place] = flops.get(place, 0) + work.exact
-        if not (f"{path}.weight" in weights or path in weights or path == "head.logits"):
-            mixing[place] = mixing.get(place, 0) + work.exact
-    return flops, mixing
-
-
-def _place(path: str) -> str:
-    """Which group something belongs to: a layer, a table, what else stands at the entrance, or the exit."""
-    words = path.split(".")
-    if words[0] in _ENTRANCE:
-        return words[0]
-    if words[1] == "layers":
-        return ".".join(words[:3])
-    return "exit" if words[0] == "head" or words[1] == "final_norm" else "entrance"
-
-
-def _exit(architecture: Architecture, flops: int, mixing: int, around: Kept, length: int, plan: Plan) -> Unit:
-    """Final norm and head; a tied one holds the table too. Logits and, in fp32, what the loss keeps of them."""
-    table = "embedding" if architecture.decoder_embedding is None else "decoder_embedding"
-    tied = architecture.head is not None and architecture.head.tied
-    logits = (plan.activation_bytes + 4) * architecture.outputs * length if architecture.head is not None else 0
-    keeps = dict.fromkeys(CHECKPOINTING, around + Kept(logits))
-    return Unit(("exit", table) if tied else ("exit",), flops, mixing, keeps, 1, 0, False)
-
-
-def _held(weights: Mapping[str, Weight]) -> Held:
+def _held(nodes: Sequence[Node]) -> Parameters:
     roles = {"column": 0, "row": 0, "expert": 0, "replicate": 0}
-    for weight in weights.values():
-        roles[weight.role] += weight.count
-    return Held(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
+    for node in nodes:
+        for weight in node.tally.own_weights.values() if node.weight_times else ():
+            roles[weight.role] += weight.count
+    return Parameters(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
 
 
-def _reductions(weights: Mapping[str, Weight]) -> int:
-    """Branches that end in row matrices, so that tp ranks hold parts of a sum."""
-    return len({path.split(".")[3] for path, weight in weights.items() if weight.role == "row" and len(weight.shape) == 2})
+def _spread(nodes: Sequence[Node], steps: int) -> tuple[int, int]:
+    """How often tp ranks add up parts of a sum, forward and backward, and how many experts a token passes, over all mixtures.
+
+    Every branch that ends in a row matrix is a sum over ranks; branches of one step are added up, so their sums are one.
+    """
+    summed, routed = set[str | None](), dict[str | None, int]()
+    for node in nodes:
+        for work in node.tally.own_work.values():
+            if isinstance(work, ExpertProduct):
+                routed[node.address.branch] = work.chosen
+            elif isinstance(work, Product) and work.role == "row":
+                summed.add(node.address.branch)
+    return 2 * min(len(summed), steps), sum(routed.values())
 
 
-def _routed(weights: Mapping[str, Weight]) -> int:
-    """Experts that a token passes, each mixture counted once however many matrices an expert has."""
-    return sum({path.split(".")[3]: weight.chosen or 0 for path, weight in weights.items() if weight.role == "expert"}.values())
-
-
-def stages(row: Units, pp: int, chunks: int) -> tuple[Stage, ...]:
+def stages(row: Row, pp: int, chunks: int) -> tuple[Stage, ...]:
     """The distinct stages of a pipeline, each at its first place: stage s has the chunks s, s + p, ...
 
     Chunks are neighbouring units, parted so that the largest has as little work as can be. A group of weights that two units of
@@ -242,10 +249,10 @@ def stages(row: Units, pp: int, chunks: int) -> tuple[Stage, ...]:
         members = tuple(unit for piece in pieces[stage::pp] for unit in piece)
         names = list(dict.fromkeys(name for unit in members for name in unit.holds if name in row.held))
         held = [row.held[name] for name in names]
-        total = sum(held, Held())
+        total = sum(held, Parameters())
         key = (total, sum(unit.flops for unit in members))
         if key not in found:
-            largest = max(held, key=lambda each: each.cut + each.whole + each.experts, default=Held())
+            largest = max(held, key=lambda each: each.cut + each.whole + each.experts, default=Parameters())
             found[key] = Stage(stage, members, total, largest, row.length)
     return tuple(found.values())
 

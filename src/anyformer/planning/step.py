@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
-from anyformer.plan import Precision
+from anyformer.costs.kernels import OPTIMISER_BYTES, Unit
+from anyformer.costs.roofline import timed
+from anyformer.plan import Checkpointing, Precision
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.rank import NumberBytes
-from anyformer.planning.stages import Stage, Units
+from anyformer.planning.stages import Row, Stage
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,7 @@ class Machine:
         return self.hardware.peak(self.precision)
 
 
-def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
+def sent(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
     """Bytes of a rank of this stage in one step.
 
     tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
@@ -104,15 +108,11 @@ def sent(row: Units, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
-def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
+def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
     """Of the slowest stage, with the bubble that the others wait.
 
-    products   (3 * FLOPs of products + those recomputed) * sequences / (tp * peak * efficiency.matrix)
-    mixing     the same of attention with efficiency.attention, 3.5 times forward: a fused kernel computes its scores again
-               (Dao et al. 2022, arXiv 2205.14135)
-    elementwise  5 times what layers and logits keep for the backward pass, over the memory's bandwidth: each tensor is written
-               and read forward, read backward, and so is its gradient; 2 more when recomputed. Then the optimiser's states,
-               once read, once written.
+    products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`), the one account of time: its
+               share of a rank for each micro-batch, recomputed kernels included, and the optimiser's once
     tensor, experts  bytes / bandwidth of their group, in the way of what follows: not hidden
     data       weights and gradients: what the share `overlap` of the compute beside them does not hide. Transfers of each
                micro-batch have all compute beside them, those of each step the last micro-batch's backward pass.
@@ -124,36 +124,38 @@ def step_time(row: Units, stages: tuple[Stage, ...], layout: Layout, machine: Ma
     return replace(slowest, bubble=idle)
 
 
-def _stage_time(row: Units, stage: Stage, layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
+def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
     """Without bubble."""
     bytes_sent = sent(row, stage, layout, numbers)
-    on, reached, tp = machine.hardware, machine.hardware.efficiency, layout.tp
-    again = layout.checkpointing == "full"
-    sequences = layout.micro_batch * layout.micro_batches
-    products = (3 * (stage.flops - stage.mixing) + again * stage.recomputed_flops) * sequences / (tp * machine.peak)
-    mixing = (3.5 * stage.mixing + again * stage.recomputed_mixing) * sequences / (tp * machine.peak)
-    elementwise = _touched(stage, layout, numbers) / (on.bandwidth * reached.memory)
+    on, m = machine.hardware, layout.micro_batches
+    share = layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp, machine
+    spent = [_unit_seconds(row, unit.kernels, *share) for unit in stage.units]
+    shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
+    update = OPTIMISER_BYTES * shard / (on.bandwidth * on.efficiency.memory)
     found = LayoutTime(
-        products=products / reached.matrix,
-        mixing=mixing / reached.attention,
-        elementwise=elementwise,
-        tensor=bytes_sent.tensor / links.ring(on, tp, 1),
+        products=m * sum(each.get("matrix", 0.0) for each in spent),
+        mixing=m * sum(each.get("attention", 0.0) for each in spent),
+        elementwise=m * sum(each.get("memory", 0.0) for each in spent) + update,
+        tensor=bytes_sent.tensor / links.ring(on, layout.tp, 1),
         experts=links.exchange(on, bytes_sent.experts, layout.ep),
         data=0.0,
         bubble=0.0,
     )
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
-    window = found.compute if repeated else found.compute * 2 / 3 / layout.micro_batches
-    return replace(found, data=max(seconds - reached.overlap * window, 0.0))
+    window = found.compute if repeated else found.compute * 2 / 3 / m
+    return replace(found, data=max(seconds - on.efficiency.overlap * window, 0.0))
 
 
-def _touched(stage: Stage, layout: Layout, numbers: NumberBytes) -> int:
-    """Bytes that element-wise work of a rank reads and writes in a step."""
-    layers = stage.kept["none"].on(layout.micro_batch, layout.tp, sp=layout.sp)
-    around = stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp)
-    times = {"none": 5, "selective": 6, "full": 7}[layout.checkpointing]
-    shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
-    return layout.micro_batches * (times * layers + 5 * around) + shard * (2 * numbers.optimiser + numbers.gradient)
+@lru_cache(maxsize=1 << 16)
+def _unit_seconds(
+    row: Row, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool, machine: Machine
+) -> Mapping[Unit, float]:
+    """Seconds of one rank for one micro-batch in one unit, by what its kernels keep busy."""
+    found: dict[Unit, float] = {}
+    for kernel in row.kernels(micro_batch, how).get(name, ()):
+        seconds, _ = timed(kernel.of_rank(tp, ep, sp=sp), machine.hardware, machine.precision)
+        found[kernel.unit] = found.get(kernel.unit, 0.0) + seconds
+    return found
 
 
 def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:

@@ -21,7 +21,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import UserError
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget, fit

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 if TYPE_CHECKING:

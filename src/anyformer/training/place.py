@@ -12,7 +12,7 @@ from pathlib import Path
 from anyformer.costs import States, scaled
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, check_file, check_parents, told
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from anyformer.training.run import Run
 
 LOCK = ".lock"

@@ -15,7 +15,7 @@ from anyformer.data import Tokenizer, interpolated_bigram_loss
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, write_text
 from anyformer.model import Transformer
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget

@@ -9,11 +9,11 @@ from statistics import median
 from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
+from anyformer.costs.kernels import kernels
 from anyformer.costs.measure import counted
-from anyformer.costs.work import operations
 from anyformer.model import Architecture
+from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tally import Shape
 from anyformer.training.calibration import known, remembered
 from anyformer.training.memory import MemoryMeter
 from anyformer.training.precision import Machine
@@ -119,7 +119,7 @@ def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory
 def _kernels(run: Run) -> int:
     """Kernels of an update, by the account that predicts its time."""
     shape = Shape(batch=run.batch // run.accumulation, length=run.length)
-    return run.accumulation * sum(work.kernels * work.layers for work in operations(run.architecture, shape, run.plan, "train"))
+    return run.accumulation * sum(each.launches * each.layers for each in kernels(run.architecture, shape, run.plan, "train"))
 
 
 @lru_cache(maxsize=4)

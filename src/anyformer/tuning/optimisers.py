@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from anyformer.describe import Value
-from anyformer.tally import Weight
+from anyformer.operations import Weight
 
 Rate = Annotated[float, Field(gt=0)]
 Decay = Annotated[float, Field(ge=0)]

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from anyformer.describe import UserError, Value
-from anyformer.tally import Weight
+from anyformer.operations import Weight
 
 Base = Literal["fp32", "bf16", "int8", "nf4"]
 """How weights that do not learn are kept. `nf4`: 4 bits of a normal distribution's quantiles and scales of blocks of 64,

@@ -11,7 +11,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from anyformer.huggingface.auto.base import AnyformerPreTrainedModel
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.model import Architecture, InputError
-from anyformer.tally import Shape
+from anyformer.operations import Shape
 
 
 class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: ignore[misc]

@@ -7,10 +7,10 @@ from typing import Literal
 
 import torch
 
+from anyformer.operations import Shape
 from anyformer.parts.attention.attend import kernel_of
 from anyformer.parts.masks.band import Band, band_of
 from anyformer.parts.masks.mask import Mask
-from anyformer.tally import Shape
 from anyformer.tape import Held, Tape
 
 

@@ -9,6 +9,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
+from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
@@ -19,11 +21,9 @@ from anyformer.parts.call.context import Context, Labelled, Memory
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
-from anyformer.parts.pointwise.elementwise import ROTATED, normalised
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.plan import Plan
-from anyformer.tally import Limit, Shape, Tally, Weight, total
 from anyformer.tape import Held, Source, Tape
 
 
@@ -87,13 +87,17 @@ class SelfAttention(Heads):
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
         virtual = {name: Weight((K, P, of), "column", "matrix") for name, of in zip(VIRTUAL, (E, U), strict=True)} if P else {}
         pairs = shape.length * P
-        state = shape.batch * K * self.mask.room(shape.room) * (E + U) * plan.activation_bytes
-        bias = Tally() if self.score_bias is None else total({"score_bias": self.score_bias.cost(self, width, shape)})
+        each = shape.batch * K * (E + U) * plan.activation_bytes
+        held, seen = each * self.mask.room(shape.room), each * self.mask.pairs(shape)
+        state = State.of(shape, held if own else 0, seen, K)
+        inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
+        turned = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
+        rotary: Mapping[str, Operation] = {"rotary": rotated(rows * turned)} if turned else {}
         return (
             self.projections(width, rows, rows, reads=own)
             + self.products(width, shape, shape.length * shape.keys + pairs, self.mask.pairs(shape) + pairs)
-            + bias
-            + Tally(virtual, state_bytes={"": state} if own else {}, limits=self.limits)
+            + Tally(virtual, rotary, state, self.limits)
+            + total(inner)
         )
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
@@ -122,15 +126,6 @@ class SelfAttention(Heads):
         banded = bias is None and not P and not (tape.training and self.dropout)
         seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
         return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
-
-    def elementwise(self, width: int) -> Mapping[str, int]:
-        """Of queries, and of keys where they are this layer's own."""
-        E, heads = self.width_of_head(width), (self.heads, self.groups if self.keys_from is None else 0)
-        work = {"rotary": 0 if self.rotary is None else ROTATED * self.rotary.rotated(E) * sum(heads)}
-        if self.qk_norm is not None:
-            whole = self.qk_norm_over == "projection"
-            work["norms"] = sum(normalised(H * E) if whole else normalised(E, H) for H in heads if H)
-        return work
 
     @property
     def _late(self) -> bool:

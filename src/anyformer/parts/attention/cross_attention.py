@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
+from anyformer.operations import Limit, Shape, State, Tally
 from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
@@ -15,7 +16,6 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import CrossState
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
-from anyformer.tally import Limit, Shape, Tally
 from anyformer.tape import Held, Tape
 
 
@@ -39,12 +39,14 @@ class CrossAttention(Heads):
         rows, pairs = shape.batch * shape.length, shape.length * shape.source
         source_rows = shape.batch * shape.source if shape.past == 0 else 0
         features = self.width_of_head(width) + self.width_of_value(width)
-        state = shape.batch * self.groups * shape.source * features * plan.activation_bytes
+        held = shape.batch * self.groups * shape.source * features * plan.activation_bytes
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         return (
             self.projections(width, rows, source_rows)
             + self.products(width, shape, pairs, pairs)
-            + Tally(state_bytes={"": state}, limits=(limit,))
+            + Tally(
+                own_state=State(held, held if shape.past else 0, 0 if shape.past else held, self.groups), own_limits=(limit,)
+            )
         )
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:

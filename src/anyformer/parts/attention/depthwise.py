@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from anyformer.tally import Tally, Weight, total
+from anyformer.operations import Tally, Weight, total
 from anyformer.tape import Held, Tape
 
 

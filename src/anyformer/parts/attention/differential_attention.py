@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
+from anyformer.parts.attention.scores import paired
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, total
 from anyformer.tape import Held, Tape
 
 
@@ -61,12 +61,15 @@ class DifferentialAttention(SelfAttention):
     def build(self, width: int, plan: Plan, name: str) -> DifferentialAttentionModule:
         return DifferentialAttentionModule(self, width, plan, name)
 
+    def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
+        """As of attention, with values twice as wide."""
+        return paired(shape, self.heads, self.width_of_head(width), 2 * self.width_of_value(width), pairs, exact)
+
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        E = self.width_of_head(width)
+        E, (pairs, features) = self.width_of_head(width), self.mixed(width)
+        norm = self.head_norm.cost(features, shape.rows * pairs)
         vectors = {f"lambda_{name}": Weight((E,), "replicate", "zeros") for name in LAMBDAS}
-        return (
-            super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
-        )
+        return super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": norm})
 
     def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
         """What both kernels keep, each of half of the heads, and the second output, which lambda multiplies."""
@@ -82,10 +85,6 @@ class DifferentialAttention(SelfAttention):
         tape.keep("lambda", *(tape.new(1, "fp32") for _ in range(2)))
         tape.times("difference", mixed, tape.new(1, mixed.number))
         return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))
-
-    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
-        """As attention, with values twice as wide."""
-        return {**super().meetings(width, shape), "mix": (self.heads, 2 * self.width_of_value(width))}
 
 
 LAMBDAS = ("query_1", "key_1", "query_2", "key_2")

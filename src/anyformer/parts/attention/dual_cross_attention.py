@@ -15,6 +15,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally, total
+from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.depthwise import Depthwise, depthwise, depthwise_keeps
@@ -25,11 +27,13 @@ from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Contract, Flops, Limit, Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
 _BOTH_WAYS = Bidirectional()
+
+Sums = Literal["features", "keys"]
+SUMS: tuple[Sums, Sums] = ("features", "keys")
 
 
 class AcrossScales(Sublayer):
@@ -63,8 +67,8 @@ class AcrossScales(Sublayer):
         """How wide each depthwise projection of a scale of `own` features is."""
         raise NotImplementedError
 
-    def products(self, width: int, shape: Shape) -> Mapping[str, int]:
-        """FLOPs of scores and mixing, of all scales."""
+    def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
+        """Scores, softmax and mixing, of all scales."""
         raise NotImplementedError
 
     @property
@@ -94,12 +98,11 @@ class AcrossScales(Sublayer):
         return tape.like(x)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        parts = {f"scales.{i}": self._scale(own, width) for i, own in enumerate(self.scales)}
-        work = {name: Flops(count, count) for name, count in self.products(width, shape).items()}
-        return total(parts) + Tally(flops=work, limits=self.limits)
+        parts = {f"scales.{i}": self._scale(own, width, shape.rows) for i, own in enumerate(self.scales)}
+        return total(parts) + Tally(own_work=self.products(width, shape), own_limits=self.limits)
 
-    def _scale(self, own: int, width: int) -> Tally:
-        weights = total({"norm": self.norm.cost(own)})
+    def _scale(self, own: int, width: int, rows: int) -> Tally:
+        weights = total({"norm": self.norm.cost(own, rows)})
         for name, wide in self.projections(own, width).items():
             weights += depthwise(name, wide)
         return weights
@@ -122,9 +125,11 @@ class ChannelCrossAttention(AcrossScales):
     def projections(self, own: int, width: int) -> Mapping[str, int]:
         return {"query": own, "key": width, "value": width, "output": own}
 
-    def products(self, width: int, shape: Shape) -> Mapping[str, int]:
-        work = 2 * shape.batch * shape.length * width * width // self.heads
-        return {"scores": work, "mix": work}
+    def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
+        # Channels meet channels, and positions are the features that they compare.
+        B, pairs = shape.batch, width * width // self.heads
+        scores, mix = (Pairs(B, 1, shape.length, pairs, pairs, width, sums) for sums in SUMS)
+        return {"scores": scores, "softmax": softmax(B * pairs, B * pairs), "mix": mix}
 
     def mixed_keeps(self, tape: Tape, own: int, q: Held, k: Held, v: Held) -> Held:
         """Positions are the features; its output is turned back, not copied."""
@@ -156,9 +161,14 @@ class SpatialCrossAttention(AcrossScales):
     def projections(self, own: int, width: int) -> Mapping[str, int]:
         return {"query": width, "key": width, "value": own, "output": own}
 
-    def products(self, width: int, shape: Shape) -> Mapping[str, int]:
-        pairs = 2 * shape.batch * shape.length**2
-        return {"scores": pairs * width * len(self.scales), "mix": pairs * width}
+    def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
+        # Every scale has scores of its own, over the features of all.
+        B, T, maps = shape.batch, shape.length, self.heads * len(self.scales)
+        scores, mix = (
+            Pairs(B, heads, width // self.heads, T * T, T * T, T, sums)
+            for heads, sums in zip((maps, self.heads), SUMS, strict=True)
+        )
+        return {"scores": scores, "softmax": softmax(B * maps * T * T, B * maps * T * T), "mix": mix}
 
     def mixed_keeps(self, tape: Tape, own: int, q: Held, k: Held, v: Held) -> Held:
         sizes = Sizes(self.heads, self.heads, q.elements // (tape.rows * self.heads), own // self.heads)

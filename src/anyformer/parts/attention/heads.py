@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations.elementwise import normalised
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.scores import paired
 from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.sublayer import Sublayer, each_once, head_width
-from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 Projection = Literal["query", "key", "value", "output"]
@@ -91,10 +92,6 @@ class Heads(Sublayer):
         return self.heads, self.groups
 
     @property
-    def state_cuts(self) -> int:
-        return self.groups
-
-    @property
     def tricks(self) -> tuple[str, ...]:
         there = {
             "QK-norm": self.qk_norm,
@@ -138,33 +135,35 @@ class Heads(Sublayer):
         """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
         H, K = self.heads * E, self.groups * E
-        whole = self.qk_norm_over != "head"
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
         parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
-        inner = total({"sub_norm": self.sub_norm.cost(self.heads * U)}) if self.sub_norm else Tally()
+        inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
-            inner += total({"query_norm": self.qk_norm.cost(H if whole else E)})
+            inner["query_norm"] = self._norm_cost(self.qk_norm, E, self.heads, rows)
         if reads:
             parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
             if self.values == "own":
                 parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
             if self.qk_norm is not None:
-                inner += total({"key_norm": self.qk_norm.cost(K if whole else E)})
+                inner["key_norm"] = self._norm_cost(self.qk_norm, E, self.groups, source_rows)
             if self.value_norm is not None:
-                inner += total({"value_norm": self.value_norm.cost(U)})
+                inner["value_norm"] = self.value_norm.cost(U, source_rows * self.groups)
         if self.sink is not None:
-            inner += Tally({"sink": Weight((self.heads,), "column", "zeros")})
+            parts += Tally({"sink": Weight((self.heads,), "column", "zeros")})
         if self.gate is not None:
-            inner += total({"gate": self.gate.cost(width, *self.mixed(width), rows)})
-        return parts + inner
+            inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
+        return parts + total(inner)
 
-    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
-        return {"scores": (self.heads, self.width_of_head(width)), "mix": (self.heads, self.width_of_value(width))}
+    def _norm_cost(self, norm: Norm, E: int, heads: int, rows: int) -> Tally:
+        """Of the norm of queries or keys: one gain for all heads, or features of all heads brought to one size."""
+        if self.qk_norm_over == "head":
+            return norm.cost(E, rows * heads)
+        whole = norm.cost(heads * E, rows)
+        return whole if self.qk_norm_over == "projection" else Tally(whole.own_weights, {"": normalised(E, rows * heads)})
 
-    def products(self, width: int, shape: Shape, dense: int, exact: int) -> Tally:
-        """FLOPs of scores and mixing over so many (query, key) pairs per head and row."""
-        per_pair = {name: 2 * shape.batch * H * E for name, (H, E) in self.meetings(width, shape).items()}
-        return Tally(flops={name: Flops(work * dense, work * exact) for name, work in per_pair.items()})
+    def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
+        """Scores, softmax and mixing over so many (query, key) pairs per head and row, `exact` of them allowed by the mask."""
+        return paired(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)
 
     def queries_keep(self, tape: Tape, x: Held, width: int, *, late: bool = False) -> Held:
         """What the projection, the clip and the norm of queries keep."""

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Limit, Shape, State, Tally, matrix, total
+from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
+from anyformer.parts.attention.scores import paired
 from anyformer.parts.call.context import Context, Labelled, Visible
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.elementwise import ROTATED, normalised
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Limit, Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
@@ -99,16 +99,6 @@ class LatentAttention(Sublayer):
         """Whether queries meet the latents themselves, which are then as wide as R."""
         return shape.length == 1 and shape.past > 0
 
-    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
-        key, value = (self.kv_rank, self.kv_rank) if self.absorbed(shape) else (self.nope_width, self.value_width)
-        return {"scores": (self.heads, key + self.rope_width), "mix": (self.heads, value)}
-
-    def elementwise(self, width: int) -> Mapping[str, int]:
-        """P features of every query and of the one key; norms of both latents."""
-        rotary = 0 if self.rotary is None else ROTATED * self.rotary.rotated(self.rope_width) * (self.heads + 1)
-        latents = [self.kv_rank, *([self.q_rank] if self.q_rank else [])]
-        return {"rotary": rotary, "norms": 0 if self.norm is None else sum(map(normalised, latents))}
-
     def spelled_out(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
@@ -130,18 +120,22 @@ class LatentAttention(Sublayer):
         expanded = rows if self.absorbed(shape) else B * shape.keys
         parts += matrix("key_up", self.kv_rank, H * self.nope_width, expanded, role="column")
         parts += matrix("value_up", self.kv_rank, H * self.value_width, expanded, role="column")
-        dense, exact = shape.length * shape.keys, self.mask.pairs(shape)
-        per_pair = {name: 2 * B * heads * features for name, (heads, features) in self.meetings(width, shape).items()}
-        parts += Tally(flops={name: Flops(work * dense, work * exact) for name, work in per_pair.items()})
+        key, value = (self.kv_rank, self.kv_rank) if self.absorbed(shape) else (self.nope_width, self.value_width)
+        exact = self.mask.pairs(shape)
+        parts += paired(shape, H, key + self.rope_width, value, shape.length * shape.keys, exact)
+        if self.rotary is not None:
+            # Of every query, and of the one key.
+            parts += Tally(own_work={"rotary": rotated(rows * self.rotary.rotated(self.rope_width) * (H + 1))})
         if self.norm is not None:
-            norms = {"kv_norm": self.norm.cost(self.kv_rank)}
+            norms = {"kv_norm": self.norm.cost(self.kv_rank, rows)}
             if self.q_rank is not None:
-                norms["query_norm"] = self.norm.cost(self.q_rank)
+                norms["query_norm"] = self.norm.cost(self.q_rank, rows)
             parts += total(norms)
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
-        state = B * self.mask.room(shape.room) * (self.kv_rank + self.rope_width) * plan.activation_bytes
-        return parts + Tally(state_bytes={"": state}, limits=self.limits)
+        each = B * (self.kv_rank + self.rope_width) * plan.activation_bytes
+        held = each * self.mask.room(shape.room)
+        return parts + Tally(own_state=State.of(shape, held, each * exact), own_limits=self.limits)
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
         """The latent and what is made of it for every head; rotated parts are copied into whole queries and keys."""

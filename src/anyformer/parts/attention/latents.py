@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Contract, Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import EMPTY
@@ -15,7 +16,6 @@ from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Contract, Limit, Shape, Tally, Weight, total
 from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
@@ -112,12 +112,12 @@ class InducedAttention(Sublayer):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         gather = self.attention.cost(width, Shape(batch=shape.batch, length=self.points, source=shape.length), plan)
         scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
-        both = total({"gather": gather, "scatter": scatter})
+        both = total({"gather": gather, "scatter": scatter}).without("state", "limits")
         reason = "every position is read through points that have read all positions"
         contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
         limits = tuple(Limit(contract, reason) for contract in contracts)
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
-        return Tally({**points, **both.weights}, both.flops, limits=limits)
+        return both + Tally(points, own_limits=limits)
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
         B, T = tape.shape.batch, tape.shape.length

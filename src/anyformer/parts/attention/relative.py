@@ -9,13 +9,13 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Contraction, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
 from anyformer.parts.sketch import Drawn
 from anyformer.parts.sublayer import each_once
-from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
@@ -52,8 +52,8 @@ class TransformerXL(ScoreBias):
         vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
         return (
             Tally(vectors)
-            + matrix("relative", width, H * E, distances, role="column").of_constants
-            + Tally(flops={"content": Flops(content, content), "position": Flops(place, place)})
+            + matrix("relative", width, H * E, distances, role="column", constant=True)
+            + Tally(own_work={"content": Contraction(content), "position": Contraction(place)})
         )
 
     def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
@@ -148,8 +148,8 @@ class Disentangled(ScoreBias):
         for term in self.terms:
             products, name, outputs = work[term]
             projected = matrix(name, width, outputs, rows, role="column", bias=term in self.bias)
-            parts += Tally(flops=projected.flops) if self.shared else projected
-            parts += Tally(flops={term: Flops(products, products)})
+            parts += projected.without("weights") if self.shared else projected
+            parts += Tally(own_work={term: Contraction(products)})
         return parts
 
     def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
@@ -238,7 +238,7 @@ class RelativeTable(Drawn):
 
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
-        return table + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+        return table + (total({"norm": self.norm.cost(width, 2 * self.span)}) if self.norm else Tally())
 
     def keeps(self, tape: Tape, width: int) -> Held:
         table = tape.parameter(2 * self.span * width, "fp32")

@@ -11,10 +11,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
+from anyformer.operations import Shape, Tally, Weight
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.state import Keys
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tally import Shape, Tally, Weight
 from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:

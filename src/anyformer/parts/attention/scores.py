@@ -5,6 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from anyformer.operations import Pairs, Shape, Tally
+from anyformer.operations.elementwise import softmax
+
 
 def side_by_side(x_BHTE: Tensor, groups: int) -> Tensor:
     """(B, H, T, E) -> (B, K, H / K * T, E): query heads that read the same keys, so that keys are never copied per head."""
@@ -30,3 +33,18 @@ def shares(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -
     B, H, T, _ = scores_BHTS.shape
     whole = torch.cat([scores_BHTS, sink_H.float()[:, None, None].expand(B, H, T, 1)], -1).softmax(-1)
     return whole[..., :-1], whole[..., -1:]
+
+
+def paired(shape: Shape, heads: int, key: int, value: int, pairs: int, exact: int) -> Tally:
+    """The work between queries and keys: scores over `key` features, their softmax, `value` features mixed.
+
+    Of `pairs` (query, key) pairs of each head and row the mask allows `exact`.
+    """
+    B, T = shape.batch, shape.length
+    return Tally(
+        own_work={
+            "scores": Pairs(B, heads, key, pairs, exact, T, "features"),
+            "softmax": softmax(B * heads * pairs, B * heads * exact),
+            "mix": Pairs(B, heads, value, pairs, exact, T, "keys"),
+        }
+    )

@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
+from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
 WHOLE = (torch.int64, torch.int32)
@@ -133,7 +133,7 @@ class Embedding(Input):
         weights = {"weight": Weight((self.vocab, width), "column", "embedding")}
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
-        return Tally(weights, limits=self.masked.limits if self.masked else ())
+        return Tally(weights, own_limits=self.masked.limits if self.masked else ())
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         """The tokens, which say whose gradient it is; the factor of masked tokens."""

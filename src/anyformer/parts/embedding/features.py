@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.sketch import Sketch, number
-from anyformer.tally import Flops, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 
@@ -41,8 +41,8 @@ class Features(Input):
         return FeaturesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias).of_constants
-        return parts + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias, constant=True)
+        return parts + (total({"norm": self.norm.cost(width, batch * length)}) if self.norm else Tally())
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         """What is given, in the type of products, and what the norm keeps."""
@@ -97,9 +97,9 @@ class AudioFrames(Input):
             "second.weight": Weight((width, width, 3), "replicate", "matrix"),
             "second.bias": Weight((width,), "replicate", "zeros"),
         }
-        rows = 2 * batch * length * 3 * width
-        first, second = 2 * rows * self.features, rows * width
-        return Tally(weights, {"first": Flops(first, first, spared=first), "second": Flops(second, second)})
+        # The second convolution has a stride of 2: it reads twice as many frames as it gives.
+        first = Product(2 * batch * length, 3 * self.features, width, "column", constant=True)
+        return Tally(weights, {"first": first, "second": Product(batch * length, 3 * width, width, "replicate")})
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         given = tape.new(batch * 2 * length * self.features, "fp32", learns=False)
@@ -171,14 +171,14 @@ class GatedFrames(Input):
         return GatedFramesModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        weights, flops = {}, {}
+        weights: dict[str, Weight] = {}
+        work: dict[str, Operation] = {}
         for i, (kernel, (outputs, inputs)) in enumerate(zip(self.kernels, self.sides(width), strict=True)):
             weights[f"layers.{i}.weight"] = Weight((outputs, inputs, kernel), "replicate", "matrix")
             weights[f"layers.{i}.bias"] = Weight((outputs,), "replicate", "zeros")
             rows = batch * length * (self.frames >> i + 1)
-            work = 2 * rows * outputs * inputs * kernel
-            flops[f"layers.{i}"] = Flops(work, work, spared=0 if i else work)
-        return Tally(weights, flops)
+            work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
+        return Tally(weights, work)
 
     def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
         """The input of each convolution, and both halves of what it gives."""

@@ -10,10 +10,10 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
+from anyformer.operations import Product, Tally, Weight, matrix, total
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tally import Flops, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 
@@ -34,9 +34,9 @@ class Transform(Value):
 
     def cost(self, width: int, outputs: int, rows: int) -> Tally:
         parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
-        inner = {"norm": self.norm.cost(outputs)} if self.norm else {}
+        inner = {"norm": self.norm.cost(outputs, rows)} if self.norm else {}
         if self.activation is not None:
-            inner["activation"] = ACTIVATIONS[self.activation].cost()
+            inner["activation"] = ACTIVATIONS[self.activation].cost(rows * outputs)
         return parts + total(inner)
 
     def keeps(self, tape: Tape, x: Held, width: int, outputs: int) -> Held:
@@ -111,8 +111,7 @@ class Head(Drawn):
             weights["weight"] = Weight((outputs, features), "column", "head")
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros")
-        work = 2 * rows * features * outputs
-        return Tally(weights, {"logits": Flops(work, work)}) + inner
+        return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
 
     def keeps(self, tape: Tape, x: Held, width: int, table_width: int, outputs: int, table: str) -> Held:
         """What makes logits of x (a row each where it pools); `table`: the path of the embedding's weight."""

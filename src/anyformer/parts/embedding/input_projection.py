@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from anyformer.operations import Tally, matrix
 from anyformer.parts.sketch import Drawn
-from anyformer.tally import Tally, matrix
 
 
 class InputProjection(Drawn):
@@ -15,5 +15,5 @@ class InputProjection(Drawn):
     """Before the positions (OPT-350m), or after positions, norm and dropout, which are then as narrow (ALBERT, ELECTRA)."""
     bias: bool = True
 
-    def cost(self, name: str, embedding_width: int, width: int, rows: int) -> Tally:
-        return matrix(name, embedding_width, width, rows, role="replicate", bias=self.bias)
+    def cost(self, embedding_width: int, width: int, rows: int) -> Tally:
+        return matrix("", embedding_width, width, rows, role="replicate", bias=self.bias)

@@ -8,12 +8,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
+from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
 
@@ -51,7 +51,7 @@ class LayerEmbedding(Sublayer):
             matrix("input", width, self.width, rows, role="column")
             + Tally({"table.weight": Weight((self.vocab, self.width), "column", "embedding")})
             + matrix("output", self.width, width, rows, role="row", fill="residual")
-            + total({"activation": ACTIVATIONS[self.activation].cost()})
+            + total({"activation": ACTIVATIONS[self.activation].cost(rows * self.width, gated=True)})
         )
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:

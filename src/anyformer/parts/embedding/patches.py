@@ -8,10 +8,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.sketch import Sketch, number
-from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 
@@ -51,7 +51,7 @@ class Patches(Input):
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
         patches = batch * max(length - self.class_tokens, 0)
-        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias).of_constants
+        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias, constant=True)
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})

@@ -12,9 +12,9 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Registry, Value
+from anyformer.operations import Contract, Limit
 from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.sketch import number
-from anyformer.tally import Contract, Limit
 
 _REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")

@@ -10,6 +10,8 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
+from anyformer.operations import ExpertProduct, Operation, Shape, Tally, Weight, matrix
+from anyformer.operations.elementwise import activated
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
@@ -26,7 +28,6 @@ from anyformer.parts.pointwise.activation import FIXED, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Shape, Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
@@ -167,21 +168,22 @@ class Experts(Sublayer):
             computed = self.capacity.rows(tokens, self.experts, self.chosen)
         # What falls on experts that compute, if each is chosen equally often.
         evenly = self.experts / self.choices
-        work = 2 * width * self.width
-        flops = Flops(work * computed, work * min(round(routed * evenly), computed))
+        exact = min(round(routed * evenly), computed)
         used = max(round(self.chosen * evenly), 1)
+        work: dict[str, Operation] = {"activation": activated(exact * self.width, gated=self.gated)}
         weights: dict[str, Weight] = {}
         for name in self.projections:
-            sides = self.sides(name, width)
+            sides = outputs, inputs = self.sides(name, width)
             fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
             weights[name] = Weight((self.experts, *sides), "expert", fill, used)
+            work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, fill == "residual")
             if name in self.bias:
                 weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
         limits = self.capacity.limits if self.capacity is not None else ()
-        parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
+        parts = Tally(weights, work, own_limits=limits)
         parts += self.router.cost(self.choices, width, tokens)
         if self.norm is not None:
-            parts += self.norm.cost(width).within("norm")
+            parts += self.norm.cost(width, tokens).within("norm")
         if self.shared is not None:
             parts += self.shared.feedforward.cost(width, shape, plan).within("shared")
             if self.shared.gate is not None:

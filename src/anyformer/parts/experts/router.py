@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Value
+from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, uniform
 from anyformer.parts.experts.selection import Known, Selection, TopK
 from anyformer.parts.norms.norm import Norm
-from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
@@ -105,9 +105,9 @@ class Router(Value):
     def cost(self, experts: int, width: int, rows: int) -> Tally:
         if self.score == "equal":
             return Tally()
-        tally = matrix("router", width, experts, rows, role="replicate", bias=self.bias)
+        tally = matrix("router", width, experts, rows, role="replicate", bias=self.bias, sensitive=True)
         if self.norm is not None:
-            tally += self.norm.cost(width).within("router.norm")
+            tally += self.norm.cost(width, rows).within("router.norm")
         if self.expert_scale:
             tally += Tally({"router.expert_scale": Weight((experts,), "replicate", "ones")})
         if self.choice.correction_rule is not None:

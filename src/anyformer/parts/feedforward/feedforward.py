@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
+from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.norms.norm import Norm
@@ -16,7 +17,6 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, k
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
 
 Projection = Literal["gate", "up", "down"]
@@ -97,9 +97,10 @@ class FeedForward(Sublayer):
         parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
         if self.gated:
             parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
-        parts += total({"activation": ACTIVATIONS[self.activation].cost()})
+        inner = {"activation": ACTIVATIONS[self.activation].cost(rows * self.width, gated=self.gated)}
         if self.sub_norm is not None:
-            parts += total({"sub_norm": self.sub_norm.cost(self.width)})
+            inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
+        parts += total(inner)
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:

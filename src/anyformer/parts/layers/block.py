@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import DescriptionError, Named, Problem, Value
+from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch import Branch
@@ -25,7 +26,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
@@ -167,13 +167,16 @@ class Block(Value):
         return BlockModule(self, width, plan, name, streams, layer)
 
     def cost(self, width: int, shape: Shape, plan: Plan, streams: HyperConnections | None = None) -> Tally:
-        parts = {name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}
+        tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
         for i, step in enumerate(self.steps):
-            parts |= {f"step_{i}_{name}": norm.cost(width) for name, norm in step.norms.items()}
+            beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
             if streams is not None:
-                parts[f"step_{i}_streams"] = streams.cost(width, shape.batch * shape.length)
-        gains = {f"step_{i}_gain": step.gain.weight(width) for i, step in enumerate(self.steps) if step.gain}
-        return total(parts) + Tally(gains)
+                beside["streams"] = streams.cost(width, shape.rows)
+            if step.gain is not None:
+                beside["gain"] = Tally({"": step.gain.weight(width)})
+            for name, part in beside.items():
+                tally += part.within(f"step_{i}_{name}", "branch", name)
+        return tally
 
     def keeps(self, tape: Tape, x: Held, width: int, streams: HyperConnections | None = None) -> Held:
         """What its layer keeps for backward, in the order of `BlockModule.forward`; gives its output."""

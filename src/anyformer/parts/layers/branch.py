@@ -9,6 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
+from anyformer.operations import Shape, Tally, total
+from anyformer.operations.elementwise import added
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout, DropPath
 from anyformer.parts.call.state import State
@@ -16,7 +18,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 
@@ -45,12 +46,12 @@ class Branch(Value):
         return BranchModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        parts = {
-            "norm_before": self.norm_before.cost(width) if self.norm_before else Tally(),
-            "sublayer": self.sublayer.cost(width, shape, plan),
-            "norm_after": self.norm_after.cost(width) if self.norm_after else Tally(),
-        }
-        return total(parts) + (Tally({"gain": self.gain.weight(width)}) if self.gain else Tally())
+        before, after = self.norm_before, self.norm_after
+        tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
+        tally += total({"norm_before": before.cost(width, shape.rows)}) if before else Tally()
+        tally += total({"norm_after": after.cost(width, shape.rows)}) if after else Tally()
+        gain = {"gain": self.gain.weight(width)} if self.gain else {}
+        return tally + Tally(gain, {"residual": added(shape.rows * width)})
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
         x = self.norm_before.keeps(tape.within("norm_before"), x, width) if self.norm_before else x

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
@@ -13,6 +12,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
+from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.relative import RelativeTable
 from anyformer.parts.attention.score_bias import SharedBias
 from anyformer.parts.call.context import Context
@@ -28,7 +28,6 @@ from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 
@@ -170,37 +169,37 @@ class Stack(Value):
 
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
-        layers = {
-            f"layers.{i}": variants[name] if owner == i else variants[name].without_weights
-            for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
-        }
-        return self._with_surroundings(layers, width, embedding_width, shape)
+        tally = self._surroundings(width, embedding_width, shape)
+        for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
+            tally += variants[name].within(f"layers.{i}", "layer", str(i), weights=int(owner == i))
+        return tally
 
     def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
-        layers = {}
+        tally = self._surroundings(width, embedding_width, shape)
         for name, count in Counter(self.layers).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)
-            owned = replace(block * count, weights=block.weights) if name in self.shared_weights else block * count
-            layers[f"layers.{name}"] = owned
-        return self._with_surroundings(layers, width, embedding_width, shape)
+            owned = 1 if name in self.shared_weights else count
+            tally += block.within(f"layers.{name}", "layer", name, times=count, weights=owned)
+        return tally
 
-    def _with_surroundings(self, layers: dict[str, Tally], width: int, embedding_width: int, shape: Shape) -> Tally:
-        """The layers, and what stands before, after and beside them."""
-        parts, before = dict(layers), self.width_before(width, embedding_width)
+    def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:
+        """What stands before, after and beside the layers."""
+        parts, before = {}, self.width_before(width, embedding_width)
         if self.position is not None:
             parts["position"] = self.position.cost(before)
         if self.input_norm is not None:
-            parts["input_norm"] = self.input_norm.cost(before)
-        if self.final_norm is not None:
-            parts["final_norm"] = self.final_norm.cost(width)
+            parts["input_norm"] = self.input_norm.cost(before, shape.rows)
         if self.score_bias is not None:
             parts["score_bias"] = self.score_bias.cost()
         if self.relative is not None:
             parts["relative"] = self.relative.cost(width)
-        if self.input_projection is None:
-            return total(parts)
-        return total(parts) + self.input_projection.cost("input_projection", embedding_width, width, shape.batch * shape.length)
+        if self.input_projection is not None:
+            parts["input_projection"] = self.input_projection.cost(embedding_width, width, shape.rows)
+        tally = total(parts, "branch")
+        return (
+            tally if self.final_norm is None else tally + self.final_norm.cost(width, shape.rows).within("final_norm", "last")
+        )
 
     def keeps(self, tape: Tape, x: Held, width: int, embedding_width: int) -> Held:
         """What positions, norms and all layers keep for backward; gives its output."""

@@ -8,9 +8,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 

@@ -18,10 +18,10 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Registry, Value, brief
+from anyformer.operations import Contract, Limit, Shape
 from anyformer.parts.masks.pairs import count_pairs
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import words
-from anyformer.tally import Contract, Limit, Shape
 
 
 class Mask(Value):

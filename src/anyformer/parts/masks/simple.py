@@ -8,9 +8,9 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.operations import Limit
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
-from anyformer.tally import Limit
 
 
 class Causal(Mask):

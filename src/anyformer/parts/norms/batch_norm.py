@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.tally import Limit, Tally, Weight
 from anyformer.tape import Held, Tape
 
 _IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
@@ -35,13 +35,13 @@ class BatchNorm(Norm):
     def build(self, width: int) -> BatchNormModule:
         return BatchNormModule(self, width)
 
-    def cost(self, width: int) -> Tally:
+    def cost(self, width: int, vectors: int) -> Tally:
         running = {
             "running_mean": Weight((width,), "replicate", "zeros"),
             "running_variance": Weight((width,), "replicate", "ones"),
         }
         limits = tuple(Limit(contract, _IN_TRAINING, in_training=True) for contract in ("causal", "packed", "padded"))
-        return gain_and_bias(self.gain, self.bias, width) + Tally(running, limits=limits)
+        return gain_and_bias(self.gain, self.bias, width, vectors) + Tally(running, own_limits=limits)
 
     def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
         """x, the statistics of the batch and the gain, all in fp32."""

@@ -10,8 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.operations import Tally
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.tally import Tally
 from anyformer.tape import Held, Tape
 
 Eps = Annotated[float, Field(gt=0)]
@@ -35,8 +35,8 @@ class RMSNorm(Norm):
     def build(self, width: int) -> NormModule:
         return NormModule(self, width, partial(normalise, eps=self.eps, centre=False))
 
-    def cost(self, width: int) -> Tally:
-        return _cost(self, width)
+    def cost(self, width: int, vectors: int) -> Tally:
+        return gain_and_bias(self.gain, self.bias, width, vectors)
 
     def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
         return _keeps(self, tape, x, width, heads, centre=False)
@@ -58,8 +58,8 @@ class LayerNorm(Norm):
     def build(self, width: int) -> NormModule:
         return NormModule(self, width, partial(normalise, eps=self.eps, centre=True))
 
-    def cost(self, width: int) -> Tally:
-        return _cost(self, width)
+    def cost(self, width: int, vectors: int) -> Tally:
+        return gain_and_bias(self.gain, self.bias, width, vectors)
 
     def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
         return _keeps(self, tape, x, width, heads, centre=True)
@@ -87,9 +87,9 @@ class GroupNorm(Norm):
         if width % self.groups:
             raise ValueError(f"groups must divide the width it normalises, got groups = {self.groups} and width = {width}")
 
-    def cost(self, width: int) -> Tally:
+    def cost(self, width: int, vectors: int) -> Tally:
         self.check(width)
-        return _cost(self, width)
+        return gain_and_bias(self.gain, self.bias, width, vectors)
 
     def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
         return _keeps(self, tape, x, width, self.groups, centre=True)
@@ -99,10 +99,6 @@ def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> Norm
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
     normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
     return NormModule(norm, heads * head_width, normalised)
-
-
-def _cost(norm: RMSNorm | LayerNorm | GroupNorm, width: int) -> Tally:
-    return gain_and_bias(norm.gain, norm.bias, width)
 
 
 def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: int, groups: int, *, centre: bool) -> Held:

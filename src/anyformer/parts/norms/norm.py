@@ -7,8 +7,9 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from anyformer.describe import Registry
+from anyformer.operations import Tally, Weight
+from anyformer.operations.elementwise import normalised
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tally import Tally, Weight
 from anyformer.tape import Held, Tape
 
 GainKind = Literal["weight", "one_plus_weight", "none"]
@@ -31,8 +32,8 @@ class Norm(Drawn):
         """The module: (..., width) -> (..., width)."""
         raise NotImplementedError
 
-    def cost(self, width: int) -> Tally:
-        """Its weights."""
+    def cost(self, width: int, vectors: int) -> Tally:
+        """Its weights, and its work on so many vectors."""
         raise NotImplementedError
 
     def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
@@ -40,11 +41,11 @@ class Norm(Drawn):
         raise NotImplementedError
 
 
-def gain_and_bias(gain: GainKind, bias: bool, width: int) -> Tally:
-    """The weights of a norm."""
+def gain_and_bias(gain: GainKind, bias: bool, width: int, vectors: int) -> Tally:
+    """The weights of a norm over `width` features, and its work on so many vectors."""
     weights: dict[str, Weight] = {}
     if gain != "none":
         weights["weight"] = Weight((width,), "replicate", "ones" if gain == "weight" else "zeros")
     if bias:
         weights["bias"] = Weight((width,), "replicate", "zeros")
-    return Tally(weights)
+    return Tally(weights, {"": normalised(width, vectors)})

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.tally import Tally, Weight
+from anyformer.operations import Tally, Weight
+from anyformer.operations.elementwise import activated
 from anyformer.tape import Held, Tape
 
 
@@ -23,8 +24,10 @@ class Activation:
     keeps: Callable[[Tape, Held], Held]
     learned: Mapping[str, float] = field(default_factory=dict)
 
-    def cost(self) -> Tally:
-        return Tally({name: Weight((1,), "replicate", start) for name, start in self.learned.items()})
+    def cost(self, features: int, *, gated: bool = False) -> Tally:
+        """Its learned scalars, and its work on so many features, multiplied by as many others where they gate them."""
+        learned = {name: Weight((1,), "replicate", start) for name, start in self.learned.items()}
+        return Tally(learned, {"": activated(features, gated=gated)})
 
     def build(self) -> ActivationModule:
         return ActivationModule(self)

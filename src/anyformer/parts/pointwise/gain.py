@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from anyformer.describe import Value
-from anyformer.tally import Weight
+from anyformer.operations import Weight
 from anyformer.tape import Held, Tape
 
 

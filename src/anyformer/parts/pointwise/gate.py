@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
+from anyformer.operations import Tally, matrix
 from anyformer.parts.pointwise.activation import keeps_input, keeps_output
-from anyformer.tally import Tally, matrix
 from anyformer.tape import Held, Tape
 
 

@@ -9,9 +9,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Registry
+from anyformer.operations import Tally, Weight
 from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tally import Tally, Weight
 from anyformer.tape import Tape
 
 

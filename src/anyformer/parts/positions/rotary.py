@@ -9,8 +9,8 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Value
+from anyformer.operations import Limit
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
-from anyformer.tally import Limit
 from anyformer.tape import Held, Tape
 
 

@@ -10,8 +10,8 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Registry, Value
+from anyformer.operations import Contract, Limit
 from anyformer.parts.sketch import number
-from anyformer.tally import Contract, Limit
 
 Positive = Annotated[float, Field(gt=0)]
 Trained = Annotated[int, Field(ge=2)]

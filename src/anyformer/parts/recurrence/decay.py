@@ -10,10 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
+from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.pointwise.activation import keeps_input, keeps_output
 from anyformer.parts.recurrence.recurrence import exact
 from anyformer.parts.recurrence.recurrent_heads import split_heads
-from anyformer.tally import Tally, Weight, matrix
 from anyformer.tape import Held, Tape
 
 

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.attention.heads import Count
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
@@ -15,14 +16,13 @@ from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import Decay
-from anyformer.parts.recurrence.recurrence import chunk_of, delta_flops, delta_recurrence, exact, exactly
+from anyformer.parts.recurrence.recurrence import chunk_of, delta_flops, delta_recurrence, exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
 
 CONVOLVED = ("query", "key", "value")
@@ -70,10 +70,6 @@ class DeltaAttention(Sublayer):
     @property
     def cuts(self) -> tuple[int, ...]:
         return self.heads, self.states
-
-    @property
-    def state_cuts(self) -> int:
-        return self.states
 
     @property
     def states(self) -> int:
@@ -130,11 +126,11 @@ class DeltaAttention(Sublayer):
         if self.decay is not None:
             inner["decay"] = self.decay.cost(width, K, M, rows)
         if self.norm is not None:
-            inner["norm"] = self.norm.cost(E)
+            inner["norm"] = self.norm.cost(E, rows * K)
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, K, E, rows)
         products = delta_flops(B, K, self.heads, M, E, shape.length, plan.chunk, channels=self._by_channel)
-        return parts + products + total(inner) + Tally(state_bytes={"": state})
+        return parts + products + total(inner) + Tally(own_state=recurrent(state, shape, K))
 
     @property
     def _by_channel(self) -> bool:

@@ -8,13 +8,14 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
+from anyformer.parts.recurrence.recurrence import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, each_once
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
 
 Projection = Literal["gate_before", "gate_after", "value", "output"]
@@ -56,7 +57,7 @@ class GatedConvolution(Sublayer):
             parts += matrix(name, width, width, rows, role="column", bias=name in self.bias)
         parts += matrix("output", width, width, rows, role="row", bias="output" in self.bias, fill="residual")
         state = self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
-        return parts + Tally(state_bytes={"": state})
+        return parts + Tally(own_state=recurrent(state, shape))
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
         before, value, after = (tape.linear(name, x, width, width) for name in ("gate_before", "value", "gate_after"))

@@ -10,13 +10,14 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice
+from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import FIXED, activation_name
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence
+from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
 from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import (
     RecurrentHeads,
@@ -27,7 +28,6 @@ from anyformer.parts.recurrence.recurrent_heads import (
 )
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.plan import Plan
-from anyformer.tally import Shape, Tally, total
 from anyformer.tape import Held, Tape
 
 
@@ -72,14 +72,14 @@ class LightningAttention(RecurrentHeads):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         E, H, rows = self.width_of_head(width), self.heads, shape.batch * shape.length
-        inner = {"norm": self.norm.cost(H * E)} if self.norm else {}
+        inner = {"norm": self.norm.cost(H * E, rows)} if self.norm else {}
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, H, E, rows)
         return (
             self.projections(width, rows)
             + linear_flops(shape.batch, H, H, E, E, shape.length, plan.chunk)
             + total(inner)
-            + Tally(state_bytes={"": shape.batch * H * E * E * SUM_BYTES})
+            + Tally(own_state=recurrent(shape.batch * H * E * E * SUM_BYTES, shape, H))
         )
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:

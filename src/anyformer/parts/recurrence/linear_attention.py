@@ -8,13 +8,14 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from anyformer.operations import Contraction, Limit, Shape, Tally
 from anyformer.parts.attention.heads import Count
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.call.context import Context, Labelled
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.feature_map import FeatureMap
-from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence
+from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
 from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import (
     RecurrentHeads,
@@ -25,7 +26,6 @@ from anyformer.parts.recurrence.recurrent_heads import (
 )
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.plan import Plan
-from anyformer.tally import Flops, Limit, Shape, Tally
 from anyformer.tape import Held, Tape
 
 
@@ -102,14 +102,14 @@ class LinearAttention(RecurrentHeads):
             products = linear_flops(B, H, K, M, columns, T, plan.chunk)
         else:
             write, read = (2 * B * T * heads * M * columns for heads in (K, H))
-            products = Tally(flops={"write": Flops(write, write), "read": Flops(read, read)})
+            products = Tally(own_work={"write": Contraction(write), "read": Contraction(read)})
         return (
             self.projections(width, B * T)
             + products
             + Tally(
-                flops={"feature_map": Flops(mapped, mapped, spared=mapped)},
-                state_bytes={"": B * K * M * columns * SUM_BYTES} if self.causal else {},
-                limits=self.limits,
+                own_work={"feature_map": Contraction(mapped, spared=mapped)} if mapped else {},
+                own_state=recurrent(B * K * M * columns * SUM_BYTES, shape, K) if self.causal else None,
+                own_limits=self.limits,
             )
         )
 

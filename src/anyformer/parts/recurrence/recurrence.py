@@ -23,7 +23,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from anyformer.tally import Flops, Tally
+from anyformer.operations import Contraction, Shape, State, Tally
 
 
 def exactly(x: Tensor) -> AbstractContextManager[None]:
@@ -124,9 +124,9 @@ def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, leng
     # What a single chunk writes is read by none, and what it reads is zero.
     alone = chunks == 1
     return _even(scores=2 * rows * heads * size * key, mix=2 * rows * heads * size * value) + Tally(
-        flops={
-            "write": Flops(write, write, spared=2 * write if alone else 0),
-            "read": Flops(read, read, spared=read if alone else 0),
+        own_work={
+            "write": Contraction(write, spared=2 * write if alone else 0),
+            "read": Contraction(read, spared=read if alone else 0),
         }
     )
 
@@ -142,19 +142,24 @@ def delta_flops(
     products = heads * (size - 1) * key if channels else 2 * key_heads * size * key
     mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
     return _even(scores=2 * rows * products, mix=mix) + Tally(
-        flops={
+        own_work={
             # The first chunk meets a state of zeros, and nobody reads what the last one writes.
-            "write": Flops(2 * through, 2 * through, spared=3 * through // chunks),
-            "read": Flops(through, through, spared=through if chunks == 1 else 0),
+            "write": Contraction(2 * through, spared=3 * through // chunks),
+            "read": Contraction(through, spared=through if chunks == 1 else 0),
             # A solve is no matrix product, but the gradient of its triangle is one.
-            "solve": Flops(spared=-2 * rows * heads * size * (key + value)),
+            "solve": Contraction(0, spared=-2 * rows * heads * size * (key + value)),
         }
     )
 
 
+def recurrent(held: int, shape: Shape, heads: int = 1) -> State:
+    """A state of fixed size, of so many heads: a step of one position reads and writes it whole, a longer call writes it."""
+    return State(held, held if shape.length == 1 else 0, held, heads)
+
+
 def _even(**work: int) -> Tally:
     """No mask leaves anything out, so dense and exact work are the same."""
-    return Tally(flops={name: Flops(count, count) for name, count in work.items()})
+    return Tally(own_work={name: Contraction(count) for name, count in work.items()})
 
 
 def chunk_of(size: int, *, channels: bool) -> int:

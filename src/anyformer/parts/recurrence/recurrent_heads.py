@@ -8,9 +8,9 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from anyformer.operations import Tally, matrix
 from anyformer.parts.attention.heads import PROJECTIONS, Count, Projection
 from anyformer.parts.sublayer import Sublayer, each_once, head_width
-from anyformer.tally import Tally, matrix
 from anyformer.tape import Held, Tape
 
 
@@ -38,10 +38,6 @@ class RecurrentHeads(Sublayer):
     @property
     def cuts(self) -> tuple[int, ...]:
         return self.heads, self.groups
-
-    @property
-    def state_cuts(self) -> int:
-        return self.groups
 
     def width_of_head(self, width: int) -> int:
         """E."""

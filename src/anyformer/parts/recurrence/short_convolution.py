@@ -10,11 +10,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
+from anyformer.operations import Tally, Weight
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, FIXED, activation_name
 from anyformer.parts.recurrence.recurrence import exact
-from anyformer.tally import Tally, Weight
 from anyformer.tape import Held, Tape
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.roofline import Operation, together
+from anyformer.costs.kernels import Mode
+from anyformer.costs.roofline import KernelTime, together
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.costs.work import Mode
 from anyformer.pictures.costs.share import part_of, parts_shown, timed
 from anyformer.pictures.labels import label
 from anyformer.pictures.style import FAINT, FULL, HUES, INK, MARKERS, below
@@ -55,7 +55,7 @@ def _step(name: str, sheet: CostSheet) -> Point:
 def _components(sheet: CostSheet) -> Sequence[Point]:
     """Products of each component, and what it computes between positions."""
     time = timed(sheet)
-    groups: dict[str, list[Operation]] = {}
+    groups: dict[str, list[KernelTime]] = {}
     for operation in time.operations:
         if operation.executed:
             groups.setdefault(part_of(operation), []).append(operation)

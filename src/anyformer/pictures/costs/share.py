@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from anyformer.costs.counts import component
-from anyformer.costs.roofline import Operation, StepTime
+from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.sheet import CostSheet
 from anyformer.pictures.costs.names import shown
 from anyformer.pictures.costs.state import contexts
@@ -23,9 +22,9 @@ MIXING = ".mixing"
 """Ends the name of what is computed between positions: scores and values, or a recurrence."""
 
 
-def part_of(operation: Operation) -> str:
+def part_of(operation: KernelTime) -> str:
     """`decoder.attention.mixing` of what a sublayer computes between positions, else the component: `decoder.attention`."""
-    return component(operation.name) + (MIXING if operation.unit == "attention" else "")
+    return operation.component + (MIXING if operation.unit == "attention" else "")
 
 
 def parts_shown(names: Iterable[str]) -> dict[str, str]:

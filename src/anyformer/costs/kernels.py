@@ -1,0 +1,204 @@
+"""The kernels of one step: what each computes and what it moves, whatever the hardware.
+
+A sublayer is computed as it is declared. Each weight is one matrix product, which reads its weight and its input and writes
+its output; what stands between the projections (scores and mixing, a recurrence, an activation) is one fused kernel, which
+reads what the projections wrote and writes what the last one reads, and never writes its scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from anyformer.model import Architecture
+from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
+from anyformer.plan import Checkpointing, Plan
+
+Mode = Literal["train", "prefill", "decode"]
+Unit = Literal["matrix", "attention", "memory", "optimiser"]
+"""What a kernel keeps busy: matrix products by a weight, products between activations, or only the memory; the optimiser's
+reads and writes what is held for each parameter."""
+Share = Literal["features", "experts", "positions", "all"]
+"""What tensor parallelism divides of a kernel: features of its weight; nothing of its experts, which lie on other ranks whole;
+positions of the stream, where they are divided at all; or nothing."""
+AGAIN: Mapping[Checkpointing, tuple[Unit, ...]] = {
+    "none": (),
+    "selective": ("memory",),
+    "full": ("matrix", "attention", "memory"),
+}
+"""Which kernels of layers each way of checkpointing runs twice."""
+OPTIMISER_BYTES = 28
+"""Per parameter and step: AdamW in fp32 reads weight, gradient and two moments, and writes all but the gradient."""
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One kernel in each of `layers` layers: `flops` of the model, `executed` by it, in so many `launches`; bytes to and from
+    memory of `weights`, of decode `state` and of all else that it `moves`."""
+
+    address: Address
+    name: str
+    unit: Unit
+    flops: Flops
+    executed: int
+    moves: int
+    weights: int = 0
+    launches: int = 1
+    layers: int = 1
+    share: Share = "all"
+    path: str = ""
+    """Of the weight, in the model whose layers of a variant are one."""
+    state: int = 0
+    state_ranks: int = 1
+    """Among how many ranks the decode state can be divided."""
+
+    @property
+    def bytes(self) -> int:
+        """To and from memory."""
+        return self.weights + self.moves + self.state
+
+    def of_rank(self, tp: int, ep: int = 1, *, sp: bool = True) -> Kernel:
+        """The share of one of `tp` ranks that divide products, of `ep` that divide experts, with positions divided or not."""
+        ranks = tp if self.share in ("features", "experts") or (self.share == "positions" and sp) else 1
+        held = {"features": tp, "experts": ep, "positions": 1, "all": 1}[self.share]
+        if ranks == held == 1:
+            return self
+        return replace(
+            self,
+            executed=self.executed // ranks,
+            moves=-(-self.moves // ranks),
+            weights=-(-self.weights // held),
+            state=-(-self.state // min(ranks, self.state_ranks)),
+        )
+
+    @property
+    def title(self) -> str:
+        """`decoder.attention.query`, whatever the layer."""
+        words = (self.address.component, *self.address.part, self.name)
+        return ".".join(word for word in words if word)
+
+
+def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> list[Kernel]:
+    """Every kernel of a step, of one layer of each kind, in the plan's precision.
+
+    Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
+    a fused attention kernel computes its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022,
+    arXiv 2205.14135), and only the pairs that the mask allows. The `plain` kernel keeps its scores: it executes 3 times
+    the dense FLOPs (the scores it writes are not among the bytes). What checkpointing recomputes is executed and moved
+    once more.
+    """
+    tally = architecture.folded_cost(shape, plan)
+    found: list[Kernel] = []
+    for node in tally.nodes():
+        found += _of_node(node, plan, mode)
+    found += _stream(architecture, shape, plan, mode)
+    found += _elementwise(architecture, list(tally.nodes()), plan, mode)
+    if mode == "train":
+        again = AGAIN[plan.checkpointing]
+        found = [_recomputed(each) if each.unit in again and each.address.layer is not None else each for each in found]
+        found.append(Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, OPTIMISER_BYTES * tally.parameters))
+    return found
+
+
+def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
+    """The products of a part, then what stands between them, as one kernel."""
+    passes, size = 3 if mode == "train" else 1, plan.activation_bytes
+    work = node.tally.own_work
+    products = {name: each for name, each in work.items() if isinstance(each, Product | ExpertProduct)}
+    at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes)
+    moved, ends, shares = 0, False, set[Share]()
+    for name, product in products.items():
+        rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
+        flops, share = product.flops, _share(product)
+        yield replace(
+            at,
+            name=name,
+            flops=Flops(flops.dense * passes, flops.exact * passes),
+            executed=flops.exact * passes,
+            moves=size * rows * (product.inputs + product.outputs) * passes,
+            weights=size * product.weight_read * passes,
+            share=share,
+            path=node.name(name),
+        )
+        moved += rows * (product.inputs if product.residual else product.outputs)
+        if product.residual and isinstance(product, ExpertProduct):
+            # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
+            moved += 4 * rows * product.outputs
+        ends = ends or product.residual
+        shares.add(share)
+    between = sum((each.flops for each in work.values() if isinstance(each, Pairs | Contraction)), Flops())
+    state = node.tally.own_state if mode != "train" else None
+    if between.dense or state or ends:
+        yield replace(
+            at,
+            name="mixing" if between.dense else "activation",
+            unit="attention" if between.dense else "memory",
+            flops=Flops(between.dense * passes, between.exact * passes),
+            executed=_executed(between, mode, plan),
+            moves=size * moved * passes,
+            state=0 if state is None else state.moved,
+            state_ranks=1 if state is None else state.ranks,
+            share="experts" if "experts" in shares else "features",
+        )
+
+
+def _share(product: Product | ExpertProduct) -> Share:
+    if isinstance(product, ExpertProduct):
+        return "experts"
+    return "features" if product.role in ("column", "row") else "positions"
+
+
+def _executed(between: Flops, mode: Mode, plan: Plan) -> int:
+    """FLOPs between the products by the chosen kernel."""
+    if plan.attention == "plain":
+        return between.dense * (3 if mode == "train" else 1)
+    return between.exact * 7 // 2 if mode == "train" else between.exact
+
+
+def _recomputed(kernel: Kernel) -> Kernel:
+    """With the forward pass, a third of all, once more."""
+    return replace(
+        kernel,
+        executed=kernel.executed + kernel.flops.exact // 3,
+        moves=kernel.moves * 4 // 3,
+        weights=kernel.weights * 4 // 3,
+        launches=kernel.launches * 4 // 3,
+    )
+
+
+def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode: Mode) -> Iterator[Kernel]:
+    """Norms and additions on the residual stream of each kind of layer, and the norms around the layers.
+
+    A norm reads and writes the stream, an addition reads two and writes one; what lies within a sublayer is fused.
+    """
+    passes, size = 3 if mode == "train" else 1, plan.activation_bytes
+    places: dict[Address, list[tuple[int, Elementwise]]] = {}
+    for node in nodes:
+        if not node.address.sublayer and node.address.module in architecture.stacks:
+            for work in node.tally.own_work.values():
+                if isinstance(work, Elementwise):
+                    layer = Address(
+                        node.address.module, node.address.layer, None if node.address.layer else node.address.branch
+                    )
+                    places.setdefault(layer, []).append((node.times, work))
+    for address, found in places.items():
+        kinds = [work.kind for _, work in found]
+        streams = architecture.stacks[address.module].streams
+        moves = sum(work.moved for _, work in found) * size * passes * (1 if streams is None else streams.count)
+        launches = max(kinds.count(kind) for kind in kinds) * passes
+        yield Kernel(address, "residual", "memory", Flops(), 0, moves, launches=launches, layers=found[0][0], share="positions")
+
+
+def _stream(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> Iterator[Kernel]:
+    """The two ends: looking up embeddings reads and writes the stream, the loss reads the logits."""
+    passes, size = 3 if mode == "train" else 1, plan.activation_bytes
+    for name, stack in architecture.stacks.items():
+        reads = architecture.shape_of(name, shape)
+        if reads is not None:
+            streams = 1 if stack.streams is None else stack.streams.count
+            moves = 2 * passes * size * reads.rows * architecture.width * streams
+            yield Kernel(Address(name), "embedding", "memory", Flops(), 0, moves, launches=passes, share="positions")
+    if mode == "train" and architecture.head is not None:
+        moves = passes * size * architecture.logits(shape)
+        yield Kernel(Address("head", after=True), "loss", "memory", Flops(), 0, moves, launches=passes, share="features")

@@ -1,0 +1,42 @@
+"""What a part declares about itself: weights, operations, decode state, limits, each at a typed address. No torch here."""
+
+from anyformer.operations.address import Address
+from anyformer.operations.limits import Contract, Limit
+from anyformer.operations.shape import Shape
+from anyformer.operations.tally import Node, State, Tally, matrix, total
+from anyformer.operations.weight import Fill, Role, Weight
+from anyformer.operations.work import (
+    Contraction,
+    Elementwise,
+    ExpertProduct,
+    Flops,
+    Kind,
+    Operation,
+    Pairs,
+    Product,
+    distinct_experts,
+)
+
+__all__ = [
+    "Address",
+    "Contract",
+    "Contraction",
+    "Elementwise",
+    "ExpertProduct",
+    "Fill",
+    "Flops",
+    "Kind",
+    "Limit",
+    "Node",
+    "Operation",
+    "Pairs",
+    "Product",
+    "Role",
+    "Shape",
+    "State",
+    "Tally",
+    "Weight",
+    "distinct_experts",
+    "matrix",
+    "total",
+]

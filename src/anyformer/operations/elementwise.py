@@ -1,0 +1,43 @@
+"""How many operations element-wise work takes, as `docs/notes.md` has them ("LLM, attention", section 14, table).
+
+A norm of n features: 4 n + 2 (square, sum, root, scale and gain), whatever its kind. A rotated feature: 3. A softmax: 3 per
+score. An activation: 4 per feature, as SiLU has them, and 1 for the product with a gated network's other half. An addition: 1.
+"""
+
+from __future__ import annotations
+
+from anyformer.operations import Elementwise, Kind
+
+ROTATED = 3
+SCORE = 3
+ACTIVATED = 4
+GATED = 1
+
+
+def normalised(features: int, vectors: int) -> Elementwise:
+    """So many vectors of n features, each brought to a common size: read and written."""
+    return _even("norms", vectors * (4 * features + 2), 2 * vectors * features)
+
+
+def rotated(features: int) -> Elementwise:
+    """So many features turned by an angle."""
+    return _even("rotary", ROTATED * features, 2 * features)
+
+
+def softmax(scores: int, exact: int) -> Elementwise:
+    """So many scores, `exact` of them allowed by the mask."""
+    return Elementwise("softmax", SCORE * scores, SCORE * exact)
+
+
+def activated(features: int, *, gated: bool = False) -> Elementwise:
+    """So many features, multiplied by as many others where they gate them."""
+    return _even("activations", features * (ACTIVATED + GATED * gated), 2 * features)
+
+
+def added(features: int) -> Elementwise:
+    """So many sums of two numbers: two read, one written."""
+    return _even("residual", features, 3 * features)
+
+
+def _even(kind: Kind, count: int, moved: int) -> Elementwise:
+    return Elementwise(kind, count, count, moved)

@@ -1,0 +1,24 @@
+"""The contracts that every part keeps, and how one says that it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Contract = Literal["causal", "chunked", "packed", "padded", "cached", "stepwise"]
+"""What every part keeps unless it declares a limit.
+
+`causal`: no token sees a later one. `chunked`: prefill in pieces equals the whole. `packed`: documents in one row equal
+each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing. `stepwise`:
+tokens can be read one by one at all, whether equal to recomputing or not: no position waits for later ones.
+"""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """A contract that a part breaks by its mathematics, and why."""
+
+    contract: Contract
+    reason: str
+    in_training: bool = False
+    """Only while training: in evaluation the contract holds."""

@@ -1,0 +1,49 @@
+"""The sizes of one call."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from anyformer.describe import UserError
+from anyformer.dims import LARGEST, LONGEST
+
+_LENGTHS = (("length", 1), ("past", 0), ("source", 0), ("prefix", 0))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of one call: B rows of T new positions after `past` cached ones; S keys in all.
+
+    `source` is the length of the encoder's output, `prefix` the positions that see each other both ways,
+    `capacity` the positions a decode state has room for (default: past + length).
+    """
+
+    batch: int = 1
+    length: int = 1
+    past: int = 0
+    source: int = 0
+    prefix: int = 0
+    capacity: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, low, high in (("batch", 1, LARGEST), *((name, low, LONGEST) for name, low in _LENGTHS)):
+            given = getattr(self, name)
+            if type(given) is not int or not low <= given <= high:
+                raise UserError(f"{name} should be a whole number from {low} to {high:,}, got {given!r}")
+        if self.capacity is not None and self.capacity < self.keys:
+            raise UserError(f"capacity {self.capacity} cannot hold past + length = {self.keys} positions")
+
+    @property
+    def rows(self) -> int:
+        """B T, the new positions of all rows."""
+        return self.batch * self.length
+
+    @property
+    def keys(self) -> int:
+        """S, the cached and the new positions of one row."""
+        return self.past + self.length
+
+    @property
+    def room(self) -> int:
+        """Positions that a decode state holds, used or not."""
+        return self.keys if self.capacity is None else self.capacity

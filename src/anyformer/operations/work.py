@@ -1,0 +1,164 @@
+"""The operations that a part declares: products with weights, pairs of queries and keys, other products, element-wise work.
+
+Everything that is known of a step's work is read from these: FLOPs, formulas, bytes moved, times, what parallelism divides.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal
+
+from anyformer.operations.weight import Role
+
+Kind = Literal["norms", "rotary", "softmax", "activations", "residual"]
+"""Of element-wise work."""
+
+
+@dataclass(frozen=True)
+class Flops:
+    """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows.
+
+    `spared`: what the backward pass computes less than twice `dense`, because a factor takes no gradient (pixels, a state of
+    zeros); negative where it computes more.
+    """
+
+    dense: int = 0
+    exact: int = 0
+    spared: int = 0
+
+    @property
+    def backward(self) -> int:
+        """Of the backward pass, every pair counted: for each factor of a product one product."""
+        return 2 * self.dense - self.spared
+
+    def __add__(self, other: Flops) -> Flops:
+        return Flops(self.dense + other.dense, self.exact + other.exact, self.spared + other.spared)
+
+    def __mul__(self, times: int) -> Flops:
+        return self if times == 1 else Flops(self.dense * times, self.exact * times, self.spared * times)
+
+    @classmethod
+    def even(cls, count: int, spared: int = 0) -> Flops:
+        """Where no mask leaves anything out."""
+        return cls(count, count, spared)
+
+
+class _Work:
+    """What the operations have in common; matrix products say their FLOPs."""
+
+    @property
+    def flops(self) -> Flops:
+        """Of matrix products, forward."""
+        return Flops()
+
+
+@dataclass(frozen=True)
+class Product(_Work):
+    """Rows times a weight: (rows, inputs) -> (rows, outputs), 2 * rows * inputs * outputs FLOPs.
+
+    `role`: how tensor parallelism cuts the weight; `residual`: whether the result goes into the residual stream, which ends a
+    sublayer; `constant`: whether the rows take no gradient, which spares one of the two products on the way back.
+    """
+
+    rows: int
+    inputs: int
+    outputs: int
+    role: Role
+    residual: bool = False
+    constant: bool = False
+
+    @property
+    def flops(self) -> Flops:
+        work = 2 * self.rows * self.inputs * self.outputs
+        return Flops.even(work, spared=work if self.constant else 0)
+
+    @property
+    def weight_read(self) -> int:
+        """Numbers of the weight that it reads."""
+        return self.inputs * self.outputs
+
+
+@dataclass(frozen=True)
+class ExpertProduct(_Work):
+    """The same with one weight for each expert: every token passes `chosen` of `experts`, and each row one of them.
+
+    `exact_rows`: those of tokens that found a place at an expert that computes; `rows` pads experts up to their capacity.
+    """
+
+    rows: int
+    exact_rows: int
+    inputs: int
+    outputs: int
+    experts: int
+    chosen: int
+    residual: bool = False
+    role: ClassVar[Role] = "expert"
+
+    @property
+    def flops(self) -> Flops:
+        each = 2 * self.inputs * self.outputs
+        return Flops(each * self.rows, each * self.exact_rows)
+
+    @property
+    def weight_read(self) -> int:
+        """Numbers of the weights of those experts that the tokens are expected to choose, if each is chosen equally often."""
+        distinct = distinct_experts(self.experts, self.chosen, self.exact_rows // self.chosen)
+        return round(self.inputs * self.outputs * distinct)
+
+
+def distinct_experts(experts: int, chosen: int, tokens: int) -> float:
+    """X (1 - (1 - k/X)^tokens): experts that a batch is expected to choose, if each token chooses k of X evenly."""
+    return experts * (1 - (1 - chosen / experts) ** tokens)
+
+
+@dataclass(frozen=True)
+class Pairs(_Work):
+    """A product of each query with each key that it meets: `pairs` of one head of one row, `exact` of them allowed by the mask.
+
+    `sums`: over the features of a key (scores), or over the keys of a query (mixing the values).
+    2 * batch * heads * features * pairs FLOPs.
+    """
+
+    batch: int
+    heads: int
+    features: int
+    pairs: int
+    exact: int
+    queries: int
+    sums: Literal["features", "keys"]
+
+    @property
+    def flops(self) -> Flops:
+        each = 2 * self.batch * self.heads * self.features
+        return Flops(each * self.pairs, each * self.exact)
+
+
+@dataclass(frozen=True)
+class Contraction(_Work):
+    """A product of activations, or with what is no parameter, whose FLOPs the part counts: a recurrence's, a bias's."""
+
+    count: int
+    spared: int = 0
+    """What the backward pass computes less than twice as many."""
+
+    @property
+    def flops(self) -> Flops:
+        return Flops.even(self.count, self.spared)
+
+
+@dataclass(frozen=True)
+class Elementwise(_Work):
+    """What is done to each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
+    and written if nothing else computes with them on the way."""
+
+    kind: Kind
+    dense: int
+    exact: int
+    moved: int = 0
+
+    def __add__(self, other: Elementwise) -> Elementwise:
+        assert self.kind == other.kind, "work of one kind adds up"
+        return Elementwise(self.kind, *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)[1:]))
+
+
+Operation = Product | ExpertProduct | Pairs | Contraction | Elementwise
