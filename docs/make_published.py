@@ -16,7 +16,7 @@ from published_fit import HOURS
 from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
 
 from anyformer.catalogue import architecture
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, evaluate, plan_training
 
@@ -195,7 +195,7 @@ def memory_line(source: str, name: str, reported: float, found: Candidate) -> li
 def shares(found: Sequence[Row]) -> str:
     """What is reached, for each generation of the runs."""
     machines = {row.run.generation: row.run.on.efficiency for row in found}
-    names = ("matrix", "attention", "memory", "network", "overlap", "room")
+    names = ("matrix", "attention", "memory", "elementwise", "network", "overlap", "room")
     lines = [[name, *(f"{getattr(each, at):.2f}" for at in names)] for name, each in machines.items()]
     return table(["generation", *names], lines)
 

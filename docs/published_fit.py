@@ -17,7 +17,7 @@ from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate
 
 STEP = 0.01
-HOURS = 0.65
+HOURS = 0.67
 """What `share_of_hours` found: of a whole run's hours, those that its steps would have taken at the predicted rate."""
 Chosen = dict[Timed, list[Layout]]
 
@@ -37,7 +37,7 @@ def log_error(run: Timed, layouts: list[Layout], shares: Efficiency) -> float:
 def shares_to_fit(runs: Iterable[Timed]) -> tuple[str, ...]:
     """Of attention only where sequences of several lengths tell it from matrix products."""
     lengths = {run.length for run in runs if run.fitted and not run.whole}
-    return ("matrix", "attention") if len(lengths) > 1 else ("matrix",)
+    return ("matrix", "attention", "elementwise") if len(lengths) > 1 else ("matrix",)
 
 
 def fitted(runs: Iterable[Timed], start: Efficiency) -> Efficiency:

@@ -15,14 +15,15 @@ from anyformer import catalogue
 from anyformer.catalogue.gpt import gpt2
 from anyformer.catalogue.llama import llama
 from anyformer.costs import cost
-from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.hardware import Hardware
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import Candidate, evaluate, machine_of, plan_training, priced
 from anyformer.planning.rank import number_bytes
-from anyformer.planning.stages import Stage, Units, stages, units
+from anyformer.planning.stages import Row, Stage, row_of, stages
 
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
 MEASURED = tomllib.loads(Path(__file__).with_name("measured.toml").read_text())
@@ -60,8 +61,8 @@ def flops_per_token(name: str, length: int) -> float:
 
 
 @cache
-def _units(name: str, length: int, plan: Plan) -> Units:
-    return units(architecture(name, length), length, plan)
+def _units(name: str, length: int, plan: Plan) -> Row:
+    return row_of(architecture(name, length), length, plan)
 
 
 @cache

@@ -14,7 +14,7 @@ import anyformer as af
 from anyformer.cli import app
 from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.saved import kept_bytes
 from anyformer.data.description import Bytes, Data
 from anyformer.describe import UserError, to_toml
@@ -69,7 +69,7 @@ def test_four_bits_have_scales():
     n = 4096 * 14336
     assert BASES["nf4"].matrix_bytes(weight) == n // 2 + n // 64 + 4 * n // (64 * 256)
     assert BASES["nf4"].matrix_bytes(Weight((3, 5), "column", "matrix", copies=2)) == 2 * (8 + 1 + 4)
-    assert BASES["nf4"].bytes("decoder.layers.0.attention.norm_before.weight", Weight((64,), "replicate", "ones")) == 128
+    assert BASES["nf4"].bytes(Weight((64,), "replicate", "ones")) == 128
     assert BASES["int8"].matrix_bytes(weight) == n + 2 * 4096
 
 

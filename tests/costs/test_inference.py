@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
-from anyformer.costs.inference import FORMATS, decode_state, distinct_experts, quantised, read_per_step, weight_bytes
+from anyformer.costs.inference import FORMATS, decode_state, distinct_experts, read_per_step, weight_bytes
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
 
@@ -79,16 +79,14 @@ def test_formats_by_hand():
 def test_experts_are_quantised_each_and_routers_are_not():
     weights = architecture("mixtral-8x7b").cost(Shape()).weights
     held = {
-        name.split(".", 3)[3]: quantised(name, weight)
-        for name, weight in weights.items()
-        if name.startswith("decoder.layers.0")
+        name.split(".", 3)[3]: weight.quantisable for name, weight in weights.items() if name.startswith("decoder.layers.0")
     }
     assert held["experts.sublayer.up"]
     assert not held["experts.sublayer.router.weight"]
     experts = Weight((8, 100, 64), "expert", "matrix", chosen=2)
-    assert FORMATS["fp8"].bytes("up", experts) == 8 * (100 * 64 + 4)
-    assert FORMATS["int4"].bytes("up", experts) == 8 * (100 * 64 // 2 + 100 * 20 // 8)  # 64 inputs are less than a group
-    assert FORMATS["int4"].bytes("up", experts * 3) == 3 * FORMATS["int4"].bytes("up", experts)
+    assert FORMATS["fp8"].bytes(experts) == 8 * (100 * 64 + 4)
+    assert FORMATS["int4"].bytes(experts) == 8 * (100 * 64 // 2 + 100 * 20 // 8)  # 64 inputs are less than a group
+    assert FORMATS["int4"].bytes(experts * 3) == 3 * FORMATS["int4"].bytes(experts)
 
 
 def test_a_step_reads_every_weight_but_the_rows_that_nobody_looks_up():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 import torch
 from zoo import ZOO
@@ -11,13 +9,13 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.costs import hardware_of
 from anyformer.costs.available import free_memory
-from anyformer.costs.counts import component
+from anyformer.costs.counts import located
 from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.measure import Comparison, measure
 from anyformer.costs.saved import kept_by_label, kept_bytes
 from anyformer.costs.trial import TrainingStep, cross_entropy, trial_of
 from anyformer.model import Architecture
-from anyformer.operations import Shape, Tally
+from anyformer.operations import Address, Shape, Tally
 from anyformer.plan import Plan
 
 H100, GB = hardware_of("h100"), 10**9
@@ -63,7 +61,9 @@ def test_a_wrong_declaration_is_found(monkeypatch):
 
     def doubled(self, *arguments, **more) -> Tally:
         tally = honest(self, *arguments, **more)
-        return replace(tally, flops={name: flops * 2 for name, flops in tally.flops.items()})
+        work, rest = tally.without("state", "weights", "limits"), tally.without("work")
+        more = {f"{name}_again": each for name, each in work.inner.items()}
+        return Tally(inner={**tally.inner, **more}) if rest.inner else tally
 
     monkeypatch.setattr(Architecture, "cost", doubled)
     found = measured("llama")
@@ -91,11 +91,15 @@ def test_numbers_for_json():
     assert data["comparisons"][0]["difference"] == 0
 
 
-def test_names_of_components():
-    assert component("decoder.layers.3.attention.sublayer.query.weight") == "decoder.attention"
-    assert component("decoder.layers.3.step_0_norm_after.weight") == "decoder.norm_after"
-    assert component("encoder.final_norm.weight") == "encoder.final_norm"
-    assert component("embedding.layers.0.weight") == "embedding"
+def test_components_of_parameters_and_modules():
+    find = located(ZOO["original"].cost(Shape()))
+    assert find("decoder.layers.1.attention.sublayer.query.weight")[0].component == "decoder.attention"
+    assert find("decoder.layers.0.step_0_norm_after.weight")[0].component == "decoder.norm_after"
+    assert find("decoder.layers.0.attention.sublayer.scores.inputs") == (
+        Address("decoder", "0", "attention", True),
+        "scores.inputs",
+    )
+    assert find("loss.softmax") == (Address(), "loss.softmax")
 
 
 @pytest.mark.parametrize("name", ["llama", "original", "streams"])

@@ -17,7 +17,7 @@ from anyformer.planning.divided import Kept
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import evaluate, plan_training
 from anyformer.planning.rank import NumberBytes, stage_memory
-from anyformer.planning.stages import _parted, stages, units
+from anyformer.planning.stages import _parted, row_of, stages
 from anyformer.planning.step import sent
 
 BF16 = Plan(precision="bf16")
@@ -26,7 +26,7 @@ ZERO = NumberBytes(weight=2, gradient=2, master=4, moments=8)
 
 def test_states_are_those_of_the_zero_paper():
     """7.5 B parameters on 64 ranks: 120 GB; 31.4, 16.6, 1.9 GB with each stage (Rajbhandari et al. 2019, figure 1)."""
-    row = units(architecture("llama-7b"), 1024, BF16)
+    row = row_of(architecture("llama-7b"), 1024, BF16)
     (stage,) = stages(row, 1, 1)
     scale = 7.5e9 / (stage.held.cut + stage.held.whole) / 1e9
     figures = []
@@ -45,18 +45,18 @@ def test_states_are_those_of_the_zero_paper():
 def test_experts_are_divided_by_their_own_share_of_the_ranks(ep):
     """By ep and then by the ranks that hold the same experts; all else by every rank of the sharding."""
     model = architecture("mixtral-8x7b")
-    (stage,) = stages(units(model, 1024, BF16), 1, 1)
+    (stage,) = stages(row_of(model, 1024, BF16), 1, 1)
     weights = model.cost(Shape()).weights.values()
     experts = sum(weight.count for weight in weights if weight.role == "expert")
     dense = sum(weight.count for weight in weights) - experts
-    each = stage_memory(units(model, 1024, BF16), stage, Layout(fsdp=8, ep=ep, sharded="weights"), ZERO)
+    each = stage_memory(row_of(model, 1024, BF16), stage, Layout(fsdp=8, ep=ep, sharded="weights"), ZERO)
     assert each.optimiser / 8 == pytest.approx(dense / 8 + experts / ep / (8 / ep))
     assert each.weights / 4 == pytest.approx(dense / 8 + experts / 8)
 
 
 def test_sharding_sends_what_the_zero_paper_says():
     """2 and 3 times the parameters for stages 2 and 3, as n grows (Rajbhandari et al. 2019, section 7); data parallelism 2."""
-    row = units(architecture("llama-7b"), 1024, BF16)
+    row = row_of(architecture("llama-7b"), 1024, BF16)
     (stage,) = stages(row, 1, 1)
     size = 2 * (stage.held.cut + stage.held.whole)
     for sharded, times in (("optimiser", 2), ("gradients", 2), ("weights", 3)):
@@ -68,7 +68,7 @@ def test_sharding_sends_what_the_zero_paper_says():
 
 def test_tensor_parallelism_sends_what_megatron_says():
     """8 b s h (t - 1) / t elements per layer and micro-batch (Narayanan et al. 2021, section 3.2), half more if recomputed."""
-    row = units(architecture("llama-7b"), 1024, BF16)
+    row = row_of(architecture("llama-7b"), 1024, BF16)
     (stage,) = stages(row, 1, 1)
     layout = Layout(tp=8, sp=False, micro_batch=2, micro_batches=3)
     elements = 8 * 2 * 1024 * 4096 * 7 // 8
@@ -79,7 +79,7 @@ def test_tensor_parallelism_sends_what_megatron_says():
 
 
 def test_parallel_branches_are_summed_once():
-    row = units(architecture("palm-8b"), 1024, BF16)
+    row = row_of(architecture("palm-8b"), 1024, BF16)
     assert [unit.sums for unit in row.units[1:-1]] == [2] * 32
 
 
@@ -87,7 +87,7 @@ def test_parallel_branches_are_summed_once():
 def test_what_layers_keep_is_what_the_tape_says(name):
     """Together they are to the byte what autograd keeps (tests/costs holds that against PyTorch)."""
     arch, shape = architecture(name), Shape(batch=1, length=512)
-    row = units(arch, 512, BF16)
+    row = row_of(arch, 512, BF16)
     logits, sums = (2 + 4) * arch.outputs * 512, []
     for how in ("none", "selective", "full"):
         exact = activations(arch, shape, BF16.but(attention="sdpa", checkpointing=how))
@@ -102,7 +102,7 @@ def test_tensor_parallelism_divides_what_lies_between_column_and_row():
     """Of a layer of Llama 3 8B, by hand, in numbers of 2 bytes per token: queries, keys, values, what attention gives, and four
     as wide as the feed-forward network; log Z in fp32. As wide as the stream: of two norms each its input in fp32, what it
     gives before and after its gain, the deviation in fp32 (and the gain's copy, once)."""
-    unit = units(architecture("llama-3-8b"), 1024, BF16).units[2]
+    unit = row_of(architecture("llama-3-8b"), 1024, BF16).units[2]
     D, F, KV, H = 4096, 14336, 1024, 32
     assert unit.kept["none"].cut == 1024 * (2 * (D + KV + KV + D + 4 * F) + 4 * H)
     assert unit.kept["none"].whole == 1024 * 2 * (4 * D + 2 * D + 2 * D + 4) + 2 * 2 * D
@@ -113,7 +113,7 @@ def test_tensor_parallelism_divides_what_lies_between_column_and_row():
 
 def test_experts_keep_whole_what_tokens_bring_them():
     """Of Mixtral: two experts' inputs, gates, products and outputs of each token, none of it divided by tp."""
-    mixtral, dense = (units(architecture(name), 1024, BF16).units[2].kept["none"] for name in ("mixtral-8x7b", "llama-3-8b"))
+    mixtral, dense = (row_of(architecture(name), 1024, BF16).units[2].kept["none"] for name in ("mixtral-8x7b", "llama-3-8b"))
     assert dense.cut - mixtral.cut == 1024 * 2 * 4 * 14336
     assert mixtral.whole - dense.whole > 1024 * 2 * 2 * (4 * 14336 + 4096)
 
@@ -123,7 +123,7 @@ def test_experts_keep_whole_what_tokens_bring_them():
 def test_the_ranks_together_hold_every_weight_once(name, pp):
     """Summed over stages, experts and tensor ranks; tables that two stages share are stored by both."""
     arch = architecture(name)
-    row = units(arch, 256, BF16)
+    row = row_of(arch, 256, BF16)
     tally = arch.cost(Shape(batch=1, length=256, source=256 if arch.two_inputs else 0), BF16)
     held = [stage for first, stage in _each_stage(row, pp)]
     total = sum(each.cut + each.whole + each.experts for each in held)
@@ -177,7 +177,7 @@ def test_impossible_layouts_are_refused_with_the_reason(name, layout, says):
 
 
 def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
-    row = units(architecture("mixtral-8x7b"), 1024, BF16)
+    row = row_of(architecture("mixtral-8x7b"), 1024, BF16)
     (stage,) = stages(row, 1, 1)
     layout = Layout(fsdp=8, ep=8)
     dense = stage.held.cut + stage.held.whole
@@ -220,7 +220,6 @@ def test_any_architecture_can_be_planned(name):
 def test_layers_that_are_alike_are_priced_alike():
     """Also where one stores the weights of all (ALBERT), and where the first makes what all of them read (rotary tables)."""
     for name in ("albert-base-v2", "llama-3-8b"):
-        layers = units(architecture(name), 512, BF16).units[1:-1]
-        assert len({(each.flops, each.mixing) for each in layers}) == 1
+        layers = row_of(architecture(name), 512, BF16).units[1:-1]
+        assert len({(each.flops, each.kernels) for each in layers}) == 1
         assert len({(each.kept["none"].cut, each.kept["selective"].cut) for each in layers}) == 1
-        assert 0 < layers[0].mixing < layers[0].flops / 2

@@ -41,7 +41,7 @@ def _measured(device: torch.device, seconds: float) -> Hardware:
         bandwidth / 2,
         1,
         "measured here",
-        Efficiency(matrix=1.0, attention=0.5, memory=1.0),
+        Efficiency(matrix=1.0, attention=0.5, memory=1.0, elementwise=1.0),
         _each(lambda: one.add_(1), device, seconds * 0.1),
     )
 

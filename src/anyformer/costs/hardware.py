@@ -31,6 +31,8 @@ class Efficiency:
     """A fused attention kernel, forward and backward together."""
     memory: float = 0.85
     """Long reads and writes."""
+    elementwise: float = 0.35
+    """Of the bandwidth, element-wise kernels: below `memory`, since they are counted as if neighbours were fused."""
     network: float = 0.8
     """Links within a node and between nodes, by large messages."""
     overlap: float = 0.8
@@ -123,29 +125,5 @@ def _known() -> Mapping[str, Hardware]:
 
 
 HARDWARE: Mapping[str, Hardware] = _known()
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "a100-80": "a100",
-        "a100-80gb": "a100",
-        "a100-40gb": "a100-40",
-        "h100-sxm": "h100",
-        "4090": "rtx4090",
-        "rtx-4090": "rtx4090",
-    }
-)
 HERE = "here"
 """The name of this machine, as `calibrated` measures it."""
-
-
-def hardware_of(given: str | Hardware) -> Hardware:
-    """The accelerator of that name, or the value itself; `here` measures this machine, in about five seconds."""
-    if isinstance(given, Hardware):
-        return given
-    if given == HERE:
-        from anyformer.costs.calibration import calibrated
-
-        return calibrated()
-    name = ALIASES.get(given.lower(), given.lower())
-    if name not in HARDWARE:
-        raise UserError(f"no hardware is called {given!r}{did_you_mean(name, [*HARDWARE, *ALIASES, HERE])}")
-    return HARDWARE[name]

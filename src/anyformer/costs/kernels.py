@@ -1,8 +1,8 @@
 """The kernels of one step: what each computes and what it moves, whatever the hardware.
 
-A sublayer is computed as it is declared. Each weight is one matrix product, which reads its weight and its input and writes
-its output; what stands between the projections (scores and mixing, a recurrence, an activation) is one fused kernel, which
-reads what the projections wrote and writes what the last one reads, and never writes its scores.
+Each weight is one matrix product, which reads its weight and its input and writes its output; what stands between the
+projections of an attention or a recurrence is one fused kernel, which reads what they wrote and writes what the last one
+reads, and never writes its scores. Norms, rotations, activations and sums read and write what they are declared to.
 """
 
 from __future__ import annotations
@@ -64,12 +64,20 @@ class Kernel:
         held = {"features": tp, "experts": ep, "positions": 1, "all": 1}[self.share]
         if ranks == held == 1:
             return self
-        return replace(
-            self,
-            executed=self.executed // ranks,
-            moves=-(-self.moves // ranks),
-            weights=-(-self.weights // held),
-            state=-(-self.state // min(ranks, self.state_ranks)),
+        return Kernel(
+            self.address,
+            self.name,
+            self.unit,
+            self.flops,
+            self.executed // ranks,
+            -(-self.moves // ranks),
+            -(-self.weights // held),
+            self.launches,
+            self.layers,
+            self.share,
+            self.path,
+            -(-self.state // min(ranks, self.state_ranks)),
+            self.state_ranks,
         )
 
     @property
@@ -107,7 +115,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
     work = node.tally.own_work
     products = {name: each for name, each in work.items() if isinstance(each, Product | ExpertProduct)}
     at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes)
-    moved, ends, shares = 0, False, set[Share]()
+    moved, gathered, shares = 0, 0, set[Share]()
     for name, product in products.items():
         rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
         flops, share = product.flops, _share(product)
@@ -124,15 +132,17 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
         moved += rows * (product.inputs if product.residual else product.outputs)
         if product.residual and isinstance(product, ExpertProduct):
             # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
-            moved += 4 * rows * product.outputs
-        ends = ends or product.residual
+            gathered += 4 * rows * product.outputs
         shares.add(share)
     between = sum((each.flops for each in work.values() if isinstance(each, Pairs | Contraction)), Flops())
     state = node.tally.own_state if mode != "train" else None
-    if between.dense or state or ends:
+    if not products:
+        moved = sum(_operands(each) for each in work.values() if isinstance(each, Pairs))
+    moved = moved if between.dense else gathered
+    if between.dense or moved or state:
         yield replace(
             at,
-            name="mixing" if between.dense else "activation",
+            name="mixing" if between.dense else "dispatch",
             unit="attention" if between.dense else "memory",
             flops=Flops(between.dense * passes, between.exact * passes),
             executed=_executed(between, mode, plan),
@@ -141,6 +151,11 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             state_ranks=1 if state is None else state.ranks,
             share="experts" if "experts" in shares else "features",
         )
+
+
+def _operands(pairs: Pairs) -> int:
+    """Numbers of the queries and keys that meet, or of the values and what they are mixed into."""
+    return pairs.batch * pairs.heads * pairs.features * (pairs.queries + pairs.pairs // pairs.queries)
 
 
 def _share(product: Product | ExpertProduct) -> Share:
@@ -168,26 +183,30 @@ def _recomputed(kernel: Kernel) -> Kernel:
 
 
 def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode: Mode) -> Iterator[Kernel]:
-    """Norms and additions on the residual stream of each kind of layer, and the norms around the layers.
-
-    A norm reads and writes the stream, an addition reads two and writes one; what lies within a sublayer is fused.
-    """
+    """What is done to each element by itself: on the residual stream, and within the sublayers of each kind of layer."""
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
-    places: dict[Address, list[tuple[int, Elementwise]]] = {}
+    places: dict[tuple[Address, bool], list[tuple[int, Elementwise]]] = {}
     for node in nodes:
-        if not node.address.sublayer and node.address.module in architecture.stacks:
-            for work in node.tally.own_work.values():
-                if isinstance(work, Elementwise):
-                    layer = Address(
-                        node.address.module, node.address.layer, None if node.address.layer else node.address.branch
-                    )
-                    places.setdefault(layer, []).append((node.times, work))
-    for address, found in places.items():
-        kinds = [work.kind for _, work in found]
+        at = node.address
+        place = at if at.layer is None else Address(at.module, at.layer)
+        found = [work for work in node.tally.own_work.values() if isinstance(work, Elementwise)]
+        if found and at.module in architecture.stacks:
+            places.setdefault((place, at.sublayer), []).extend((node.times, work) for work in found)
+    for (address, inside), works in places.items():
+        kinds = [work.kind for _, work in works]
         streams = architecture.stacks[address.module].streams
-        moves = sum(work.moved for _, work in found) * size * passes * (1 if streams is None else streams.count)
-        launches = max(kinds.count(kind) for kind in kinds) * passes
-        yield Kernel(address, "residual", "memory", Flops(), 0, moves, launches=launches, layers=found[0][0], share="positions")
+        copies = 1 if streams is None or inside else streams.count
+        yield Kernel(
+            address,
+            "inner" if inside else "residual",
+            "memory",
+            Flops(),
+            0,
+            sum(work.moved for _, work in works) * size * passes * copies,
+            launches=max(kinds.count(kind) for kind in kinds) * passes,
+            layers=works[0][0],
+            share="features" if inside else "positions",
+        )
 
 
 def _stream(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> Iterator[Kernel]:

@@ -9,8 +9,8 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
-from anyformer.model.shown import as_table, in_short
-from anyformer.operations import Limit, Shape, Tally, total
+from anyformer.model.shown import as_table, in_short, layers
+from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
@@ -174,16 +174,37 @@ class Architecture(Value):
         assert outputs is not None
         return outputs
 
+    @property
+    def head_table(self) -> tuple[str, Weight] | None:
+        """Path and weight (V, D) of the table that the head multiplies by: the output embedding's if it is tied, else its own.
+
+        None where there are no logits: without a head, or of a head that gives features.
+        """
+        if self.head is None or self.head.outputs == "features":
+            return None
+        if not self.head.tied:
+            return "head.weight", self.head.cost(self.outputs, self.width, self.table_width, 1, 1).weights["weight"]
+        owner = "embedding" if self.decoder_embedding is None else "decoder_embedding"
+        return f"{owner}.weight", self.output_embedding.cost(self.table_width, 1, 1).weights["weight"]
+
     def __repr__(self) -> str:
         """In a line; `str` is the whole as TOML."""
-        return in_short(self)
+        return in_short(self._facts())
 
     def __str__(self) -> str:
         return to_toml(self)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return as_table(self)
+        return as_table(self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """What describes it in a few words, by name."""
+        facts = {"shape": self.shape_of_model, "parameters": f"{self.folded_cost(Shape(source=1)).parameters:,}"}
+        facts["width"] = f"{self.width:,}"
+        if self.output_embedding.symbols is not None:
+            facts["vocabulary"] = f"{self.output_embedding.symbols:,}"
+        return facts | {name: layers(stack) for name, stack in self.stacks.items()}
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""
@@ -243,8 +264,8 @@ class Architecture(Value):
             x = Held(shape.batch * shape.length * self.width, x.number, base=x, apart=shape.batch > 1)
         if self.head is None:
             return x
-        table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
-        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
+        path = None if self.head_table is None else self.head_table[0]
+        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, path)
 
     def logits(self, shape: Shape) -> int:
         """How many logits a call gives: B T V, or B V of a head that gives one answer per row."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Level = Literal["module", "exit", "layer", "branch", "last", "sublayer", "part"]
-"""What holds what: the model has modules (`embedding`, `decoder`) and an exit (`head`), a stack has layers and what stands before
-(`branch`) and after them (`last`), a layer has branches and what stands beside them (norms, gains), a branch has one sublayer,
-and whatever a sublayer holds are its parts."""
+"""What holds what: the model has modules (`embedding`, `decoder`) and an exit (`head`); a stack has layers, and parts before
+(`branch`) and after them (`last`); a layer has branches, and norms and gains beside them; a branch has one sublayer; whatever
+a sublayer holds are its parts."""
 
 
 @dataclass(frozen=True)

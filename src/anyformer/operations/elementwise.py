@@ -31,7 +31,7 @@ def softmax(scores: int, exact: int) -> Elementwise:
 
 def activated(features: int, *, gated: bool = False) -> Elementwise:
     """So many features, multiplied by as many others where they gate them."""
-    return _even("activations", features * (ACTIVATED + GATED * gated), 2 * features)
+    return _even("activations", features * (ACTIVATED + GATED * gated), (2 + gated) * features)
 
 
 def added(features: int) -> Elementwise:

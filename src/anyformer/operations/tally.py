@@ -48,7 +48,7 @@ class State:
 
 @dataclass(frozen=True)
 class Inner:
-    """A tally inside another: its `name` in addresses, how many `times` it is there, how many of them with their own `weights`."""
+    """A tally inside another: its `name` in addresses, how many `times` it is there, and how many of them own `weights`."""
 
     tally: Tally
     level: Level

@@ -41,11 +41,11 @@ class Parameters:
 
 @dataclass(frozen=True)
 class PipelineUnit:
-    """What a pipeline cannot part, by its `name`. `holds`: groups of weights, shared ones under their owner's name.
+    """What a pipeline cannot part, by its `name`.
 
-    `kernels`: under which name the row has its kernels; `flops`: exact, forward, of one sequence; `kept`: bytes of a sequence by
-    checkpointing; `sums`: how often tp ranks must add up (B, T, D), forward and backward; `routed`: experts that a token passes,
-    over all mixtures.
+    `holds`: groups of weights, shared ones under their owner's name; `kernels`: the name under which the row has its kernels;
+    `flops`: exact, forward, of one sequence; `kept`: bytes of a sequence by checkpointing; `sums`: how often tp ranks add up
+    (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
     """
 
     name: str
@@ -61,12 +61,12 @@ class PipelineUnit:
     """Bytes of a sequence on top while it is computed again."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Row:
-    """The row of units of an architecture for sequences of one length.
+    """The units of an architecture for sequences of one length.
 
-    `kernels`: of a micro-batch and a way of checkpointing, the kernels of each unit by its name; `alone`: what a rank holds that
-    has the whole model, from micro-batch, whether gradients add up over several, and checkpointing.
+    `kernels`: of each unit by its name, from a micro-batch and a way of checkpointing; `alone`: what a rank holds that has the
+    whole model, from a micro-batch, whether gradients add up over several, and a way of checkpointing.
     """
 
     units: tuple[PipelineUnit, ...]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import OPTIMISER_BYTES, Unit
+from anyformer.costs.kernels import OPTIMISER_BYTES, Kernel, Unit
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing, Precision
 from anyformer.planning import communication, links
@@ -128,14 +128,17 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine, number
     """Without bubble."""
     bytes_sent = sent(row, stage, layout, numbers)
     on, m = machine.hardware, layout.micro_batches
-    share = layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp, machine
-    spent = [_unit_seconds(row, unit.kernels, *share) for unit in stage.units]
+    spent: dict[Unit, float] = {}
+    for name, units in Counter(unit.kernels for unit in stage.units).items():
+        for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
+            seconds, _ = timed(kernel, on, machine.precision)
+            spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
     shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
     update = OPTIMISER_BYTES * shard / (on.bandwidth * on.efficiency.memory)
     found = LayoutTime(
-        products=m * sum(each.get("matrix", 0.0) for each in spent),
-        mixing=m * sum(each.get("attention", 0.0) for each in spent),
-        elementwise=m * sum(each.get("memory", 0.0) for each in spent) + update,
+        products=spent.get("matrix", 0.0),
+        mixing=spent.get("attention", 0.0),
+        elementwise=spent.get("memory", 0.0) + update,
         tensor=bytes_sent.tensor / links.ring(on, layout.tp, 1),
         experts=links.exchange(on, bytes_sent.experts, layout.ep),
         data=0.0,
@@ -146,16 +149,10 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine, number
     return replace(found, data=max(seconds - on.efficiency.overlap * window, 0.0))
 
 
-@lru_cache(maxsize=1 << 16)
-def _unit_seconds(
-    row: Row, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool, machine: Machine
-) -> Mapping[Unit, float]:
-    """Seconds of one rank for one micro-batch in one unit, by what its kernels keep busy."""
-    found: dict[Unit, float] = {}
-    for kernel in row.kernels(micro_batch, how).get(name, ()):
-        seconds, _ = timed(kernel.of_rank(tp, ep, sp=sp), machine.hardware, machine.precision)
-        found[kernel.unit] = found.get(kernel.unit, 0.0) + seconds
-    return found
+@lru_cache(maxsize=1 << 14)
+def _of_rank(row: Row, name: str, micro_batch: int, how: Checkpointing, tp: int, ep: int, sp: bool) -> tuple[Kernel, ...]:
+    """One rank's share of the kernels of a unit for one micro-batch."""
+    return tuple(kernel.of_rank(tp, ep, sp=sp) for kernel in row.kernels(micro_batch, how).get(name, ()))
 
 
 def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ def remembered(device: torch.device) -> Hardware | None:
         found = json.loads(_path(device).read_text(encoding="utf-8"))
         if found.pop("measured_on") != _machine(device):
             return None
-        return Hardware(**{**found, "efficiency": Efficiency(**found["efficiency"])})
+        shares = {each.name: found["efficiency"][each.name] for each in fields(Efficiency)}
+        return Hardware(**{**found, "efficiency": Efficiency(**shares)})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
