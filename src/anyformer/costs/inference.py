@@ -179,11 +179,9 @@ def read_per_step(
     plan = plan or Plan(precision="bf16")
     read = (source or length) if architecture.two_inputs else 0
     tally = architecture.folded_cost(Shape(batch=batch, past=length, source=read), plan)
-    tied = architecture.head is not None and architecture.head.tied
-    table = "decoder_embedding.weight" if architecture.decoder_embedding is not None else "embedding.weight"
-    whole = {table} if tied else set()
+    whole = None if architecture.head_table is None else architecture.head_table[0]
     weights = sum(
-        _read(format.bytes(name, weight), weight, batch, name in whole) for name, weight in _decoding(architecture, tally)
+        _read(format.bytes(name, weight), weight, batch, name == whole) for name, weight in _decoding(architecture, tally)
     )
     return Reading(weights, tally.total_state_bytes)
 

@@ -146,14 +146,13 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
-    own = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == ("head.weight",)]
-    table = "embedding.weight" if architecture.decoder_embedding is None else "decoder_embedding.weight"
-    shared = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == (table,)]
-    if not own or own[0].theirs[0] not in stored:
+    stored_as = {rule.ours: rule for rule in rules(family.names(untied), _shapes(untied))}
+    own, shared = (stored_as.get((each.head_table[0],)) for each in (untied, tied) if each.head_table)
+    if own is None or own.theirs[0] not in stored:
         return tied
-    if not shared or stored.shape(own[0].theirs[0]) != stored.shape(shared[0].theirs[0]):
+    if shared is None or stored.shape(own.theirs[0]) != stored.shape(shared.theirs[0]):
         return untied
-    return tied if torch.equal(stored.tensor(own[0].theirs[0]), stored.tensor(shared[0].theirs[0])) else untied
+    return tied if torch.equal(stored.tensor(own.theirs[0]), stored.tensor(shared.theirs[0])) else untied
 
 
 def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:

@@ -16,7 +16,7 @@ from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
-from anyformer.tally import Limit, Shape, Tally, total
+from anyformer.tally import Limit, Shape, Tally, Weight, total
 from anyformer.tape import Held, Tape
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
@@ -174,6 +174,19 @@ class Architecture(Value):
         assert outputs is not None
         return outputs
 
+    @property
+    def head_table(self) -> tuple[str, Weight] | None:
+        """Path and weight (V, D) of the table that the head multiplies by: the output embedding's if it is tied, else its own.
+
+        None where there are no logits: without a head, or of a head that gives features.
+        """
+        if self.head is None or self.head.outputs == "features":
+            return None
+        if not self.head.tied:
+            return "head.weight", self.head.cost(self.outputs, self.width, self.table_width, 1, 1).weights["weight"]
+        owner = "embedding" if self.decoder_embedding is None else "decoder_embedding"
+        return f"{owner}.weight", self.output_embedding.cost(self.table_width, 1, 1).weights["weight"]
+
     def __repr__(self) -> str:
         """In a line; `str` is the whole as TOML."""
         return in_short(self)
@@ -242,8 +255,8 @@ class Architecture(Value):
             x = Held(shape.batch * shape.length * self.width, x.number, base=x, apart=shape.batch > 1)
         if self.head is None:
             return x
-        table = "embedding.weight" if self.decoder_embedding is None else "decoder_embedding.weight"
-        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, table)
+        path = None if self.head_table is None else self.head_table[0]
+        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, path)
 
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
         """What a stack computes of a call; None of an encoder whose source was read before."""

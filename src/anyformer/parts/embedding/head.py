@@ -74,8 +74,6 @@ class Head(Drawn):
             raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
         if self.outputs == "features" and self.pool is None and self.transform is None:
             raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
-        if self.tied and not self.may_be_tied:
-            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
         return self
 
     def sketch(self, width: int) -> Sketch:
@@ -114,8 +112,8 @@ class Head(Drawn):
         work = 2 * rows * features * outputs
         return Tally(weights, {"logits": Flops(work, work)}) + inner
 
-    def keeps(self, tape: Tape, x: Held, width: int, table_width: int, outputs: int, table: str) -> Held:
-        """What makes logits of x (a row each where it pools); `table`: the path of the embedding's weight."""
+    def keeps(self, tape: Tape, x: Held, width: int, table_width: int, outputs: int, table: str | None) -> Held:
+        """What makes logits of x (a row each where it pools); `table`: the path of the weight that x is multiplied by."""
         features = self.features(width, table_width)
         if self.pool == "first":
             tape.keep("pooled", tape.new(tape.shape.batch, "int64", learns=False))
@@ -125,8 +123,7 @@ class Head(Drawn):
             x = self.transform.keeps(tape.within("transform"), x, width, features)
         if self.outputs == "features":
             return x
-        weight = table if self.tied else f"{tape.owner}weight"
-        logits = tape.linear("logits", x, features, outputs, weight=weight)
+        logits = tape.linear("logits", x, features, outputs, weight=table)
         if self.softcap is None:
             return logits
         tape.keep("softcap", capped := tape.like(logits))
