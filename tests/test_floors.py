@@ -22,7 +22,7 @@ FLOORS = [
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"training", "loading"},
-    {"compare"},
+    {"differences"},
     {"api"},
     {"cli"},
 ]
@@ -91,6 +91,13 @@ def test_imports_between_the_rooms_of_parts_point_down():
 
 def test_every_room_has_a_floor():
     assert {room_of(path) for path in FILES} == set(FLOOR)
+
+
+def test_no_room_hides_what_the_package_offers():
+    """Importing `anyformer.difference` would put a module where `af.difference` was."""
+    import anyformer
+
+    assert not FLOOR.keys() & anyformer.__all__
 
 
 @pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tape", "tuning"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer import compare, costs, model
+from anyformer import costs, differences, model
 from anyformer.resolving import What, architecture, resolved
 
 build = resolved(model.build)
@@ -10,6 +10,6 @@ cost = resolved(costs.cost)
 match = resolved(costs.match)
 
 
-def difference(left: What, right: What, *, batch: int = 1, length: int = 4096) -> compare.Difference:
+def difference(left: What, right: What, *, batch: int = 1, length: int = 4096) -> differences.Difference:
     """What changes from `left` to `right`: the values that differ, and parameters, FLOPs and decode state (16 bits)."""
-    return compare.difference(architecture(left), architecture(right), batch=batch, length=length)
+    return differences.difference(architecture(left), architecture(right), batch=batch, length=length)

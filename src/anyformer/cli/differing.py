@@ -28,7 +28,7 @@ HEADLINES = ("parameters", "FLOPs of prefill per token", "decode state")
 SAME = "as before"
 
 if TYPE_CHECKING:
-    from anyformer.compare import Difference
+    from anyformer.differences import Difference
     from anyformer.model import Architecture
 
 
@@ -53,8 +53,8 @@ def run(
     """Say what differs between two architectures, and what that does to parameters, FLOPs and decode state."""
     start, end = found(left, tiny=tiny), found(right, changes, tiny=tiny)
 
-    from anyformer.compare import difference
     from anyformer.costs.page import longest
+    from anyformer.differences import difference
 
     if diagram is not None:
         draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)

@@ -1,0 +1,5 @@
+"""What differs between two architectures."""
+
+from anyformer.differences.difference import Change, Difference, difference
+
+__all__ = ["Change", "Difference", "difference"]
