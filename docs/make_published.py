@@ -16,7 +16,7 @@ from published_fit import HOURS
 from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rate_of, timed
 
 from anyformer.catalogue import architecture
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Candidate, evaluate, plan_training
 

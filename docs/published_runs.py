@@ -15,7 +15,8 @@ from anyformer import catalogue
 from anyformer.catalogue.gpt import gpt2
 from anyformer.catalogue.llama import llama
 from anyformer.costs import cost
-from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.hardware import Hardware
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan

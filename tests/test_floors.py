@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -87,6 +88,31 @@ def test_imports_between_the_rooms_of_parts_point_down():
             others = {other.split(".")[2] for other in imports(path) if other.startswith("anyformer.parts.")} - {room}
             for other in others - tracers if room not in tracers else ():
                 assert floor[other] < floor[room], f"{path} imports {other}"
+
+
+def test_no_modules_import_each_other():
+    """No cycle: whoever reads one file needs only files below it."""
+    leaving = [
+        {"anyformer.parts.sublayer", "anyformer.parts.traced_sublayer"},
+        {"anyformer.parts.layers.stack", "anyformer.parts.layers.layers_keep"},
+        {"anyformer.parts.experts.experts", "anyformer.parts.experts.experts_keep"},
+    ]
+    graph = {name: imports(path) - {name} for name, path in modules().items()}
+    assert [group for group in cycles(graph) if group not in leaving] == []
+
+
+def cycles(graph: Mapping[str, Iterable[str]]) -> Iterator[set[str]]:
+    """Groups of nodes each of which reaches all others, by Warshall's closure (doi 10.1145/321105.321107)."""
+    reached = {name: set(others) for name, others in graph.items()}
+    for middle in graph:
+        for name in graph:
+            if middle in reached[name]:
+                reached[name] |= reached[middle]
+    found: list[set[str]] = []
+    for name in graph:
+        if name in reached[name] and not any(name in group for group in found):
+            found.append({other for other in graph if other in reached[name] and name in reached[other]})
+            yield found[-1]
 
 
 def test_every_room_has_a_floor():

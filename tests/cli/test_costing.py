@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import anyformer as af
 from anyformer.cli import app
 from anyformer.cli.amounts import metric, tokens
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError, change_all, parse_assignment, to_toml
 
 

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 
 import anyformer as af
 from anyformer.cli import app
-from anyformer.costs.hardware import HARDWARE, hardware_of
+from anyformer.costs.hardware import HARDWARE
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.sheet import MODES
 from anyformer.describe import UserError
 from anyformer.plan import Plan

@@ -14,7 +14,7 @@ import anyformer as af
 from anyformer.cli import app
 from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.saved import kept_bytes
 from anyformer.data.description import Bytes, Data
 from anyformer.describe import UserError, to_toml

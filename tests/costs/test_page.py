@@ -9,7 +9,8 @@ import pytest
 import anyformer as af
 from anyformer.costs.derived import derived
 from anyformer.costs.figures import Figure, count, scaled, size
-from anyformer.costs.hardware import Efficiency, hardware_of
+from anyformer.costs.hardware import Efficiency
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.page import page, reached, title, warnings
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import MODES

@@ -12,7 +12,8 @@ import anyformer as af
 from anyformer.catalogue import listing
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.figures import clock
-from anyformer.costs.hardware import ALIASES, HARDWARE, Efficiency, Hardware, hardware_of
+from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware
+from anyformer.costs.named_hardware import ALIASES, hardware_of
 from anyformer.costs.roofline import step_time, timed
 from anyformer.costs.work import Work, operations
 from anyformer.describe import UserError

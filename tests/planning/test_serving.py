@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import anyformer as af
 from anyformer.cli import app
-from anyformer.costs.hardware import hardware_of
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout

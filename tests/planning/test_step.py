@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from anyformer.catalogue import architecture
-from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware, hardware_of
+from anyformer.costs.hardware import HARDWARE, Efficiency, Hardware
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.plan import Plan
 from anyformer.planning import links
 from anyformer.planning.layout import Layout

@@ -166,9 +166,10 @@ def run(
     """
     made = {name: found(name, changes, tiny=tiny) for name in names}
 
-    from anyformer.costs.hardware import hardware_of
+    from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import longest
-    from anyformer.costs.sheet import MODES, cost
+    from anyformer.costs.pricing import cost
+    from anyformer.costs.sheet import MODES
     from anyformer.describe import UserError
     from anyformer.plan import Plan
 

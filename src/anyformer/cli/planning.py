@@ -132,7 +132,7 @@ def run(
     """
     made = {name: found(name, changes, tiny=tiny) for name in names}
 
-    from anyformer.costs.hardware import hardware_of
+    from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import beyond_tables, longest
     from anyformer.describe import UserError
     from anyformer.plan import Plan

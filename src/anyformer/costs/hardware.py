@@ -123,29 +123,5 @@ def _known() -> Mapping[str, Hardware]:
 
 
 HARDWARE: Mapping[str, Hardware] = _known()
-ALIASES: Mapping[str, str] = MappingProxyType(
-    {
-        "a100-80": "a100",
-        "a100-80gb": "a100",
-        "a100-40gb": "a100-40",
-        "h100-sxm": "h100",
-        "4090": "rtx4090",
-        "rtx-4090": "rtx4090",
-    }
-)
 HERE = "here"
 """The name of this machine, as `calibrated` measures it."""
-
-
-def hardware_of(given: str | Hardware) -> Hardware:
-    """The accelerator of that name, or the value itself; `here` measures this machine, in about five seconds."""
-    if isinstance(given, Hardware):
-        return given
-    if given == HERE:
-        from anyformer.costs.calibration import calibrated
-
-        return calibrated()
-    name = ALIASES.get(given.lower(), given.lower())
-    if name not in HARDWARE:
-        raise UserError(f"no hardware is called {given!r}{did_you_mean(name, [*HARDWARE, *ALIASES, HERE])}")
-    return HARDWARE[name]

@@ -13,7 +13,7 @@ from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
 from anyformer.costs.elementwise import elementwise
 from anyformer.costs.figures import clock, scaled
-from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
 from anyformer.costs.peak import PeakMemory, peak_memory
@@ -243,40 +243,3 @@ class CostSheet:
 
     def json(self) -> str:
         return json.dumps(self.data(), indent=2) + "\n"
-
-    def __str__(self) -> str:
-        from anyformer.costs.page import page
-        from anyformer.costs.text import text
-
-        return text(page(self, (self.mode,)))
-
-
-def cost(
-    architecture: Architecture,
-    *,
-    batch: int = 1,
-    length: int = 1024,
-    source_length: int | None = None,
-    prefix: int = 0,
-    mode: Mode = "train",
-    plan: Plan | None = None,
-    hardware: str | Hardware | None = None,
-) -> CostSheet:
-    """Price one call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
-
-    `length` serves source and target, where there are two, unless `source_length` is given. Products, activations and decode
-    state are in bf16 unless `plan` says otherwise. With `hardware`, a name (`h100`, `here`) or a value, the sheet has a `time`,
-    and `auto` precision is the faster one there.
-    """
-    on, plan = None if hardware is None else hardware_of(hardware), plan or Plan()
-    source = architecture.source_of(length, source_length)
-    return CostSheet(
-        architecture=architecture,
-        mode=mode,
-        batch=batch,
-        length=length,
-        source=source,
-        prefix=min(prefix, length),
-        plan=plan if on is None else on.resolved(plan),
-        hardware=on,
-    )

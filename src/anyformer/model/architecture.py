@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
-from anyformer.model.shown import as_table, in_short
+from anyformer.model.shown import as_table, in_short, layers
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
@@ -189,14 +189,22 @@ class Architecture(Value):
 
     def __repr__(self) -> str:
         """In a line; `str` is the whole as TOML."""
-        return in_short(self)
+        return in_short(self._facts())
 
     def __str__(self) -> str:
         return to_toml(self)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        return as_table(self)
+        return as_table(self._facts())
+
+    def _facts(self) -> dict[str, str]:
+        """What describes it in a few words, by name."""
+        facts = {"shape": self.shape_of_model, "parameters": f"{self.folded_cost(Shape(source=1)).parameters:,}"}
+        facts["width"] = f"{self.width:,}"
+        if self.output_embedding.symbols is not None:
+            facts["vocabulary"] = f"{self.output_embedding.symbols:,}"
+        return facts | {name: layers(stack) for name, stack in self.stacks.items()}
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Plan

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from anyformer.costs.figures import scaled
-from anyformer.costs.hardware import Hardware, hardware_of
+from anyformer.costs.hardware import Hardware
 from anyformer.costs.inference import FORMATS, DecodeState, decode_state, weight_bytes
+from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.roofline import timed
 from anyformer.costs.work import Mode, Work, operations
 from anyformer.describe import UserError
