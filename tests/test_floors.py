@@ -23,7 +23,7 @@ FLOORS = [
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"training", "loading"},
-    {"differences"},
+    {"differences", "measuring"},
     {"api"},
     {"cli"},
 ]

@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
-from anyformer.costs.measure import counted
+from anyformer.costs.counted import counted
 from anyformer.costs.work import operations
 from anyformer.model import Architecture
 from anyformer.plan import Plan
