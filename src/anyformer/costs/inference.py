@@ -83,7 +83,7 @@ def stored(weights: Mapping[str, Weight], format: Format) -> int:
 
 
 @dataclass(frozen=True)
-class Memory:
+class LayerState:
     """The decode state of one kind of layer: `bytes` for all its layers and rows, what the last token of one row added, and
     what makes it grow."""
 
@@ -99,7 +99,7 @@ class DecodeState:
 
     batch: int
     context: int
-    memories: tuple[Memory, ...]
+    memories: tuple[LayerState, ...]
     book: int
 
     @property
@@ -146,7 +146,7 @@ def decode_state(
             grows = "with the source"
         elif first[name] == size and context > 1:
             grows = "never"
-        memories.append(Memory(name, size, (size - before.get(name, 0)) // batch, grows))
+        memories.append(LayerState(name, size, (size - before.get(name, 0)) // batch, grows))
     return DecodeState(batch, context, tuple(memories), Slots.bytes(batch, context) if memories else 0)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Count, Value
 from anyformer.model.initialise import Described, assemble
 from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context
@@ -23,8 +22,6 @@ from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, matrix, total
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class MultiScale(Value):

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Literal, Protocol
 
-from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.describe import Value
+from anyformer.describe import NotNegative, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.tally import Shape
 
-Penalty = Annotated[float, Field(ge=0)]
 _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 
 
@@ -49,13 +47,13 @@ class CausalObjective(Value):
     """
 
     kind: Literal["causal"] = "causal"
-    z_loss: Penalty = 0.0
+    z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
-    balance_loss: Penalty = 0.0
+    balance_loss: NotNegative = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
-    sequence_balance_loss: Penalty = 0.0
+    sequence_balance_loss: NotNegative = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
-    router_z_loss: Penalty = 0.0
+    router_z_loss: NotNegative = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
 
     def check(self, architecture: Architecture) -> None:

@@ -10,10 +10,8 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import NotNegative, Registry, Value
 from anyformer.tally import Weight
-
-Std = Annotated[float, Field(ge=0)]
 
 
 class Rule(Value):
@@ -31,7 +29,7 @@ class Normal(Rule):
     """N(0, std^2) (GPT-2)."""
 
     kind: Literal["normal"] = "normal"
-    std: Std = 0.02
+    std: NotNegative = 0.02
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         weight.normal_(0, self.std * scale, generator=generator)
@@ -41,7 +39,7 @@ class TruncatedNormal(Rule):
     """N(0, std^2), redrawn beyond `cut` standard deviations."""
 
     kind: Literal["truncated_normal"] = "truncated_normal"
-    std: Std = 0.02
+    std: NotNegative = 0.02
     cut: Annotated[float, Field(gt=0)] = 3.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
@@ -53,7 +51,7 @@ class FanIn(Rule):
     """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
-    gain: Std = 1.0
+    gain: NotNegative = 1.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         weight.normal_(0, self.gain * scale * weight.shape[-1] ** -0.5, generator=generator)
@@ -63,7 +61,7 @@ class Xavier(Rule):
     """Uniform within gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010)."""
 
     kind: Literal["xavier"] = "xavier"
-    gain: Std = 1.0
+    gain: NotNegative = 1.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         # Of stacked matrices the last two dimensions count; torch's own rule takes the others for a convolution's.

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.depthwise import Depthwise, depthwise, depthwise_keeps
@@ -28,7 +29,6 @@ from anyformer.plan import Plan
 from anyformer.tally import Contract, Flops, Limit, Shape, Tally, total
 from anyformer.tape import Held, Tape
 
-Count = Annotated[int, Field(ge=1)]
 _BOTH_WAYS = Bidirectional()
 
 

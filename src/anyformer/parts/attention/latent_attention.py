@@ -9,6 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
@@ -26,7 +27,6 @@ from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
 
-Count = Annotated[int, Field(ge=1)]
 Projection = Literal["query_down", "kv_down", "output"]
 
 

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Value
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
@@ -28,8 +28,6 @@ from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix
 from anyformer.tape import Held, Tape
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class SharedExpert(Value):

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.parts.attention.heads import Count
+from anyformer.describe import Count
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
