@@ -18,6 +18,7 @@ FLOORS = [
     {"tape", "tuning"},
     {"parts"},
     {"model"},
+    {"resizing"},
     {"catalogue", "costs", "data"},
     {"generation"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
@@ -28,8 +29,8 @@ FLOORS = [
     {"cli"},
 ]
 PARTS = [
-    {"sketch", "lookup", "initialisation"},
-    {"masks", "positions", "norms", "pointwise"},
+    {"sketch", "lookup", "derived"},
+    {"initialisation", "masks", "positions", "norms", "pointwise"},
     {"call"},
     {"sublayer"},
     {"embedding", "attention", "feedforward"},

@@ -151,7 +151,9 @@ PUBLISHED_EXPERTS = {
     },
     "gemma4": {
         "norm": RMSNorm(gain="weight"),
-        "router": Router(norm=RMSNorm(eps=1e-6), multiplier=WIDTH**-0.5, renormalise=Renormalise(eps=0.0), expert_scale=True),
+        "router": Router(
+            norm=RMSNorm(eps=1e-6), multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True
+        ),
     },
     "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction()), scale=1.5)},
     "longcat": {
@@ -194,6 +196,11 @@ DECODERS = {
         **{"decoder.layer.attention.rotary.fraction": 0.67, "decoder.layer.attention.rotary.rotate_in": "fp32"}
     ),
     "no_position": _llama(**_at(rotary=None)),
+    "derived_factors": _llama(
+        head=Head(tied=True, scale="inverse_sqrt_width"),
+        initialisation=LOUD.but(residual_scale="inverse_sqrt_2_depth"),
+        **{"embedding.scale": "sqrt_width"},
+    ),
     "head_options": _llama(head=Head(tied=True, bias=True, scale=0.5, softcap=3.0), **{"embedding.scale": 4.9}),
     "gain_variants": _decoder(
         pre_norm(RMSNorm(gain="one_plus_weight", cast="after_gain"), SELF, FEED),

@@ -110,7 +110,7 @@ class MultiScaleModule(Described):
 
     @property
     def initialisation(self) -> Initialisation:
-        return self.description.initialisation
+        return self.description.initialisation.of_depth(self.description.encoder.depth)
 
     def forward(
         self, maps: Sequence[Tensor], *, noise: Noise | None = None, auxiliary: Auxiliary | None = None

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import NotNegative, Registry, Value
+from anyformer.parts.derived import DepthFactor, of_depth
 from anyformer.tally import Weight
 
 
@@ -82,8 +83,12 @@ class Initialisation(Value):
     """Token and position tables."""
     head: Rule | None = None
     """An untied head; as `matrix` by default."""
-    residual_scale: Annotated[float, Field(gt=0)] = 1.0
-    """Extra factor for matrices that write to the residual stream (GPT-2: (2 L)^-0.5)."""
+    residual_scale: DepthFactor = 1.0
+    """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
+
+    def of_depth(self, depth: int) -> Initialisation:
+        """The same with the number that follows from L = `depth`."""
+        return self.but(residual_scale=of_depth(self.residual_scale, depth))
 
     def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
         """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""
@@ -107,6 +112,7 @@ class Initialisation(Value):
             case "head":
                 rule, scale = self.head or self.matrix, 1.0
             case "residual":
+                assert not isinstance(self.residual_scale, str), "resolved by `of_depth`"
                 rule, scale = self.matrix, self.residual_scale
             case "matrix":
                 rule, scale = self.matrix, 1.0

@@ -76,3 +76,8 @@ def gate(part, name, weights, v):
         case "silu":
             return y / (1 + torch.exp(-y))
     raise AssertionError(part.activation)
+
+
+def factor(given, width):
+    """A number, or what follows from the width."""
+    return {"sqrt_width": width**0.5, "inverse_sqrt_width": 1 / width**0.5}.get(given, given)

@@ -6,7 +6,7 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, softmax
+from naive.basics import factor, linear, norm, softmax
 from naive.networks import ACTIVATIONS, between, feedforward
 
 
@@ -61,7 +61,7 @@ def routed(part, name, weights, v, token):
     """(expert, weight) of the experts that one token passes."""
     router, logits = part.router, []
     if router.score != "equal":
-        read = norm(router.norm, f"{name}.router.norm", weights, v) * router.multiplier
+        read = norm(router.norm, f"{name}.router.norm", weights, v) * factor(router.multiplier, len(v))
         logits = list(linear(f"{name}.router", weights, read))
         if router.softcap is not None:
             logits = [router.softcap * torch.tanh(z / router.softcap) for z in logits]

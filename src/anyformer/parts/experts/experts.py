@@ -13,6 +13,7 @@ from anyformer.describe import Choice, Count, Value
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
+from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import Asked, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
@@ -115,6 +116,9 @@ class Experts(Sublayer):
             wide = max(1, round(shared.feedforward.width * width / self.width))
             shared = shared.but(feedforward=shared.feedforward.but(width=wide))
         return self.but(width=width, shared=shared)
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(router=self.router.but(multiplier=of_width(self.router.multiplier, width)))
 
     @property
     def tricks(self) -> tuple[str, ...]:
