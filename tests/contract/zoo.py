@@ -340,6 +340,7 @@ DECODERS = {
     "experts_groups_max": _experts(chosen=3, router=Router(choice=TopK(groups=Groups(count=2, keep=1)), scale=2.0)),
     "experts_after_top_k": _experts(router=Router(over="chosen", bias=True), bias=["gate", "up", "down"]),
     "experts_top_1": _experts(chosen=1, gated=False, activation="relu", bias=["up"]),
+    "experts_learned_activation": _experts(activation="swish"),
     "experts_hashed": _experts(router=Router(score="equal", choice=Hashed())),
     "experts_hashed_scores": _experts(router=Router(score="sqrt_softplus", choice=Hashed(seed=3), renormalise=Renormalise())),
     "experts_sampled": _experts(router=Router(choice=Sampled(), jitter=0.1)),

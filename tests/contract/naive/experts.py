@@ -7,7 +7,7 @@ import math
 import torch
 
 from naive.basics import factor, linear, norm, softmax
-from naive.networks import ACTIVATIONS, between, feedforward
+from naive.networks import activate, between, feedforward
 
 
 def scramble(n):
@@ -93,7 +93,7 @@ def expert(part, name, weights, e, v):
         return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
 
     gate = project("gate", v) if part.gated else None
-    return project("down", between(part, ACTIVATIONS[part.activation], gate, project("up", v)))
+    return project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
 
 
 def experts(part, name, weights, x, run):

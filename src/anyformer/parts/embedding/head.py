@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tally import Flops, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
@@ -37,7 +37,7 @@ class Transform(Value):
         parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
         inner = {"norm": self.norm.cost(outputs)} if self.norm else {}
         if self.activation is not None:
-            inner["activation"] = ACTIVATIONS[self.activation].cost()
+            inner["activation"] = ACTIVATIONS[self.activation].cost(outputs)
         return parts + total(inner)
 
     def keeps(self, tape: Tape, x: Held, width: int, outputs: int) -> Held:
@@ -142,7 +142,7 @@ class TransformModule(nn.Module):
     def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
         self.dense = nn.Linear(width, outputs, bias=transform.bias)
-        self.activation = ACTIVATIONS[transform.activation].build() if transform.activation else nn.Identity()
+        self.activation = built_activation(transform.activation, outputs)
         self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
 
     def forward(self, x_D: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
 from anyformer.parts.feedforward.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, bounds, check_gate, combine
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import FIXED, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
@@ -65,7 +65,7 @@ class Experts(Sublayer):
     """k, experts that a token passes."""
     width: Count
     """F, of one expert."""
-    activation: Annotated[str, Choice(lambda: FIXED)] = "silu"
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias, (X, F) or (X, D)."""
@@ -181,6 +181,7 @@ class Experts(Sublayer):
                 weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
         limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
+        parts += ACTIVATIONS[self.activation].cost(self.width).within("activation")
         parts += self.router.cost(self.choices, width, tokens)
         if self.norm is not None:
             parts += self.norm.cost(width).within("norm")
@@ -201,7 +202,7 @@ class ExpertsModule(nn.Module):
         super().__init__()
         self.description, self.name = description, name
         experts = description.experts
-        self.activation = FIXED[description.activation]
+        self.activation = ACTIVATIONS[description.activation].build(description.width)
         self.router = description.router.build(description.choices, description.chosen, width, name)
         self.norm = description.norm.build(width) if description.norm else nn.Identity()
         for projection in description.projections:

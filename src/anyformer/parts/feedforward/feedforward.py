@@ -97,7 +97,7 @@ class FeedForward(Sublayer):
         parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
         if self.gated:
             parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
-        parts += total({"activation": ACTIVATIONS[self.activation].cost()})
+        parts += total({"activation": ACTIVATIONS[self.activation].cost(self.width)})
         if self.sub_norm is not None:
             parts += total({"sub_norm": self.sub_norm.cost(self.width)})
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
@@ -116,7 +116,7 @@ class FeedForwardModule(nn.Module):
     def __init__(self, ffn: FeedForward, width: int, name: str) -> None:
         super().__init__()
         self.ffn = ffn
-        self.activation = ACTIVATIONS[ffn.activation].build()
+        self.activation = ACTIVATIONS[ffn.activation].build(ffn.width)
         self.gate = nn.Linear(width, ffn.width, bias="gate" in ffn.bias) if ffn.gated else None
         self.up = nn.Linear(width, ffn.width, bias="up" in ffn.bias)
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()
