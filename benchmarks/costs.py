@@ -24,10 +24,10 @@ import anyformer as af
 from anyformer.catalogue import listing
 from anyformer.costs.budget import Budget
 from anyformer.costs.page import longest, page
-from anyformer.costs.reshape import Sizes
 from anyformer.costs.search import Search
 from anyformer.costs.sheet import MODES, CostSheet
 from anyformer.costs.text import text
+from anyformer.resizing.sizes import Sizes
 
 LARGEST = ("llama-3.1-405b", "kimi-k2")
 FIGURES: dict[str, Callable[[CostSheet], object]] = {

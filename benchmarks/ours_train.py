@@ -21,6 +21,7 @@ from anyformer.objectives import CausalObjective, Examples
 from anyformer.plan import Plan
 from anyformer.training import AdamW
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.optimiser import build_optimiser
 from anyformer.training.precision import deterministic
 from anyformer.training.step import loss_function, update
 
@@ -33,7 +34,7 @@ class Trainer:
 
     def __init__(self, plan: Plan, seed: int) -> None:
         self.model = build_model(llama(**SHAPE, tied=False), plan, seed=seed).train()
-        self.optimiser = AdamW(learning_rate=3e-4).build(self.model)
+        self.optimiser = build_optimiser(AdamW(learning_rate=3e-4), self.model)
         self.loss = loss_function(self.model, CausalObjective(), plan)
         tokens = torch.randint(SHAPE["vocab"], (BATCH, LENGTH + 1), generator=torch.Generator().manual_seed(seed))
         self.batch = Examples(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), None, torch.arange(BATCH))

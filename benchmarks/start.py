@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.compare import RESULTS, machine
 
-from anyformer.training.precision import default_device, measure
+from anyformer.training.precision import default_device, measured_host
 
 IMPORTS = "import resource, anyformer.training, anyformer.model"
 TRAIN = (
@@ -56,7 +56,7 @@ def main() -> None:
     """Measure, print, write."""
     python = sys.executable
     parameters = 13_767_552
-    peaks_of_products = measure(default_device()).peaks
+    peaks_of_products = measured_host(default_device()).peaks
     precision = max(peaks_of_products, key=lambda name: peaks_of_products[name])
     size = 2 if precision == "bf16" else 4
     copies = 2 * parameters if precision == "bf16" else 0

@@ -18,7 +18,7 @@ from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rat
 from anyformer.catalogue import architecture
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning.layout import Layout
-from anyformer.planning.planner import Candidate, evaluate, plan_training
+from anyformer.planning.planner import Candidate, price_layout, plan_training
 
 PAGE = Path(__file__).with_name("published.md")
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
@@ -161,7 +161,7 @@ def side_by_side() -> str:
         m = case["batch"] // length // (theirs.replicas * theirs.micro_batch)
         theirs = Layout(**{**case["layout"], "micro_batches": m})
         planned = plan_training(arch, ranks=case["gpus"], batch_tokens=case["batch"], length=length, hardware=on)
-        for who, each in ((case["who"], evaluate(arch, theirs, length=length, hardware=on)), ("planner", planned.fastest[0])):
+        for who, each in ((case["who"], price_layout(arch, theirs, length=length, hardware=on)), ("planner", planned.fastest[0])):
             lines.append([f"{case['name']} on {case['gpus']:,} {on}", who, *_candidate(each)])
     head = ["run", "layout of", "layout", "micro-batches", "sharded", "recomputed", "memory", "step", "tokens/s", "MFU"]
     return table(head, lines)

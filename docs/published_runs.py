@@ -21,7 +21,7 @@ from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout, bounds, problems
-from anyformer.planning.planner import Candidate, evaluate, machine_of, plan_training, priced
+from anyformer.planning.planner import Candidate, price_layout, machine_of, plan_training, priced
 from anyformer.planning.rank import number_bytes
 from anyformer.planning.stages import Row, Stage, row_of, stages
 
@@ -182,7 +182,7 @@ def memories() -> Iterator[tuple[str, str, float, Candidate]]:
             run = {**table, **dict(zip(table["columns"], row, strict=True))}
             layout = Layout(**{key: run[key] for key in run.keys() & _LAYOUT})
             arch, length = architecture(run["name"], run["length"]), run["length"]
-            found = evaluate(arch, layout, length=length, hardware=run["hardware"])
+            found = price_layout(arch, layout, length=length, hardware=run["hardware"])
             yield run["source"], run["name"], run["memory"] * 2**30, found
 
 

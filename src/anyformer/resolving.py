@@ -37,7 +37,7 @@ def architecture(what: What, *, tiny: bool = False, changes: Mapping[str, Any] |
     """
     found = _found(what)
     if tiny:
-        from anyformer.catalogue.tiny import tiny as shrink
+        from anyformer.resizing.tiny import tiny as shrink
 
         found = shrink(found)
     bare = {path.removeprefix("architecture."): value for path, value in (changes or {}).items()}

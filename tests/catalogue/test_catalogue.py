@@ -11,7 +11,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from anyformer.catalogue import INDEX, architecture, listing
 from anyformer.catalogue.index import LINEAGES, index
 from anyformer.costs import cost
-from anyformer.costs.trial import examples
+from anyformer.costs.examples import examples
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape

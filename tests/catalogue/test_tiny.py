@@ -94,13 +94,14 @@ def test_variants_that_differ_in_numbers_alone_are_one():
 
 
 def test_roots_of_the_width_follow_it():
-    assert architecture("palm-540b", tiny=True).head.scale == 16**-0.5
-    assert architecture("gemma-3-27b", tiny=True).embedding.scale == 4.0
-    assert architecture("granite-3.3-8b", tiny=True).embedding.scale == 12.0
+    palm, gemma, granite = (architecture(name, tiny=True) for name in ("palm-540b", "gemma-3-27b", "granite-3.3-8b"))
+    assert palm.spelled_out().head.scale == build(palm).head.scale == 16**-0.5
+    assert gemma.spelled_out().embedding.scale == build(gemma).embedding.scale == 4.0
+    assert granite.embedding.scale == 12.0
 
 
 def test_tiny_of_tiny_changes_nothing():
-    from anyformer.catalogue.tiny import tiny
+    from anyformer.resizing.tiny import tiny
 
     for made in islice(DISTINCT, 20):
         assert tiny(made) == made

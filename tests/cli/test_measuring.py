@@ -11,16 +11,16 @@ from typer.testing import CliRunner
 from anyformer.catalogue import architecture
 from anyformer.cli import app
 from anyformer.costs import hardware_of
-from anyformer.costs.measure import measure
-from anyformer.costs.trial import NotEnoughMemoryError
 from anyformer.describe import UserError, to_toml
+from anyformer.measuring.measure import measure
+from anyformer.measuring.trial import NotEnoughMemoryError
 
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch, tmp_path):
     """No five seconds of calibration."""
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr("anyformer.training.calibration.calibrated", lambda device: hardware_of("h100"))
+    monkeypatch.setattr("anyformer.training.remembered.calibrated", lambda device: hardware_of("h100"))
 
 
 @pytest.fixture
@@ -75,13 +75,13 @@ def test_a_prediction_that_must_be_exact_and_is_not_ends_with_1(tiny, monkeypatc
         first = replace(found.comparisons[0], measured=found.comparisons[0].measured + 1)
         return replace(found, comparisons=(first, *found.comparisons[1:]))
 
-    monkeypatch.setattr("anyformer.costs.measure.measure", off)
+    monkeypatch.setattr("anyformer.measuring.measure.measure", off)
     assert "should be exact" in call(tiny, code=1)
 
 
 def test_too_little_memory_is_said_before_any_work(monkeypatch):
-    monkeypatch.setattr("anyformer.costs.measure.free_memory", lambda device: 10**8)
-    monkeypatch.setattr("anyformer.costs.measure.build", lambda *_, **__: pytest.fail("nothing may be built"))
+    monkeypatch.setattr("anyformer.measuring.measure.free_memory", lambda device: 10**8)
+    monkeypatch.setattr("anyformer.costs.counted.build", lambda *_, **__: pytest.fail("nothing may be built"))
     with pytest.raises(NotEnoughMemoryError, match=r"tokens needs .* GB, and of 0\.1 GB that are free"):
         call("llama-3-8b")
 

@@ -14,7 +14,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.sheet import MODES
 from anyformer.describe import UserError
 from anyformer.plan import Plan
-from anyformer.planning import Layout, evaluate
+from anyformer.planning import Layout, price_layout
 
 
 def said(*arguments):
@@ -53,7 +53,7 @@ def test_cost_and_plan_say_the_same_memory_of_one_device(length, checkpointing):
     """Weights, gradients, optimiser state and all else, when most is held; 16 bytes a parameter stay or come."""
     made, plan = af.architecture("llama-3-8b"), Plan(precision="bf16", checkpointing=checkpointing)
     sheet = af.cost(made, length=length, plan=plan)
-    planned = evaluate(made, Layout(checkpointing=checkpointing), length=length)
+    planned = price_layout(made, Layout(checkpointing=checkpointing), length=length)
     assert planned.memory == sheet.memory
     assert sheet.memory.total == sheet.peak.total == sheet.held
     assert sheet.peak.update == 16 * sheet.params.total

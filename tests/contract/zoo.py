@@ -151,7 +151,9 @@ PUBLISHED_EXPERTS = {
     },
     "gemma4": {
         "norm": RMSNorm(gain="weight"),
-        "router": Router(norm=RMSNorm(eps=1e-6), multiplier=WIDTH**-0.5, renormalise=Renormalise(eps=0.0), expert_scale=True),
+        "router": Router(
+            norm=RMSNorm(eps=1e-6), multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True
+        ),
     },
     "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction()), scale=1.5)},
     "longcat": {
@@ -194,6 +196,11 @@ DECODERS = {
         **{"decoder.layer.attention.rotary.fraction": 0.67, "decoder.layer.attention.rotary.rotate_in": "fp32"}
     ),
     "no_position": _llama(**_at(rotary=None)),
+    "derived_factors": _llama(
+        head=Head(tied=True, scale="inverse_sqrt_width"),
+        initialisation=LOUD.but(residual_scale="inverse_sqrt_2_depth"),
+        **{"embedding.scale": "sqrt_width"},
+    ),
     "head_options": _llama(head=Head(tied=True, bias=True, scale=0.5, softcap=3.0), **{"embedding.scale": 4.9}),
     "gain_variants": _decoder(
         pre_norm(RMSNorm(gain="one_plus_weight", cast="after_gain"), SELF, FEED),
@@ -333,6 +340,7 @@ DECODERS = {
     "experts_groups_max": _experts(chosen=3, router=Router(choice=TopK(groups=Groups(count=2, keep=1)), scale=2.0)),
     "experts_after_top_k": _experts(router=Router(over="chosen", bias=True), bias=["gate", "up", "down"]),
     "experts_top_1": _experts(chosen=1, gated=False, activation="relu", bias=["up"]),
+    "experts_learned_activation": _experts(activation="swish"),
     "experts_hashed": _experts(router=Router(score="equal", choice=Hashed())),
     "experts_hashed_scores": _experts(router=Router(score="sqrt_softplus", choice=Hashed(seed=3), renormalise=Renormalise())),
     "experts_sampled": _experts(router=Router(choice=Sampled(), jitter=0.1)),

@@ -51,6 +51,7 @@ MIXERS = {
     "linear_positive": LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3), eps=1e-6),
     "linear_orthogonal": LinearAttention(heads=4, feature_map=PositiveRandom(count=8, orthogonal=True), eps=1e-6),
     "lightning": LightningAttention(heads=4, decay=0.9, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()),
+    "lightning_learned_activation": LightningAttention(heads=2, activation="swish", gate=Gate(activation="prelu")),
     "lightning_plain": LightningAttention(heads=3, head_width=5, bias=("output",), decay=4.0),
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,
@@ -68,6 +69,7 @@ MIXERS = {
         heads=2, value_heads=4, key_width=6, decay=ChannelDecay(bound=5.0), length_eps=1e-2, norm=RMSNorm(eps=1e-2)
     ),
     "gated_convolution": GatedConvolution(),
+    "gated_convolution_learned_activation": GatedConvolution(convolution=ShortConvolution(activation="prelu")),
     "gated_convolution_wide": GatedConvolution(
         convolution=ShortConvolution(kernel=7, activation="silu", bias=True),
         bias=("gate_before", "gate_after", "value", "output"),

@@ -11,12 +11,12 @@ from anyformer.catalogue import architecture
 from anyformer.costs import cost
 from anyformer.costs.budget import Budget, budget_of
 from anyformer.costs.match import UnmatchedError, match
-from anyformer.costs.reshape import Sizes, lattice, lengthened, period_of, resized, sizes
 from anyformer.costs.search import Search
 from anyformer.describe import UserError, diff
 from anyformer.model import build, decoder_only
 from anyformer.operations import Shape
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
+from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
 from effort import calls
 
 ENTRIES = [
@@ -135,9 +135,9 @@ def test_depth_keeps_the_pattern_of_layers():
 
 def test_what_follows_from_sizes_follows():
     gemma = architecture("gemma-2-9b")
-    assert resized(gemma, Sizes(1024, 42, 14336)).embedding.scale == 1024**0.5
+    assert resized(gemma, Sizes(1024, 42, 14336)).spelled_out().embedding.scale == 1024**0.5
     llama = architecture("llama-3-8b")
-    assert resized(llama, Sizes(4096, 8, 14336)).initialisation.residual_scale == 16**-0.5
+    assert resized(llama, Sizes(4096, 8, 14336)).spelled_out().initialisation.residual_scale == 16**-0.5
 
 
 def test_a_width_that_cannot_move_leaves_the_others_to():

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from anyformer.data import BytePairs, DataError, Skipped
-from anyformer.data.reading import Facts, check, cut, read
+from anyformer.data.reading import SourceFacts, check, cut, read
 from anyformer.data.sources import Source, find_sources
 from anyformer.data.vocabulary import make_tokenizer
 
@@ -18,9 +18,9 @@ def _source(path: Path, content: bytes, explicit: bool = True) -> Source:
     return Source(path, explicit, len(content), path.stat().st_mtime_ns)
 
 
-def _facts(source: Source) -> Facts:
+def _facts(source: Source) -> SourceFacts:
     facts = check(source, "text")
-    assert isinstance(facts, Facts)
+    assert isinstance(facts, SourceFacts)
     return facts
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from typing import Literal
 from xml.etree import ElementTree
 
 import pytest
@@ -214,6 +215,8 @@ def test_a_kind_is_held_against_the_other_kinds_of_its_place():
 
 class Mirrored(FeedForward):
     """A part that says nothing of how it is drawn."""
+
+    kind: Literal["mirrored"] = "mirrored"
 
     def sketch(self, width):
         return super(FeedForward, self).sketch(width)

@@ -15,7 +15,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.divided import Kept
 from anyformer.planning.layout import Layout, bounds, problems
-from anyformer.planning.planner import evaluate, plan_training
+from anyformer.planning.planner import plan_training, price_layout
 from anyformer.planning.rank import NumberBytes, stage_memory
 from anyformer.planning.stages import _parted, row_of, stages
 from anyformer.planning.step import sent
@@ -173,7 +173,7 @@ def test_stages_are_parted_as_evenly_as_can_be():
 def test_impossible_layouts_are_refused_with_the_reason(name, layout, says):
     assert any(says in problem for problem in problems(layout, bounds(architecture(name)), 4096))
     with pytest.raises(UserError, match=says):
-        evaluate(architecture(name), layout, length=4096)
+        price_layout(architecture(name), layout, length=4096)
 
 
 def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():

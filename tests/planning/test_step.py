@@ -14,7 +14,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning import links
 from anyformer.planning.layout import Layout
-from anyformer.planning.planner import Machine, evaluate, machine_of, plan_training, priced
+from anyformer.planning.planner import Machine, machine_of, plan_training, price_layout, priced
 from anyformer.planning.rank import number_bytes
 from anyformer.planning.stages import row_of, stages
 from anyformer.planning.step import step_time
@@ -105,7 +105,9 @@ def test_precision_is_that_of_the_plan_or_of_the_faster_products():
     assert machine_of("h100", Plan(precision="fp32")).peak == 67e12
     assert machine_of("h100", Plan(precision="auto")).peak == 989.4e12
     assert machine_of("m1", Plan(precision="auto")).precision == "fp32"
-    half, full = (evaluate(architecture("gpt2"), Layout(), length=1024, plan=Plan(precision=how)) for how in ("bf16", "fp32"))
+    half, full = (
+        price_layout(architecture("gpt2"), Layout(), length=1024, plan=Plan(precision=how)) for how in ("bf16", "fp32")
+    )
     assert full.time.products == pytest.approx(half.time.products * 989.4 / 67)
 
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import UserError, change_all
-from anyformer.training import read_run, resume, train, work
+from anyformer.training import read_run, resume, train, trainer
 from anyformer.training.changes import ChangedError
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.journal import read_metrics
@@ -116,7 +116,7 @@ def test_the_best_loss_of_an_earlier_process_is_remembered(tiny, tmp_path, monke
 
     real, saved = checkpoint.save, []
     monkeypatch.setattr(checkpoint, "save", lambda model, at, **more: (saved.append(at.name), real(model, at, **more)))
-    monkeypatch.setattr(work, "evaluate", scripted)
+    monkeypatch.setattr(trainer, "evaluate", scripted)
     run = change_all(tiny, {"steps": 3, "evaluation.every": 3, "checkpoints.every": 100, "checkpoints.keep": 1})
     train(run, tmp_path / "run", console=QUIET)
     resume(tmp_path / "run", {"steps": 10}, console=QUIET)

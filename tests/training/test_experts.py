@@ -28,7 +28,7 @@ from anyformer.parts import (
     pre_norm,
 )
 from anyformer.training import resume, train
-from anyformer.training import work as work_module
+from anyformer.training import trainer as trainer_module
 from anyformer.training.journal import read_metrics
 
 QUIET = Console(quiet=True)
@@ -93,7 +93,7 @@ def test_the_optimiser_leaves_corrections_alone(mixed, tmp_path):
 
 def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch):
     whole = train(mixed, tmp_path / "whole", console=QUIET)
-    real, calls = work_module.update, []
+    real, calls = trainer_module.update, []
 
     def failing(*given, **more):
         calls.append(1)
@@ -101,10 +101,10 @@ def test_resuming_a_mixture_gives_the_same_weights(mixed, tmp_path, monkeypatch)
             raise RuntimeError("pulled the plug")
         return real(*given, **more)
 
-    monkeypatch.setattr(work_module, "update", failing)
+    monkeypatch.setattr(trainer_module, "update", failing)
     with pytest.raises(RuntimeError):
         train(mixed, tmp_path / "cut", console=QUIET)
-    monkeypatch.setattr(work_module, "update", real)
+    monkeypatch.setattr(trainer_module, "update", real)
     again = weights(resume(tmp_path / "cut", console=QUIET))
     assert all(torch.equal(value, again[name]) for name, value in weights(whole).items())
 

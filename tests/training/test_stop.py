@@ -18,7 +18,7 @@ from anyformer import checkpoint
 from anyformer.data import BytePairs, learning
 from anyformer.data.learning import learn, learn_apart
 from anyformer.describe import change_all, to_toml
-from anyformer.training import Stopped, loop, resume, train, work
+from anyformer.training import Stopped, loop, resume, train, trainer
 from anyformer.training.journal import read_metrics
 
 QUIET = Console(quiet=True)
@@ -41,7 +41,7 @@ def signalling(monkeypatch, owner, name, number=signal.SIGINT, when=lambda: True
     monkeypatch.setattr(owner, name, function)
 
 
-@pytest.mark.parametrize("stage", ["measure", "corpus_of", "fit"])
+@pytest.mark.parametrize("stage", ["measured_host", "corpus_of", "fit"])
 def test_before_the_first_update_there_is_nothing_to_keep(tiny, tmp_path, monkeypatch, stage):
     signalling(monkeypatch, loop, stage, signal.SIGTERM)
     run = change_all(tiny, {"steps": None, "minutes": 0.05})
@@ -57,7 +57,7 @@ def test_before_the_first_update_there_is_nothing_to_keep(tiny, tmp_path, monkey
 def test_in_an_evaluation_what_is_trained_is_saved_and_the_evaluation_comes_again(tiny, tmp_path, monkeypatch, last):
     whole = train(tiny, tmp_path / "whole", console=QUIET)
     looks = []
-    signalling(monkeypatch, work, "evaluate", when=lambda: looks.append(1) or len(looks) == (2 if last else 1))
+    signalling(monkeypatch, trainer, "evaluate", when=lambda: looks.append(1) or len(looks) == (2 if last else 1))
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert (halted.finished, halted.exit_code, halted.step) == (False, 130, 8 if last else 4)
     assert checkpoint.steps(tmp_path / "run")[-1] == halted.step
@@ -78,7 +78,7 @@ def test_a_checkpoint_that_is_being_written_is_finished_first(tiny, tmp_path, mo
 
 
 def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tmp_path, monkeypatch):
-    signalling(monkeypatch, work.torch.optim.AdamW, "step")
+    signalling(monkeypatch, trainer.torch.optim.AdamW, "step")
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert halted.step == 1
     assert len(train_losses(tmp_path / "run")) == 1
@@ -88,7 +88,7 @@ def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tm
 
 
 def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):
-    signalling(monkeypatch, work, "update")
+    signalling(monkeypatch, trainer, "update")
     console = Console(record=True, width=300, file=io.StringIO())
     assert train(tiny, tmp_path / "run", console=console).step == 0
     assert "stopped before the first update; nothing was trained yet; continue with: " in console.export_text()

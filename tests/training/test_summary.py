@@ -17,11 +17,11 @@ from anyformer.describe import change_all
 from anyformer.operations import Shape
 from anyformer.training import resume, train
 from anyformer.training import summary as summary_module
-from anyformer.training.calibration import known, remember, remembered
 from anyformer.training.display import Display
 from anyformer.training.journal import read_metrics
-from anyformer.training.memory import MemoryMeter
-from anyformer.training.precision import Machine, thread_hint
+from anyformer.training.memory_meter import MemoryMeter
+from anyformer.training.precision import Host, thread_hint
+from anyformer.training.remembered import known, remember, remembered
 from anyformer.training.summary import Beside, summarise
 
 QUIET = Console(quiet=True)
@@ -79,7 +79,7 @@ def test_a_long_run_calibrates_and_remembers(tiny, tmp_path, monkeypatch):
         asked.append(device)
         return SLOW
 
-    monkeypatch.setattr("anyformer.training.calibration.calibrated", measured)
+    monkeypatch.setattr("anyformer.training.remembered.calibrated", measured)
     monkeypatch.setattr(summary_module, "LONG_SECONDS", 0.0)
     assert train(wide(tiny), tmp_path / "run", console=QUIET).summary.tokens_per_second.predicted is not None
     assert known(CPU) == SLOW
@@ -115,7 +115,7 @@ def test_a_model_too_small_to_be_predicted_is_told_so(tiny, tmp_path):
 
 def test_the_share_of_the_peak_is_never_above_all_of_it(tiny):
     rows = [{"kind": "train", "seconds": 0.1}]
-    found = summarise(tiny, Machine(CPU, {"fp32": 1.0, "bf16": 1.0}), rows, MemoryMeter(CPU))
+    found = summarise(tiny, Host(CPU, {"fp32": 1.0, "bf16": 1.0}), rows, MemoryMeter(CPU))
     assert found.mfu.measured == 1.0
     console = Console(record=True, width=200, file=io.StringIO())
     with Display(console, steps=1, peak=1.0, flops_per_token=1000) as display:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import change_all
-from anyformer.training import budget, loop, read_run, resume, train, work
+from anyformer.training import budget, loop, read_run, resume, train, trainer
 from anyformer.training.budget import Budget, Durations, fit
 from anyformer.training.journal import read_metrics
 
@@ -31,7 +31,7 @@ def clock(monkeypatch) -> Clock:
     """A micro-batch takes half a second, a batch of evaluation 3 s, the data 10 s."""
     clock = Clock()
     clock.micro_batch = 0.5
-    loss_function, evaluate, corpus_of = work.loss_function, work.evaluate, loop.corpus_of
+    loss_function, evaluate, corpus_of = trainer.loss_function, trainer.evaluate, loop.corpus_of
 
     def slow_loss(*args):
         loss = loss_function(*args)
@@ -51,8 +51,8 @@ def clock(monkeypatch) -> Clock:
         return corpus_of(run)
 
     monkeypatch.setattr(budget, "clock", clock)
-    monkeypatch.setattr(work, "loss_function", slow_loss)
-    monkeypatch.setattr(work, "evaluate", slow_evaluate)
+    monkeypatch.setattr(trainer, "loss_function", slow_loss)
+    monkeypatch.setattr(trainer, "evaluate", slow_evaluate)
     monkeypatch.setattr(loop, "corpus_of", slow_corpus)
     return clock
 
@@ -86,7 +86,7 @@ def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path)
 
 def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monkeypatch):
     """The first micro-batch takes 40 s, which is not what an update takes."""
-    loss_function = work.loss_function
+    loss_function = trainer.loss_function
 
     def compiled(model, objective, plan):
         loss, compiling = loss_function(model, objective, plan.but(compile="off")), [40.0]
@@ -97,20 +97,20 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
 
         return call
 
-    monkeypatch.setattr(work, "loss_function", compiled)
+    monkeypatch.setattr(trainer, "loss_function", compiled)
     monkeypatch.setattr(loop, "resolve", lambda plan, machine, long: (plan, []))
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
     assert train(run, tmp_path / "run", console=QUIET).step > 30
 
 
 def test_a_machine_that_gets_slower_shortens_the_run_in_the_open(two_minutes, clock, tmp_path, monkeypatch):
-    began, update = clock.now, work.update
+    began, update = clock.now, trainer.update
 
     def slower(*args, step, **more):
         clock.micro_batch = 0.5 if step < 30 else 1.5
         return update(*args, step=step, **more)
 
-    monkeypatch.setattr(work, "update", slower)
+    monkeypatch.setattr(trainer, "update", slower)
     run = change_all(two_minutes, {"checkpoints.keep": 50, "checkpoints.every": 5})
     console = Console(record=True, quiet=False, width=200, file=open("/dev/null", "w"))  # noqa: SIM115
     trained = train(run, tmp_path / "run", console=console)

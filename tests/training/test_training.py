@@ -19,7 +19,7 @@ from anyformer import checkpoint
 from anyformer.describe import DescriptionError, Notice, UserError, change, change_all, from_toml, parse_assignment, to_toml
 from anyformer.loading import load
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
-from anyformer.training import work as work_module
+from anyformer.training import trainer as trainer_module
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.step import locate
@@ -82,7 +82,7 @@ def test_only_matrices_decay(tiny):
 @pytest.mark.parametrize("stop", [1, 3, 5])
 def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, monkeypatch):
     whole = train(tiny, tmp_path / "whole", console=QUIET)
-    real = work_module.update
+    real = trainer_module.update
 
     def interrupting(*args, step, **more):
         if step == stop:
@@ -90,9 +90,9 @@ def test_ctrl_c_saves_and_resuming_gives_the_same_weights(tiny, tmp_path, stop, 
         return real(*args, step=step, **more)
 
     assert threading.current_thread() is threading.main_thread()
-    monkeypatch.setattr(work_module, "update", interrupting)
+    monkeypatch.setattr(trainer_module, "update", interrupting)
     halted = train(tiny, tmp_path / "halted", console=QUIET)
-    monkeypatch.setattr(work_module, "update", real)
+    monkeypatch.setattr(trainer_module, "update", real)
     assert not halted.finished
     assert (halted.step, halted.exit_code) == (stop, 130)
     resumed = resume(tmp_path / "halted", console=QUIET)
@@ -140,19 +140,19 @@ def test_a_tokenizer_chosen_for_a_small_vocabulary_is_said_with_the_remedy(text,
 
 
 def test_an_empty_file_and_one_document_are_told_in_plain_words(tiny, text):
-    assert "train: " in work_module.corpus_of(tiny).summary()
-    assert "1 documents" not in work_module.corpus_of(tiny).summary()
+    assert "train: " in trainer_module.corpus_of(tiny).summary()
+    assert "1 documents" not in trainer_module.corpus_of(tiny).summary()
     text.write_text("")
     with pytest.raises(UserError, match=r"the file is empty; give one with text"):
-        work_module.corpus_of(tiny)
+        trainer_module.corpus_of(tiny)
 
 
 def test_a_text_that_is_too_short_is_told_so(tiny, text):
     text.write_text("abcdef")
     with pytest.raises(UserError, match=r"too short: it has 6 tokens, and about 37 are needed, for one window of length 32"):
-        work_module.corpus_of(tiny)
+        trainer_module.corpus_of(tiny)
     with pytest.raises(UserError, match=r"set data\.validation above 0"):
-        work_module.corpus_of(change(tiny, "data.validation", 0.0))
+        trainer_module.corpus_of(change(tiny, "data.validation", 0.0))
 
 
 def test_fewer_steps_than_are_done_are_refused_before_anything_is_said(tiny, tmp_path):
@@ -181,7 +181,7 @@ def test_a_run_is_never_started_over_another(tiny, tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monkeypatch):
-    real = work_module.update
+    real = trainer_module.update
 
     def poison(loss, model, optimiser, micro_batches, *, step, **more):
         if step == 5:
@@ -191,7 +191,7 @@ def test_a_loss_that_is_not_finite_stops_before_the_update(tiny, tmp_path, monke
                     projection.weight.fill_(1e30)
         return real(loss, model, optimiser, micro_batches, step=step, **more)
 
-    monkeypatch.setattr(work_module, "update", poison)
+    monkeypatch.setattr(trainer_module, "update", poison)
     with pytest.raises(NonFiniteError, match=r"step 5.*decoder\.layers\.1\.feedforward.*Nothing was updated"):
         train(tiny, tmp_path / "run", console=QUIET)
     assert len(losses(tmp_path / "run")) == 5

@@ -34,7 +34,7 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
     `anyformer.architecture` also takes files, directories and configurations.
     """
     if tiny:
-        from anyformer.catalogue.tiny import tiny as shrink
+        from anyformer.resizing.tiny import tiny as shrink
 
         return shrink(architecture(name))
     known = {entry.name: entry for entry in listing()}

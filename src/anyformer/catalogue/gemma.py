@@ -32,7 +32,9 @@ def gemma(
         Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary()),
         FeedForward(width=ffn, activation="gelu_tanh", gated=True),
     )
-    return decoder_only(Embedding(vocab=vocab, scale=width**0.5), width, [block] * depth, final_norm=NORM, head=Head(tied=True))
+    return decoder_only(
+        Embedding(vocab=vocab, scale="sqrt_width"), width, [block] * depth, final_norm=NORM, head=Head(tied=True)
+    )
 
 
 def gemma2(
@@ -66,7 +68,7 @@ def gemma2(
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         blocks * (depth // 2),
         names=Named({"local": blocks[0], "global": blocks[1]}),
@@ -112,7 +114,7 @@ def gemma3(
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         [blocks[layer % 6 == 5] for layer in range(depth)],
         names=Named({"local": blocks[0], "global": blocks[1]}),

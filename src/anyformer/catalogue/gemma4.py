@@ -67,7 +67,7 @@ def gemma4(
         {"local": four_norms(local, feedforward, experts), "global": four_norms(global_, feedforward, experts)}
     )
     return decoder_only(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         [blocks["global" if layer % 6 == 5 else "local"] for layer in range(depth)],
         names=blocks,
@@ -94,7 +94,7 @@ def four_norms(attention: Attention, feedforward: FeedForward, experts: Experts 
 
 def gemma4_experts(*, width: int, experts: int, chosen: int, expert: int) -> Experts:
     """The router reads the stream through a norm of its own, times D^-0.5; a learned factor for every expert."""
-    router = Router(norm=NORM, multiplier=width**-0.5, renormalise=Renormalise(eps=0.0), expert_scale=True)
+    router = Router(norm=NORM, multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True)
     return Experts(experts=experts, chosen=chosen, width=expert, activation="gelu_tanh", norm=NORM, router=router)
 
 

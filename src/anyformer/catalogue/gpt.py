@@ -71,7 +71,7 @@ def gpt2(
         dropout=dropout,
         final_norm=norm,
         head=Head(tied=True),
-        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale=(2 * depth) ** -0.5),
+        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale="inverse_sqrt_2_depth"),
     )
 
 
@@ -92,7 +92,7 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
         position=LearnedPosition(length=2048),
         final_norm=norm,
         head=Head(tied=True),
-        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale=(2 * depth) ** -0.5),
+        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale="inverse_sqrt_2_depth"),
     )
 
 

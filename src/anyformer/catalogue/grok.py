@@ -20,7 +20,7 @@ def grok(
         Experts(experts=experts, chosen=chosen, width=expert, activation="gelu_tanh"),
     )
     return decoder_only(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         [block] * depth,
         final_norm=norm,

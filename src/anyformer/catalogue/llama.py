@@ -48,7 +48,7 @@ def llama(
         [block] * depth,
         final_norm=norm,
         head=Head(tied=tied),
-        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale=(2 * depth) ** -0.5),
+        initialisation=Initialisation(matrix=Normal(std=0.02), residual_scale="inverse_sqrt_2_depth"),
     )
 
 

@@ -30,7 +30,7 @@ def original(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 37_00
     encoder = post_norm(norm, Attention(heads=heads, mask=Bidirectional()), feedforward, dropout=dropout)
     decoder = post_norm(norm, Attention(heads=heads), CrossAttention(heads=heads), feedforward, dropout=dropout)
     return encoder_decoder(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         stack([encoder] * depth, position=position, dropout=dropout),
         stack([decoder] * depth, position=position, dropout=dropout),

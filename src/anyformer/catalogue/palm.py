@@ -49,7 +49,7 @@ def palm(*, width: int, depth: int, heads: int, head_width: int = 256, vocab: in
         FeedForward(width=4 * width, activation="silu", gated=True),
     )
     return decoder_only(
-        Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True, scale=width**-0.5)
+        Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=True, scale="inverse_sqrt_width")
     )
 
 

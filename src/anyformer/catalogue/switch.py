@@ -78,7 +78,7 @@ def switch(
         width,
         side(RelativeBuckets(two_sided=True), past.but(mask=Bidirectional())),
         side(RelativeBuckets(), past, cross),
-        head=Head(tied=True, scale=width**-0.5),
+        head=Head(tied=True, scale="inverse_sqrt_width"),
     )
 
 
@@ -106,7 +106,7 @@ def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, exp
         return stack([blocks["dense"], blocks["sparse"]] * (depth // 4), names=blocks, position=SinusoidalPosition())
 
     return encoder_decoder(
-        Embedding(vocab=vocab, scale=width**0.5),
+        Embedding(vocab=vocab, scale="sqrt_width"),
         width,
         side(past.but(mask=Bidirectional())),
         side(past, cross),

@@ -59,7 +59,7 @@ def t5(
             final_norm=norm,
             dropout=dropout,
         ),
-        head=Head(tied=tied, scale=width**-0.5 if tied else 1.0),
+        head=Head(tied=tied, scale="inverse_sqrt_width" if tied else 1.0),
     )
 
 

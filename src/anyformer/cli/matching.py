@@ -18,9 +18,9 @@ from anyformer.cli.descriptions import check_description, write_description
 if TYPE_CHECKING:
     from anyformer.costs.budget import Budget
     from anyformer.costs.match import Match
-    from anyformer.costs.reshape import Knob
     from anyformer.costs.rows import Line
     from anyformer.model import Architecture
+    from anyformer.resizing.sizes import Knob
 
 EXAMPLES = """
 anyformer match llama-3-8b --params 1.3B --output small.toml
@@ -180,9 +180,9 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
     """Sizes before and after, what it costs beside the budget, and what nobody asked for."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
-    from anyformer.costs.reshape import sizes
     from anyformer.costs.rows import Row, Section
     from anyformer.costs.text import lines
+    from anyformer.resizing.sizes import sizes
 
     before, after = sizes(start), matched.sizes
     moved = [

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from anyformer.costs.measure import Comparison, Measured
+    from anyformer.costs.counted import Comparison
+    from anyformer.measuring.measure import Measured
     from anyformer.model import Architecture
     from anyformer.plan import Plan
 
@@ -38,9 +39,9 @@ def run(
     import torch
     from rich.console import Console
 
-    from anyformer.costs.measure import measure
     from anyformer.describe import UserError
-    from anyformer.training.calibration import calibrated_now
+    from anyformer.measuring.measure import measure
+    from anyformer.training.remembered import calibrated_now
 
     if device == "cuda" and not torch.cuda.is_available():
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
@@ -137,7 +138,7 @@ def _progress(console: Console) -> Iterator[Callable[[str], None]]:
     """A bar over the stages, where there is a terminal."""
     from rich.progress import BarColumn, Progress, TextColumn
 
-    from anyformer.costs.measure import STAGES
+    from anyformer.measuring.measure import STAGES
 
     with Progress(
         TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=not console.is_terminal

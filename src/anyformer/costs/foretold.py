@@ -43,7 +43,7 @@ def foretell_training(
     `NotEnoughMemoryError` where the step does not fit, with what would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    step = _Step(architecture, batch, length, plan, accumulation)
+    step = _Request(architecture, batch, length, plan, accumulation)
     if step.bytes > free:
         asked = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
@@ -53,7 +53,7 @@ def foretell_training(
 
 
 @dataclass(frozen=True)
-class _Step:
+class _Request:
     """A training step as it was asked for, or a smaller one."""
 
     architecture: Architecture
@@ -72,9 +72,9 @@ class _Step:
         return peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
 
 
-def _remedy(step: _Step, free: int) -> str:
+def _remedy(step: _Request, free: int) -> str:
     """What fits with one thing changed; of what grows or shrinks step by step the least change."""
-    found: list[tuple[str, _Step]] = []
+    found: list[tuple[str, _Request]] = []
     pieces = [count for count in _divisors(step.batch) if count > step.accumulation]
     if pieces:
         enough = bisect_left(pieces, True, key=lambda count: replace(step, accumulation=count).bytes <= free)
@@ -93,7 +93,7 @@ def _remedy(step: _Step, free: int) -> str:
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in found if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"
-    least = _Step(step.architecture, 1, step.length, step.plan.but(checkpointing="full"), 1).bytes
+    least = _Request(step.architecture, 1, step.length, step.plan.but(checkpointing="full"), 1).bytes
     if least > free:
         return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
     return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"

@@ -76,7 +76,7 @@ def stored(weights: Mapping[str, Weight], format: Format) -> int:
 
 
 @dataclass(frozen=True)
-class Memory:
+class LayerState:
     """The decode state of one kind of layer: `bytes` for all its layers and rows, what the last token of one row added, and
     what makes it grow."""
 
@@ -95,7 +95,7 @@ class DecodeState:
 
     batch: int
     context: int
-    memories: tuple[Memory, ...]
+    memories: tuple[LayerState, ...]
     book: int
 
     @property
@@ -144,7 +144,7 @@ def decode_state(
             grows = "with the source"
         elif first[at] == size and context > 1:
             grows = "never"
-        memories.append(Memory(str(at), at.component, size, (size - before.get(at, 0)) // batch, grows))
+        memories.append(LayerState(str(at), at.component, size, (size - before.get(at, 0)) // batch, grows))
     return DecodeState(batch, context, tuple(memories), Slots.bytes(batch, context) if memories else 0)
 
 

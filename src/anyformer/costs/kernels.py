@@ -198,7 +198,7 @@ def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode
         copies = 1 if streams is None or inside else streams.count
         yield Kernel(
             address,
-            "inner" if inside else "residual",
+            "pointwise" if inside else "residual",
             "memory",
             Flops(),
             0,

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from anyformer.costs.budget import Budget
-from anyformer.costs.reshape import Knob, Sizes, lattice, resized
 from anyformer.costs.search import Search, candidates
 from anyformer.describe import UserError
 from anyformer.model import Architecture
+from anyformer.resizing.sizes import Knob, Sizes, lattice, resized
 
 PATIENCE = 1000
 """Architectures priced before giving up."""

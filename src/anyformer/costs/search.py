@@ -7,8 +7,8 @@ from dataclasses import replace
 from itertools import pairwise, product
 
 from anyformer.costs.budget import PRICES, Budget
-from anyformer.costs.reshape import Knob, Sizes, resized, sizes
 from anyformer.model import Architecture
+from anyformer.resizing.sizes import Knob, Sizes, resized, sizes
 
 
 class Search:

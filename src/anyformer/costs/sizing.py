@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from math import exp, log
 
 from anyformer.costs.figures import scaled
-from anyformer.costs.reshape import networks
 from anyformer.describe import UserError
 from anyformer.model import Architecture
+from anyformer.resizing.sizes import networks
 
 TOKENS_PER_PARAMETER = 20.0
 """Hoffmann et al. 2022 (arXiv 2203.15556): Chinchilla has 1.4 T tokens for 70 B parameters, and table 3 as many elsewhere."""

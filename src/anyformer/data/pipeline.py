@@ -19,7 +19,7 @@ from anyformer.data.corpus import FORMAT, Corpus, content_digest, write_index
 from anyformer.data.description import BytePairs, Data, TokenizerFile
 from anyformer.data.errors import DataError
 from anyformer.data.progress import meter
-from anyformer.data.reading import Facts, Piece, Skipped, changed, check, documents
+from anyformer.data.reading import Piece, Skipped, SourceFacts, changed, check, documents
 from anyformer.data.shards import SplitWriter, token_dtype
 from anyformer.data.sources import Source, current, find_sources, without
 from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
@@ -157,8 +157,10 @@ def _fill(
     )
 
 
-def _check_all(sources: Sequence[Source], field: str, advance: Callable[[int], None]) -> tuple[list[Facts], list[Skipped]]:
-    facts: list[Facts] = []
+def _check_all(
+    sources: Sequence[Source], field: str, advance: Callable[[int], None]
+) -> tuple[list[SourceFacts], list[Skipped]]:
+    facts: list[SourceFacts] = []
     skipped: list[Skipped] = []
     for source in sources:
         found = check(source, field, advance)
@@ -174,7 +176,9 @@ def _check_all(sources: Sequence[Source], field: str, advance: Callable[[int], N
     return facts, skipped
 
 
-def _tokenizer(data: Data, rule: Rule, facts: Sequence[Facts], held_out: Sequence[Facts], progress: bool) -> Tokenizer:
+def _tokenizer(
+    data: Data, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], progress: bool
+) -> Tokenizer:
     def training() -> Iterator[str]:
         # The held-out text may not shape the tokenizer.
         share = data.tokenizer.sample_bytes / size if isinstance(data.tokenizer, BytePairs) else 1.0

@@ -25,7 +25,7 @@ def documents(count: int) -> str:
 
 
 @dataclass(frozen=True)
-class Facts:
+class SourceFacts:
     """What one pass over a file found: text bytes, characters, documents, and the range of its documents' keys (64-bit)."""
 
     source: Source
@@ -63,7 +63,7 @@ class _UnfitError(Exception):
     """The file is no text."""
 
 
-def check(source: Source, field: str, advance: Callable[[int], None] = lambda count: None) -> Facts | Skipped:
+def check(source: Source, field: str, advance: Callable[[int], None] = lambda count: None) -> SourceFacts | Skipped:
     """Read a file once, `advance`-ing by bytes. Empty, binary and non-UTF-8 files are `Skipped` if found, refused if named;
     a JSON line that is wrong is always refused, as `file:line`."""
     try:
@@ -79,7 +79,7 @@ def check(source: Source, field: str, advance: Callable[[int], None] = lambda co
     return Skipped(str(source.path), reason)
 
 
-def read(facts: Facts, field: str, size: int = PIECE) -> Iterator[Piece]:
+def read(facts: SourceFacts, field: str, size: int = PIECE) -> Iterator[Piece]:
     """The text of a checked file in pieces of at most `size` characters (see `cut`)."""
     try:
         if not facts.source.lines:
@@ -126,7 +126,7 @@ def changed(source: Source) -> DataError:
     return DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
 
 
-def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> Facts:
+def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
     decoder = codecs.getincrementaldecoder("utf-8")()
     digest, seen, characters = hashlib.sha256(), 0, 0
     with source.path.open("rb") as file:
@@ -141,7 +141,7 @@ def _check_text(source: Source, field: str, advance: Callable[[int], None]) -> F
     if not characters:
         raise _UnfitError(EMPTY)
     key = _key(digest)
-    return Facts(source, bytes=seen, characters=characters, documents=1, empty=0, low=key, high=key)
+    return SourceFacts(source, bytes=seen, characters=characters, documents=1, empty=0, low=key, high=key)
 
 
 def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: bool = False) -> str:
@@ -152,7 +152,7 @@ def _strict(decoder: codecs.IncrementalDecoder, block: bytes, seen: int, final: 
         raise _UnfitError(f"not UTF-8 (0x{error.object[error.start]:02x} at byte {seen - held + error.start:,})") from None
 
 
-def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> Facts:
+def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> SourceFacts:
     size = characters = documents = empty = high = 0
     low = 2**64
     for text in _texts(source, field, advance):
@@ -165,7 +165,7 @@ def _check_lines(source: Source, field: str, advance: Callable[[int], None]) -> 
         low, high = min(low, key), max(high, key)
     if not documents:
         raise _UnfitError(EMPTY if not empty else f"all its {empty:,} documents are empty")
-    return Facts(source, bytes=size, characters=characters, documents=documents, empty=empty, low=low, high=high)
+    return SourceFacts(source, bytes=size, characters=characters, documents=documents, empty=empty, low=low, high=high)
 
 
 def _texts(source: Source, field: str, advance: Callable[[int], None]) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from anyformer.data.description import Data
 from anyformer.data.errors import DataError
-from anyformer.data.reading import PIECE, Facts, Piece, read
+from anyformer.data.reading import PIECE, Piece, SourceFacts, read
 
 SplitName = Literal["train", "validation"]
 SPLITS: tuple[SplitName, ...] = ("train", "validation")
@@ -24,7 +24,7 @@ class Rule:
     separate: bool = True
 
 
-def decide(data: Data, facts: Sequence[Facts]) -> Rule:
+def decide(data: Data, facts: Sequence[SourceFacts]) -> Rule:
     """How the text of `data.paths` is split."""
     documents = sum(fact.documents for fact in facts)
     if data.validation_paths or data.validation == 0.0:
@@ -45,7 +45,7 @@ def decide(data: Data, facts: Sequence[Facts]) -> Rule:
 
 
 def assign(
-    data: Data, rule: Rule, facts: Sequence[Facts], held_out: Sequence[Facts], size: int = PIECE
+    data: Data, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], size: int = PIECE
 ) -> Iterator[tuple[SplitName, Piece]]:
     """Every piece of the text in order, with the split it belongs to; `held_out` are the files of `validation_paths`."""
     seen = 0

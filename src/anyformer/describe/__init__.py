@@ -1,5 +1,6 @@
 """Descriptions as frozen values: TOML and JSON both ways, change by path, compare, errors for people. No torch here."""
 
+from anyformer.describe.bounds import Count, NotNegative, Positive, Probability
 from anyformer.describe.brief import brief
 from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
@@ -11,9 +12,13 @@ from anyformer.describe.value import Value, numbers
 
 __all__ = [
     "Choice",
+    "Count",
     "DescriptionError",
     "Named",
+    "NotNegative",
     "Notice",
+    "Positive",
+    "Probability",
     "Problem",
     "Registry",
     "UserError",

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationErro
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
-from anyformer.describe.explain import explain
+from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
 
 GREATEST = 2**63 - 1
@@ -48,7 +48,7 @@ class Value(BaseModel):
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DescriptionError(explain(error, type(self), fields), where=type(self).__name__) from None
+            raise DescriptionError(problems_of(error, type(self), fields), where=type(self).__name__) from None
 
     # Tells pydantic that nested values need not come through this constructor, so that their errors keep the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ class Value(BaseModel):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise DescriptionError(explain(error, cls, data), where=where) from None
+            raise DescriptionError(problems_of(error, cls, data), where=where) from None
 
     def but(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like any other value."""

@@ -133,7 +133,7 @@ class Architecture(Value):
         return "encoder-only" if self.decoder is None else "encoder-decoder"
 
     def spelled_out(self) -> Architecture:
-        """The same, with every size of a sublayer written out that follows from others."""
+        """The same, with every number written out that follows from others: sizes of sublayers, factors."""
         sublayers = {
             f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
             for name, stack in self.stacks.items()
@@ -141,7 +141,16 @@ class Architecture(Value):
             for i, step in enumerate(block.steps)
             for branch, part in step.branches.items()
         }
-        return change_all(self, {path: each.spelled_out(self.width) for path, each in sublayers.items()})
+        second, head = self.decoder_embedding, self.head
+        return change_all(
+            self.but(
+                embedding=self.embedding.spelled_out(self.table_width),
+                decoder_embedding=second and second.spelled_out(self.table_width),
+                head=head and head.spelled_out(self.width),
+                initialisation=self.initialisation.of_depth(self.output_stack.depth),
+            ),
+            {path: each.spelled_out(self.width) for path, each in sublayers.items()},
+        )
 
     def source_of(self, length: int, given: int | None = None) -> int:
         """Positions of the source: as many as given, else as of the target; 0 where nothing is read besides."""

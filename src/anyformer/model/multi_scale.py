@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Count, Value
 from anyformer.model.initialise import Described, assemble
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.depthwise import Depthwise, depthwise
@@ -23,8 +22,6 @@ from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.batch_norm import BatchNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class MultiScale(Value):
@@ -115,7 +112,7 @@ class MultiScaleModule(Described):
 
     @property
     def initialisation(self) -> Initialisation:
-        return self.description.initialisation
+        return self.description.initialisation.of_depth(self.description.encoder.depth)
 
     def forward(
         self, maps: Sequence[Tensor], *, noise: Noise | None = None, auxiliary: Auxiliary | None = None

@@ -70,7 +70,7 @@ class Transformer(Described):
 
     @property
     def initialisation(self) -> Initialisation:
-        return self.architecture.initialisation
+        return self.architecture.initialisation.of_depth(self.architecture.output_stack.depth)
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""

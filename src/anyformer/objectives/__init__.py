@@ -1,5 +1,5 @@
 """What a model is trained to do: one objective, one file."""
 
-from anyformer.objectives.causal import CausalObjective, Examples, token_losses
+from anyformer.objectives.causal import CausalObjective, Examples, Objective
 
-__all__ = ["CausalObjective", "Examples", "token_losses"]
+__all__ = ["CausalObjective", "Examples", "Objective"]

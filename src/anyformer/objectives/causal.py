@@ -3,31 +3,40 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal, Protocol
 
-import torch
-from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED
-from anyformer.describe import Value
+from anyformer.describe import NotNegative, Value
 from anyformer.model import Architecture, Transformer
+from anyformer.model.loss import token_losses
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
-Penalty = Annotated[float, Field(ge=0)]
 _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 
 
 @dataclass(frozen=True)
 class Examples:
-    """One micro-batch on the model's device: `tokens`, `targets`, `documents` (B, T); `rows` (B,), global sample numbers."""
+    """One micro-batch on the model's device: `tokens`, `targets`, `documents` (B, T); `rows` (B,), global sample numbers.
+
+    Of a model with two inputs `tokens` is the source, and `decoder_tokens` (B, T) what stands before each target.
+    """
 
     tokens: Tensor
     targets: Tensor
     documents: Tensor | None
     rows: Tensor
+    decoder_tokens: Tensor | None = None
+
+
+class Objective(Protocol):
+    """What a training step needs: the loss of a micro-batch, summed over its valid targets."""
+
+    def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
+        """A 0-d tensor in fp32; `auxiliary` receives the experts' reports."""
 
 
 class CausalObjective(Value):
@@ -38,13 +47,13 @@ class CausalObjective(Value):
     """
 
     kind: Literal["causal"] = "causal"
-    z_loss: Penalty = 0.0
+    z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
-    balance_loss: Penalty = 0.0
+    balance_loss: NotNegative = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
-    sequence_balance_loss: Penalty = 0.0
+    sequence_balance_loss: NotNegative = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
-    router_z_loss: Penalty = 0.0
+    router_z_loss: NotNegative = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
 
     def check(self, architecture: Architecture) -> None:
@@ -90,11 +99,3 @@ class CausalObjective(Value):
         if self.router_z_loss:
             total = total + self.router_z_loss * auxiliary.router_z * valid_BT.sum()
         return total
-
-
-def token_losses(logits_BTV: Tensor, targets_BT: Tensor) -> tuple[Tensor, Tensor]:
-    """Negative log-likelihood of each target (0 where ignored) and log Z, (B, T) each, in fp32."""
-    logits = logits_BTV.float()
-    log_z = torch.logsumexp(logits, -1)
-    chosen = logits.gather(-1, targets_BT.clamp(min=0)[..., None])[..., 0]
-    return torch.where(targets_BT == IGNORED, 0.0, log_z - chosen), log_z

@@ -10,10 +10,9 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import NotNegative, Registry, Value
 from anyformer.operations import Weight
-
-Std = Annotated[float, Field(ge=0)]
+from anyformer.parts.derived import DepthFactor, of_depth
 
 
 class Rule(Value):
@@ -31,7 +30,7 @@ class Normal(Rule):
     """N(0, std^2) (GPT-2)."""
 
     kind: Literal["normal"] = "normal"
-    std: Std = 0.02
+    std: NotNegative = 0.02
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         weight.normal_(0, self.std * scale, generator=generator)
@@ -41,7 +40,7 @@ class TruncatedNormal(Rule):
     """N(0, std^2), redrawn beyond `cut` standard deviations."""
 
     kind: Literal["truncated_normal"] = "truncated_normal"
-    std: Std = 0.02
+    std: NotNegative = 0.02
     cut: Annotated[float, Field(gt=0)] = 3.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
@@ -53,7 +52,7 @@ class FanIn(Rule):
     """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
-    gain: Std = 1.0
+    gain: NotNegative = 1.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         weight.normal_(0, self.gain * scale * weight.shape[-1] ** -0.5, generator=generator)
@@ -63,7 +62,7 @@ class Xavier(Rule):
     """Uniform within gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010)."""
 
     kind: Literal["xavier"] = "xavier"
-    gain: Std = 1.0
+    gain: NotNegative = 1.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         # Of stacked matrices the last two dimensions count; torch's own rule takes the others for a convolution's.
@@ -84,8 +83,12 @@ class Initialisation(Value):
     """Token and position tables."""
     head: Rule | None = None
     """An untied head; as `matrix` by default."""
-    residual_scale: Annotated[float, Field(gt=0)] = 1.0
-    """Extra factor for matrices that write to the residual stream (GPT-2: (2 L)^-0.5)."""
+    residual_scale: DepthFactor = 1.0
+    """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
+
+    def of_depth(self, depth: int) -> Initialisation:
+        """The same with the number that follows from L = `depth`."""
+        return self.but(residual_scale=of_depth(self.residual_scale, depth))
 
     def fill(self, weight: Weight, name: str, seed: int) -> Tensor:
         """The starting value of a declared weight in fp32: a pure function of (seed, name, full shape)."""
@@ -109,6 +112,7 @@ class Initialisation(Value):
             case "head":
                 rule, scale = self.head or self.matrix, 1.0
             case "residual":
+                assert not isinstance(self.residual_scale, str), "resolved by `of_depth`"
                 rule, scale = self.matrix, self.residual_scale
             case "matrix":
                 rule, scale = self.matrix, 1.0

@@ -73,7 +73,7 @@ class Planned:
     tried: int
 
 
-def evaluate(
+def price_layout(
     architecture: Architecture, layout: Layout, *, length: int, hardware: str | Hardware = "h100", plan: Plan | None = None
 ) -> Candidate:
     """Price one layout; refuses one that is not possible."""

@@ -19,7 +19,7 @@ TIMED = 3
 """Updates, after the first, which warms up or compiles, from which the time left is foreseen."""
 
 
-class _Facts(ProgressColumn):
+class _FactsColumn(ProgressColumn):
     """The numbers beside the bar."""
 
     def render(self, task: Task) -> Text:
@@ -49,7 +49,7 @@ class Display:
                 TextColumn("[bold]{task.description} {task.completed}/{task.total}"),
                 # The bar takes what the numbers leave, so that 80 columns hold one line.
                 BarColumn(bar_width=None, table_column=Column(ratio=1)),
-                _Facts(table_column=Column(no_wrap=True)),
+                _FactsColumn(table_column=Column(no_wrap=True)),
                 TimeRemainingColumn(),
             )
             self._progress = Progress(*columns, console=self.console, refresh_per_second=4, expand=True)

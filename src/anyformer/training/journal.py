@@ -14,7 +14,7 @@ from typing import Any
 from anyformer.data import Corpus
 from anyformer.describe import UserError, from_toml, to_toml
 from anyformer.files import told, write_text
-from anyformer.training.precision import Machine
+from anyformer.training.precision import Host
 from anyformer.training.run import Run
 
 RUN = "run.toml"
@@ -37,7 +37,7 @@ def check_new(directory: Path) -> None:
         )
 
 
-def create(directory: Path, run: Run, machine: Machine, corpus: Corpus) -> None:
+def create(directory: Path, run: Run, machine: Host, corpus: Corpus) -> None:
     """Start a run's directory."""
     write_text(directory / ENVIRONMENT, json.dumps(environment(machine), indent=2) + "\n")
     data = {"digest": corpus.digest, "sources": dict(corpus.sources)}
@@ -68,7 +68,7 @@ def read_run(directory: Path) -> Run:
     return from_toml(Run, path.read_text(encoding="utf-8"), str(path))
 
 
-def environment(machine: Machine) -> dict[str, Any]:
+def environment(machine: Host) -> dict[str, Any]:
     """What a number of this run depends on besides the run itself."""
     versions: dict[str, str] = {}
     for name in PACKAGES:

@@ -28,15 +28,15 @@ from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
 from anyformer.training.invocation import command
-from anyformer.training.memory import MemoryMeter, foretell
+from anyformer.training.memory_meter import MemoryMeter, foretell
 from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.place import check_room, holding
-from anyformer.training.precision import Machine, check_alone, default_device, measure, resolve, thread_hint
+from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import foreseen
-from anyformer.training.work import OPTIMISER, Work, corpus_of
+from anyformer.training.trainer import OPTIMISER, Trainer, corpus_of
 
 LONG_STEPS, LONG_MINUTES = 200, 2.0
 """Updates, or minutes, from which compiling pays for itself."""
@@ -60,16 +60,16 @@ def train(
     with listening() as stop, holding(directory, ", or choose another --out"):
         journal.check_new(directory)
         stop.doing = "measuring the machine"
-        machine = measure(default_device())
+        machine = measured_host(default_device())
         long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
         plan, notes = resolve(run.plan, machine, long=long)
         notes += thread_hint(run.architecture.folded_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, work = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes)
+        memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes)
         if budget is not None:
-            work = _fitted(work, budget, stop, console)
-        journal.create(directory, work.run, machine, work.corpus)
-        return Session(directory, work, machine, memory, console, stop, budget).go()
+            trainer = _fitted(trainer, budget, stop, console)
+        journal.create(directory, trainer.run, machine, trainer.corpus)
+        return Session(directory, trainer, machine, memory, console, stop, budget).go()
 
 
 def resume(
@@ -104,37 +104,37 @@ def resume(
         if run.steps is not None and run.steps < step:
             raise UserError(f"{directory}: {step} updates are done, and steps = {run.steps} is fewer: set steps above {step}")
         stop.doing = "measuring the machine"
-        machine = measure(default_device())
+        machine = measured_host(default_device())
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, work = _prepared(directory, run, machine, stop, console, budget)
+        memory, trainer = _prepared(directory, run, machine, stop, console, budget)
         if found is not None:
-            check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, work.corpus, str(directory))
-            work.restore(found)
+            check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
+            trainer.restore(found)
         for line in changed:
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
-            work = _fitted(work, budget, stop, console, step)
+            trainer = _fitted(trainer, budget, stop, console, step)
         journal.rewind(directory, step)
-        if work.run != stored:
-            journal.write_run(directory, work.run)
-        session = Session(directory, work, machine, memory, console, stop, budget, step)
+        if trainer.run != stored:
+            journal.write_run(directory, trainer.run)
+        session = Session(directory, trainer, machine, memory, console, stop, budget, step)
         if session.complete:
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
             console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
             return session.trained(finished=True)
-        console.out(f"continuing {directory} after step {step} of {work.run.steps}", highlight=False)
+        console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()
 
 
 def _prepared(
     directory: Path,
     run: Run,
-    machine: Machine,
+    machine: Host,
     stop: Stop,
     console: Console,
     budget: Budget | None,
     notes: Sequence[str] = (),
-) -> tuple[MemoryMeter, Work]:
+) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model; refused before either where memory or disk cannot hold it."""
     foretell(run, machine.device, console)
     check_room(directory, run)
@@ -147,12 +147,12 @@ def _prepared(
         console.out(line, highlight=False)
     memory = MemoryMeter(machine.device)
     stop.doing = "building the model"
-    return memory, Work.start(run, corpus, machine)
+    return memory, Trainer.start(run, corpus, machine)
 
 
-def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Work:
-    """The same work with as many more updates, and as large a last evaluation, as the minutes hold."""
-    run = work.run
+def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
+    """The same trainer with as many more updates, and as large a last evaluation, as the minutes hold."""
+    run = trainer.run
     stop.doing = "timing an update"
     if run.plan.compile == "on":
         stop.doing = "compiling"
@@ -160,7 +160,7 @@ def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int 
     # Done now, because how long it takes is then known: what the end needs and no update changes.
     foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     import_module("matplotlib.figure")
-    took = work.timed(budget.left)
+    took = trainer.timed(budget.left)
     found = fit(run, took, budget.left)
     budget.tail = found.tail
     if budget.left - found.tail < took.update:
@@ -174,4 +174,4 @@ def _fitted(work: Work, budget: Budget, stop: Stop, console: Console, done: int 
     look = run.evaluation
     if found.tokens < look.final_tokens:
         look = look.but(final_tokens=found.tokens)
-    return work.changed(steps=done + found.steps, minutes=None, evaluation=look)
+    return trainer.changed(steps=done + found.steps, minutes=None, evaluation=look)

@@ -21,7 +21,7 @@ SMALL = 100_000
 
 
 @dataclass(frozen=True)
-class Machine:
+class Host:
     """Where a run computes: `device`, and the measured peak of matrix products in FLOP/s for each precision."""
 
     device: torch.device
@@ -49,9 +49,9 @@ def default_device() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-def measure(device: torch.device, seconds: float = 0.25) -> Machine:
+def measured_host(device: torch.device, seconds: float = 0.25) -> Host:
     """Time large square products in each precision; the best of several rounds counts."""
-    return Machine(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
+    return Host(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
 
 
 def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
@@ -79,7 +79,7 @@ def _timed(a: torch.Tensor, b: torch.Tensor) -> float:
     return time.perf_counter() - start
 
 
-def resolve(plan: Plan, machine: Machine, *, long: bool) -> tuple[Plan, list[str]]:
+def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
     """The plan with every `auto` decided for this machine, and a line for each thing worth knowing.
 
     `compile` stays `auto` no longer: `on` for long jobs where compiling works, else `off` with the reason.

@@ -9,15 +9,13 @@ from typing import Annotated, Any, ClassVar
 from pydantic import Field, model_validator
 
 from anyformer.data.description import BytePairs, Bytes, Data
-from anyformer.describe import DescriptionError, Value, change_all, read_data
+from anyformer.describe import Count, DescriptionError, Value, change_all, read_data
 from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, near
 from anyformer.training.schedule import Cosine, Schedule
 from anyformer.tuning import AdamW, Optimiser, Tuning
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Evaluation(Value):

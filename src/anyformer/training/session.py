@@ -23,12 +23,12 @@ from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.invocation import command
-from anyformer.training.memory import MemoryMeter
-from anyformer.training.precision import Machine, deterministic
+from anyformer.training.memory_meter import MemoryMeter
+from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Summary, summarise
-from anyformer.training.work import Work, windows_of
+from anyformer.training.trainer import Trainer, windows_of
 
 
 class UnsavedError(UserError):
@@ -64,8 +64,8 @@ class Session:
     """The updates of a run from number `step` on; `saved` is the step of the newest checkpoint."""
 
     directory: Path
-    work: Work
-    machine: Machine
+    trainer: Trainer
+    machine: Host
     memory: MemoryMeter
     console: Console
     stop: Stop
@@ -86,7 +86,7 @@ class Session:
 
     @property
     def run(self) -> Run:
-        return self.work.run
+        return self.trainer.run
 
     @property
     def steps(self) -> int:
@@ -116,7 +116,7 @@ class Session:
 
     def trained(self, *, finished: bool, exit_code: int = 0) -> Trained:
         """What there is now."""
-        return Trained(self.directory, self.work.model.eval(), self.work.corpus.tokenizer, self.step, finished, exit_code)
+        return Trained(self.directory, self.trainer.model.eval(), self.trainer.corpus.tokenizer, self.step, finished, exit_code)
 
     def _train(self) -> None:
         self._look()  # what was due when an earlier process ended
@@ -137,8 +137,8 @@ class Session:
         self.stop.doing = f"update {number}; what is not saved yet is saved first"
         start = budgets.clock()
         with self.stop.window(f"finishing update {number} and saving it") as hold:
-            with self.memory.watching(number - self.first, self.work.model, self.work.optimiser):
-                outcome, tokens = self.work.update(self.step, hold)
+            with self.memory.watching(number - self.first, self.trainer.model, self.trainer.optimiser):
+                outcome, tokens = self.trainer.update(self.step, hold)
             seconds = budgets.clock() - start
             # Of each layer the largest share, and with a capacity what was dropped; all shares stand in evaluations.
             experts = {
@@ -160,7 +160,7 @@ class Session:
         with self.stop.held("shortening the run"):
             self.display.shorten(self.step, steps)
             journal.append(self.directory, kind="shortened", step=self.step, old=self.steps, new=steps)
-            self.work = self.work.changed(steps=steps)
+            self.trainer = self.trainer.changed(steps=steps)
             journal.write_run(self.directory, self.run)
         self._save()
 
@@ -169,7 +169,7 @@ class Session:
         if self.saved == self.step:
             return
         with self.stop.held("saving a checkpoint"):
-            self.work.save(self.directory, self.step, validation)
+            self.trainer.save(self.directory, self.step, validation)
             self.saved = self.step
 
     def _look(self) -> None:
@@ -179,7 +179,7 @@ class Session:
         if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self._looks()):
             return
         windows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
-        whole = len(self.work.corpus.validation) - 1
+        whole = len(self.trainer.corpus.validation) - 1
         self.stop.doing = "evaluating; all updates are saved" if last else "evaluating; what is not saved yet is saved first"
         with self.display.evaluating(min(windows * run.length, whole), whole, aloud=last) as progress:
 
@@ -187,7 +187,7 @@ class Session:
                 progress(tokens)
                 self.stop.check()
 
-            looked = self.work.evaluate(windows, done)
+            looked = self.trainer.evaluate(windows, done)
         with self.stop.held("saving a checkpoint"):
             if self.saved == self.step:
                 checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=looked.loss)
@@ -224,24 +224,24 @@ class Session:
 
     def _finish(self) -> Trained:
         """The last numbers and the picture."""
-        run, work = self.run, self.work
+        run, trainer = self.run, self.trainer
         self.stop.doing = "drawing the picture and summing up; all updates are saved"
         rows = journal.read_metrics(self.directory)
         final = [row for row in rows if row["kind"] == "validation"][-1]
         validation = Evaluated(final["loss"], final["validation_tokens"], final["whole"], final["bits_per_byte"])
         baseline: float | None = None
         if run.evaluation.baseline:
-            baseline = interpolated_bigram_loss(work.seen(), work.held_out(), work.corpus.tokenizer.vocab_size)
-        parameters = sum(parameter.numel() for parameter in work.model.parameters())
+            baseline = interpolated_bigram_loss(trainer.seen(), trainer.held_out(), trainer.corpus.tokenizer.vocab_size)
+        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         depth, width = run.architecture.output_stack.depth, run.architecture.width
         made = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
         title = f"{self.directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=baseline)
         summary = summarise(run, self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-        openings = tuple(work.corpus.opening(number) for number in range(2))
+        openings = tuple(trainer.corpus.opening(number) for number in range(2))
         return Trained(
-            self.directory, work.model.eval(), work.corpus.tokenizer, self.step, True, 0, validation, baseline, summary,
+            self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, True, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

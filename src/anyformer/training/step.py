@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.objectives import CausalObjective, Examples
+from anyformer.objectives import Examples, Objective
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.parts.experts.router import rebalance
@@ -37,17 +37,22 @@ class Outcome:
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
-def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) -> LossFunction:
+def loss_function(model: Transformer, objective: Objective, plan: Plan) -> LossFunction:
     """The summed loss of a micro-batch, compiled if the plan says so."""
     device = model.device
 
     def loss(
-        tokens: Tensor, targets: Tensor, documents: Tensor | None, rows: Tensor, key: Tensor | None
+        tokens: Tensor,
+        targets: Tensor,
+        documents: Tensor | None,
+        rows: Tensor,
+        decoder_tokens: Tensor | None,
+        key: Tensor | None,
     ) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
         noise = None if key is None else Noise(key, rows)
         auxiliary = Auxiliary(targets != IGNORED)
         with autocast(plan, device):
-            summed = objective.loss(model, Examples(tokens, targets, documents, rows), noise, auxiliary)
+            summed = objective.loss(model, Examples(tokens, targets, documents, rows, decoder_tokens), noise, auxiliary)
         # As plain tuples, which a compiler can return.
         return summed, {path: (load.chosen, load.dropped) for path, load in auxiliary.loads.items()}
 
@@ -55,7 +60,8 @@ def loss_function(model: Transformer, objective: CausalObjective, plan: Plan) ->
 
     def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
         key = None if noise is None else noise.key
-        summed, loads = compute(examples.tokens, examples.targets, examples.documents, examples.rows, key)
+        given = (examples.tokens, examples.targets, examples.documents, examples.rows, examples.decoder_tokens)
+        summed, loads = compute(*given, key)
         return summed, {path: Load(*load) for path, load in loads.items()}
 
     return call
@@ -126,6 +132,7 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
             for examples in micro_batches:
                 model(
                     examples.tokens,
+                    examples.decoder_tokens,
                     documents=examples.documents,
                     noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
                 )

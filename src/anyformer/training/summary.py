@@ -9,14 +9,14 @@ from statistics import median
 from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
+from anyformer.costs.counted import counted
 from anyformer.costs.kernels import kernels
-from anyformer.costs.measure import counted
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.training.calibration import known, remembered
-from anyformer.training.memory import MemoryMeter
-from anyformer.training.precision import Machine
+from anyformer.training.memory_meter import MemoryMeter
+from anyformer.training.precision import Host
+from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
 
 LONG_SECONDS = 60.0
@@ -75,7 +75,7 @@ class Summary:
         return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
 
 
-def summarise(run: Run, machine: Machine, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
+def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
     """From the run's metrics: the median update counts, the first one of a process warms up and is not the median's affair.
 
     Speed is predicted by the roofline of this machine as it was calibrated (`anyformer cost --measure` does so, and so does

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from naive.basics import gate, linear, norm, norm_of_each_head, softmax
+from naive.basics import linear, norm, norm_of_each_head, softmax
+from naive.networks import gate
 from naive.positions import allowed, bucket, rotate, score_bias, temperature
 
 

@@ -66,13 +66,6 @@ def softplus(x):
     return torch.log(1 + torch.exp(x))
 
 
-def gate(part, name, weights, v):
-    y = linear(f"{name}.projection", weights, v if part.rank is None else linear(f"{name}.down", weights, v))
-    match part.activation:
-        case "sigmoid":
-            return 1 / (1 + torch.exp(-y))
-        case "softplus":
-            return torch.log(1 + torch.exp(y))
-        case "silu":
-            return y / (1 + torch.exp(-y))
-    raise AssertionError(part.activation)
+def factor(given, width):
+    """A number, or what follows from the width."""
+    return {"sqrt_width": width**0.5, "inverse_sqrt_width": 1 / width**0.5}.get(given, given)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from naive.basics import linear, norm, numbers
+from naive.basics import factor, linear, norm, numbers
 
 
 def tokens_enter(part, name, weights, tokens):
-    rows = [part.scale * weights[f"{name}.weight"][token] for token in tokens]
+    table = weights[f"{name}.weight"]
+    rows = [factor(part.scale, table.shape[1]) * table[token] for token in tokens]
     if part.masked is not None:
         seen = 1 - tokens.count(part.masked.token) / len(tokens)
         rows = [

@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from naive.basics import linear, norm, softmax
-from naive.networks import ACTIVATIONS, between, feedforward
+from naive.basics import factor, linear, norm, softmax
+from naive.networks import activate, between, feedforward
 
 
 def scramble(n):
@@ -61,7 +61,7 @@ def routed(part, name, weights, v, token):
     """(expert, weight) of the experts that one token passes."""
     router, logits = part.router, []
     if router.score != "equal":
-        read = norm(router.norm, f"{name}.router.norm", weights, v) * router.multiplier
+        read = norm(router.norm, f"{name}.router.norm", weights, v) * factor(router.multiplier, len(v))
         logits = list(linear(f"{name}.router", weights, read))
         if router.softcap is not None:
             logits = [router.softcap * torch.tanh(z / router.softcap) for z in logits]
@@ -93,7 +93,7 @@ def expert(part, name, weights, e, v):
         return y + weights[f"{name}.{kind}_bias"][e] if kind in part.bias else y
 
     gate = project("gate", v) if part.gated else None
-    return project("down", between(part, ACTIVATIONS[part.activation], gate, project("up", v)))
+    return project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
 
 
 def experts(part, name, weights, x, run):

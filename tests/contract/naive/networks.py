@@ -17,17 +17,28 @@ ACTIVATIONS = {
     "sigmoid": lambda x: 1 / (1 + torch.exp(-x)),
     "tanh": lambda x: (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
+    "softplus": softplus,
 }
 
 
 def activate(part, name, weights, x):
+    if part.activation is None:
+        return x
     scalar = lambda key: weights[f"{name}.activation.{key}"]  # noqa: E731
+    if part.activation == "prelu":
+        return x * torch.where(x > 0, 1, scalar("slope"))
     if part.activation == "swish":
         return x / (1 + torch.exp(-scalar("beta") * x))
     if part.activation == "xielu":
         a, b = softplus(scalar("positive")), 0.5 + softplus(scalar("negative"))
         return torch.where(x > 0, a * x**2 + 0.5 * x, b * (torch.exp(x.clamp(max=0)) - 1 - x) + 0.5 * x)
     return ACTIVATIONS[part.activation](x)
+
+
+def gate(part, name, weights, v):
+    """An output gate: of each feature, or of each head."""
+    read = v if part.rank is None else linear(f"{name}.down", weights, v)
+    return activate(part, name, weights, linear(f"{name}.projection", weights, read))
 
 
 def between(part, act, gate, up):

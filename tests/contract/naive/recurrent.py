@@ -6,8 +6,8 @@ import math
 
 import torch
 
-from naive.basics import gate, linear, norm
-from naive.networks import ACTIVATIONS
+from naive.basics import linear, norm
+from naive.networks import activate, gate
 from naive.positions import rotate
 
 
@@ -72,7 +72,7 @@ def linear_attention(part, name, weights, x, run):
 
 def lightning_attention(part, name, weights, x, run):
     H = part.heads
-    act = ACTIVATIONS[part.activation] if part.activation else lambda y: y
+    act = lambda y: activate(part, name, weights, y)  # noqa: E731
     split = lambda kind, v: act(linear(f"{name}.{kind}", weights, v)).view(H, -1)  # noqa: E731
     out = []
     for t, v in enumerate(x):
@@ -97,7 +97,7 @@ def convolution(part, name, weights, x):
     for t in range(len(x)):
         y = sum(kernel[:, j] * x[t - part.kernel + 1 + j] for j in range(part.kernel) if t - part.kernel + 1 + j >= 0)
         y = y + weights[f"{name}.bias"] if part.bias else y
-        out.append(ACTIVATIONS[part.activation](y) if part.activation else y)
+        out.append(activate(part, name, weights, y))
     return out
 
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from anyformer.model import Architecture
-from naive.basics import linear, norm, position
+from naive.basics import factor, linear, norm, position
 from naive.entrances import ENTRANCES
 from naive.networks import activate
 from naive.stack import run_stack
@@ -52,6 +52,6 @@ def logits(head, weights, x, table):
             rows.append(features)
             continue
         z = weights[table if head.tied else "head.weight"] @ features + (weights["head.bias"] if head.bias else 0)
-        z = z * head.scale
+        z = z * factor(head.scale, len(x[0]))
         rows.append(z if head.softcap is None else head.softcap * torch.tanh(z / head.softcap))
     return rows[0] if head.pool is not None else torch.stack(rows)

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
@@ -29,7 +30,6 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
-Count = Annotated[int, Field(ge=1)]
 _BOTH_WAYS = Bidirectional()
 
 Sums = Literal["features", "keys"]

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from anyformer.describe import Count, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
@@ -19,8 +20,6 @@ from anyformer.tape import Held, Tape
 
 Projection = Literal["query", "key", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
-Count = Annotated[int, Field(ge=1)]
-Rate = Annotated[float, Field(ge=0, lt=1)]
 
 
 class Heads(Sublayer):
@@ -60,7 +59,7 @@ class Heads(Sublayer):
     """Gate of the mixed heads, before the output projection (Qiu et al. 2025, arXiv 2505.06708)."""
     sub_norm: Norm | None = None
     """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
-    dropout: Rate = 0.0
+    dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
 
     @field_validator("bias")

@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Limit, Shape, State, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
@@ -26,7 +27,6 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
-Count = Annotated[int, Field(ge=1)]
 Projection = Literal["query_down", "kv_down", "output"]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Contract, Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.call.context import Context
@@ -17,8 +17,6 @@ from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Latents(Drawn):

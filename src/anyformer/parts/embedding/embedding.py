@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal, Self
 
 import torch
 from pydantic import Field
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
 from anyformer.operations import Limit, Tally, Weight
+from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tape import Held, Tape
@@ -61,6 +62,10 @@ class Input(Drawn):
         """What it keeps for backward; gives what enters the stack."""
         raise NotImplementedError
 
+    def spelled_out(self, width: int) -> Self:
+        """The same, with every number written out that follows from the width."""
+        return self
+
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """A random input of B rows that becomes T positions: for measuring and for trying."""
         raise NotImplementedError
@@ -99,8 +104,8 @@ class Embedding(Input):
     kind: Literal["tokens"] = "tokens"
     vocab: Annotated[int, Field(ge=1)]
     """V, rows of the table."""
-    scale: Annotated[float, Field(gt=0)] = 1.0
-    """Factor of every row (Gemma: sqrt(D))."""
+    scale: WidthFactor = 1.0
+    """Factor of every row (Gemma: `sqrt_width`, of the table's width)."""
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
     masked: MaskedTokens | None = None
@@ -114,8 +119,11 @@ class Embedding(Input):
     def symbols(self) -> int:
         return self.vocab
 
+    def spelled_out(self, width: int) -> Self:
+        return self.but(scale=of_width(self.scale, width))
+
     def sketch(self, width: int) -> Sketch:
-        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(self.scale)}": self.scale != 1}
+        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
         more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
         return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
 
@@ -154,7 +162,7 @@ class EmbeddingModule(InputModule):
 
     def __init__(self, embedding: Embedding, width: int) -> None:
         super().__init__()
-        self.scale, self.masked = embedding.scale, embedding.masked
+        self.scale, self.masked = of_width(embedding.scale, width), embedding.masked
         self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
         self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
 

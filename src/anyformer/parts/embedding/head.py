@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from anyformer.describe import Choice, Value
 from anyformer.operations import Product, Tally, Weight, matrix, total
+from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
 from anyformer.tape import Held, Tape
 
@@ -36,7 +37,7 @@ class Transform(Value):
         parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
         inner = {"norm": self.norm.cost(outputs, rows)} if self.norm else {}
         if self.activation is not None:
-            inner["activation"] = ACTIVATIONS[self.activation].cost(rows * outputs)
+            inner["activation"] = ACTIVATIONS[self.activation].cost(outputs, rows)
         return parts + total(inner)
 
     def keeps(self, tape: Tape, x: Held, width: int, outputs: int) -> Held:
@@ -56,7 +57,8 @@ class Head(Drawn):
     tied: bool = False
     """Use the embedding's table; nothing is stored twice."""
     bias: bool = False
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: WidthFactor = 1.0
+    """Factor of the logits (T5: `inverse_sqrt_width`)."""
     softcap: Annotated[float, Field(gt=0)] | None = None
     outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
     """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
@@ -80,7 +82,7 @@ class Head(Drawn):
         first = {"first": "first position", "mean": "mean of positions"}
         facts = [first[self.pool]] if self.pool else []
         facts += [self.transform.said] if self.transform else []
-        there = {"tied to the embedding": self.tied, f"scaled by {number(self.scale)}": self.scale != 1}
+        there = {"tied to the embedding": self.tied, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
         facts += [fact for fact, is_there in there.items() if is_there]
         facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
         return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
@@ -89,6 +91,10 @@ class Head(Drawn):
     def may_be_tied(self) -> bool:
         """Whether the embedding's table could stand for W."""
         return self.outputs is None and (self.transform is None or self.transform.width is None)
+
+    def spelled_out(self, width: int) -> Head:
+        """The same, with the number that `scale` is where D = `width`."""
+        return self.but(scale=of_width(self.scale, width))
 
     def features(self, width: int, table_width: int) -> int:
         """How many features W multiplies; `table_width`: those of the embedding's table."""
@@ -135,7 +141,7 @@ class TransformModule(nn.Module):
     def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
         self.dense = nn.Linear(width, outputs, bias=transform.bias)
-        self.activation = ACTIVATIONS[transform.activation].build() if transform.activation else nn.Identity()
+        self.activation = built_activation(transform.activation, outputs)
         self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
 
     def forward(self, x_D: Tensor) -> Tensor:
@@ -147,7 +153,7 @@ class HeadModule(nn.Module):
 
     def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
         super().__init__()
-        self.head = head
+        self.head, self.scale = head, of_width(head.scale, width)
         self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
         own = not head.tied and head.outputs != "features"
         self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
@@ -162,8 +168,8 @@ class HeadModule(nn.Module):
         table = table_VD if self.weight is None else self.weight
         assert table is not None, "a tied head is handed the table"
         logits_V = F.linear(self.transform(x_D), table, self.bias)
-        if self.head.scale != 1.0:
-            logits_V = logits_V * self.head.scale
+        if self.scale != 1.0:
+            logits_V = logits_V * self.scale
         if self.head.softcap is not None:
             logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
         return logits_V

@@ -51,7 +51,7 @@ class LayerEmbedding(Sublayer):
             matrix("input", width, self.width, rows, role="column")
             + Tally({"table.weight": Weight((self.vocab, self.width), "column", "embedding")})
             + matrix("output", self.width, width, rows, role="row", fill="residual")
-            + total({"activation": ACTIVATIONS[self.activation].cost(rows * self.width, gated=True)})
+            + total({"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=True)})
         )
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
@@ -69,7 +69,7 @@ class LayerEmbeddingModule(nn.Module):
         super().__init__()
         self.scale = part.scale
         self.input = nn.Linear(width, part.width, bias=False)
-        self.activation = ACTIVATIONS[part.activation].build()
+        self.activation = ACTIVATIONS[part.activation].build(part.width)
         self.table = nn.Embedding(part.vocab, part.width)
         self.output = nn.Linear(part.width, width, bias=False)
 

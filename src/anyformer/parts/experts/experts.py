@@ -9,12 +9,12 @@ import torch.nn.functional as F
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Value
 from anyformer.operations import ExpertProduct, Operation, Shape, Tally, Weight, matrix
-from anyformer.operations.elementwise import activated
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.state import EMPTY
+from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import Asked, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
@@ -24,13 +24,11 @@ from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
 from anyformer.parts.feedforward.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, bounds, check_gate, combine
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import FIXED, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class SharedExpert(Value):
@@ -67,7 +65,7 @@ class Experts(Sublayer):
     """k, experts that a token passes."""
     width: Count
     """F, of one expert."""
-    activation: Annotated[str, Choice(lambda: FIXED)] = "silu"
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias, (X, F) or (X, D)."""
@@ -118,6 +116,9 @@ class Experts(Sublayer):
             wide = max(1, round(shared.feedforward.width * width / self.width))
             shared = shared.but(feedforward=shared.feedforward.but(width=wide))
         return self.but(width=width, shared=shared)
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(router=self.router.but(multiplier=of_width(self.router.multiplier, width)))
 
     @property
     def tricks(self) -> tuple[str, ...]:
@@ -170,7 +171,7 @@ class Experts(Sublayer):
         evenly = self.experts / self.choices
         exact = min(round(routed * evenly), computed)
         used = max(round(self.chosen * evenly), 1)
-        work: dict[str, Operation] = {"activation": activated(exact * self.width, gated=self.gated)}
+        work: dict[str, Operation] = {}
         weights: dict[str, Weight] = {}
         for name in self.projections:
             sides = outputs, inputs = self.sides(name, width)
@@ -181,6 +182,7 @@ class Experts(Sublayer):
                 weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
         limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, work, own_limits=limits)
+        parts += ACTIVATIONS[self.activation].cost(self.width, exact, gated=self.gated).within("activation")
         parts += self.router.cost(self.choices, width, tokens)
         if self.norm is not None:
             parts += self.norm.cost(width, tokens).within("norm")
@@ -201,7 +203,7 @@ class ExpertsModule(nn.Module):
         super().__init__()
         self.description, self.name = description, name
         experts = description.experts
-        self.activation = FIXED[description.activation]
+        self.activation = ACTIVATIONS[description.activation].build(description.width)
         self.router = description.router.build(description.choices, description.chosen, width, name)
         self.norm = description.norm.build(width) if description.norm else nn.Identity()
         for projection in description.projections:

@@ -18,6 +18,7 @@ from anyformer.describe import Value
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, uniform
+from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.experts.selection import Known, Selection, TopK
 from anyformer.parts.norms.norm import Norm
 from anyformer.tape import Held, Tape
@@ -58,8 +59,8 @@ class Router(Value):
     """What a softmax sums over: all experts, or those chosen (gpt-oss, Granite)."""
     norm: Norm | None = None
     """Norm of what the router reads, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
-    multiplier: float = 1.0
-    """Factor of what the router reads (Gemma 4: D ** -0.5)."""
+    multiplier: WidthFactor = 1.0
+    """Factor of what the router reads (Gemma 4: `inverse_sqrt_width`)."""
     bias: bool = False
     softcap: Annotated[float, Field(gt=0)] | None = None
     """Cap c of the logits: c * tanh(logit / c) (Laguna)."""
@@ -172,6 +173,7 @@ class RouterModule(Draws):
     def __init__(self, router: Router, experts: int, chosen: int, width: int, name: str) -> None:
         super().__init__()
         self.router, self.experts, self.chosen = router, experts, chosen
+        self.multiplier = of_width(router.multiplier, width)
         scored = router.score != "equal"
         self.norm = router.norm.build(width) if router.norm else nn.Identity()
         self.weight = nn.Parameter(torch.empty(experts, width)) if scored else None
@@ -243,7 +245,7 @@ class RouterModule(Draws):
             u_BTD = self._uniform("jitter", x_BTD.shape[:2], x_BTD.shape[2], context).view(x_BTD.shape)
             x_BTD = x_BTD * (1 - rate + 2 * rate * u_BTD).to(x_BTD.dtype)
         x_BTD = self.norm(x_BTD)
-        return x_BTD if self.router.multiplier == 1.0 else x_BTD * self.router.multiplier
+        return x_BTD if self.multiplier == 1.0 else x_BTD * self.multiplier
 
     def _uniform(self, what: str, rows: torch.Size, features: int, context: Context) -> Tensor:
         """(Z, features) numbers in (0, 1)."""

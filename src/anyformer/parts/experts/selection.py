@@ -9,10 +9,8 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Registry, Value
 from anyformer.parts.call.noise import mix
-
-Count = Annotated[int, Field(ge=1)]
 
 
 def best(preference_ZX: Tensor, count: int) -> Tensor:

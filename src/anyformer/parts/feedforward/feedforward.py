@@ -97,7 +97,7 @@ class FeedForward(Sublayer):
         parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
         if self.gated:
             parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
-        inner = {"activation": ACTIVATIONS[self.activation].cost(rows * self.width, gated=self.gated)}
+        inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
         parts += total(inner)
@@ -117,7 +117,7 @@ class FeedForwardModule(nn.Module):
     def __init__(self, ffn: FeedForward, width: int, name: str) -> None:
         super().__init__()
         self.ffn = ffn
-        self.activation = ACTIVATIONS[ffn.activation].build()
+        self.activation = ACTIVATIONS[ffn.activation].build(ffn.width)
         self.gate = nn.Linear(width, ffn.width, bias="gate" in ffn.bias) if ffn.gated else None
         self.up = nn.Linear(width, ffn.width, bias="up" in ffn.bias)
         self.sub_norm = ffn.sub_norm.build(ffn.width) if ffn.sub_norm else nn.Identity()

@@ -17,10 +17,9 @@ import numpy as np
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from anyformer.describe import Count
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
-
-Count = Annotated[int, Field(ge=1)]
 
 
 class Chunk(Mask):

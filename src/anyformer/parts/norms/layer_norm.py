@@ -10,11 +10,10 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Positive
 from anyformer.operations import Tally
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 from anyformer.tape import Held, Tape
-
-Eps = Annotated[float, Field(gt=0)]
 
 
 class RMSNorm(Norm):
@@ -26,7 +25,7 @@ class RMSNorm(Norm):
 
     centres: ClassVar[bool] = False
     kind: Literal["rms_norm"] = "rms_norm"
-    eps: Eps = 1e-5
+    eps: Positive = 1e-5
     gain: GainKind = "weight"
     """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
     bias: bool = False
@@ -50,7 +49,7 @@ class LayerNorm(Norm):
 
     centres: ClassVar[bool] = True
     kind: Literal["layer_norm"] = "layer_norm"
-    eps: Eps = 1e-5
+    eps: Positive = 1e-5
     gain: GainKind = "weight"
     bias: bool = True
     cast: Literal["before_gain", "after_gain"] = "after_gain"
@@ -74,7 +73,7 @@ class GroupNorm(Norm):
 
     kind: Literal["group_norm"] = "group_norm"
     groups: Annotated[int, Field(ge=1)]
-    eps: Eps = 1e-5
+    eps: Positive = 1e-5
     gain: GainKind = "weight"
     bias: bool = True
     cast: Literal["before_gain", "after_gain"] = "after_gain"

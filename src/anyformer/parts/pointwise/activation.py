@@ -1,4 +1,4 @@
-"""Activations: elementwise functions by name, some with learned scalars."""
+"""Activations: elementwise functions by name, some with learned numbers."""
 
 from __future__ import annotations
 
@@ -6,44 +6,61 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.operations import Tally, Weight
+from anyformer.operations import Role, Tally, Weight
 from anyformer.operations.elementwise import activated
 from anyformer.tape import Held, Tape
 
 
 @dataclass(frozen=True)
 class Activation:
-    """`function(x, *scalars)`; `keeps`: what it keeps for backward; `learned` maps each scalar to its first value."""
+    """`function(x, *learned)`; `keeps`: what it keeps for backward.
+
+    `title`: the field's word for it; `gated`: for a network whose gate it acts on, where that has a word of its own.
+    `learned`: the first value of each number that it learns, `per` layer (1,) or per feature (D,).
+    """
 
     function: Callable[..., Tensor]
     keeps: Callable[[Tape, Held], Held]
+    title: str
+    gated: str | None = None
     learned: Mapping[str, float] = field(default_factory=dict)
+    per: Literal["layer", "feature"] = "layer"
 
-    def cost(self, features: int, *, gated: bool = False) -> Tally:
-        """Its learned scalars, and its work on so many features, multiplied by as many others where they gate them."""
-        learned = {name: Weight((1,), "replicate", start) for name, start in self.learned.items()}
-        return Tally(learned, {"": activated(features, gated=gated)})
+    def cost(self, width: int, vectors: int, *, gated: bool = False) -> Tally:
+        """Its weights over `width` features, and its work on so many vectors, multiplied by as many others that they gate."""
+        size, role = self._size(width), _ROLES[self.per]
+        weights = {name: Weight((size,), role, start) for name, start in self.learned.items()}
+        return Tally(weights, {"": activated(width * vectors, gated=gated)})
 
-    def build(self) -> ActivationModule:
-        return ActivationModule(self)
+    def build(self, width: int) -> ActivationModule:
+        """The module: (..., width) -> (..., width)."""
+        return ActivationModule(self.function, tuple(self.learned), self._size(width))
+
+    def _size(self, width: int) -> int:
+        return width if self.per == "feature" else 1
+
+
+_ROLES: Mapping[str, Role] = {"feature": "column", "layer": "replicate"}
+"""Vectors are cut with the features that they belong to."""
 
 
 class ActivationModule(nn.Module):
     """Elementwise."""
 
-    def __init__(self, activation: Activation) -> None:
+    def __init__(self, function: Callable[..., Tensor], learned: tuple[str, ...], size: int) -> None:
         super().__init__()
-        self.function, self.scalars = activation.function, tuple(activation.learned)
-        for name in self.scalars:
-            self.register_parameter(name, nn.Parameter(torch.empty(1)))
+        self.function, self.learned = function, learned
+        for name in learned:
+            self.register_parameter(name, nn.Parameter(torch.empty(size)))
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.function(x, *(self.get_parameter(name).to(x.dtype) for name in self.scalars))
+        return self.function(x, *(self.get_parameter(name).to(x.dtype) for name in self.learned))
 
 
 def keeps_input(tape: Tape, x: Held) -> Held:
@@ -75,6 +92,17 @@ def swish_keeps(tape: Tape, x: Held, *, learned: bool = False) -> Held:
     return tape.times("activation", x, keeps_output(tape, x))
 
 
+def prelu(x: Tensor, slope: Tensor) -> Tensor:
+    """x where positive, slope * x elsewhere, a slope per feature (He et al. 2015, arXiv 1502.01852)."""
+    return torch.where(x > 0, x, slope * x)
+
+
+def prelu_keeps(tape: Tape, x: Held) -> Held:
+    """x, the slopes, and where x > 0."""
+    tape.keep("activation", tape.new(x.elements, "bool"))
+    return tape.times("activation", x, tape.parameter(x.elements // (tape.shape.batch * tape.shape.length), x.number))
+
+
 def xielu(x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     """Integral of an ELU with learned curvatures (Huang & Schlag 2024, arXiv 2411.13010; Apertus).
 
@@ -93,16 +121,18 @@ def xielu_keeps(tape: Tape, x: Held) -> Held:
 
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
     {
-        "relu": Activation(F.relu, keeps_output),
-        "relu_squared": Activation(relu_squared, lambda tape, x: tape.like(keeps_output(tape, x))),
-        "gelu": Activation(F.gelu, keeps_input),
-        "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), keeps_input),
-        "quick_gelu": Activation(partial(swish, beta=1.702), swish_keeps),
-        "sigmoid": Activation(torch.sigmoid, keeps_output),
-        "tanh": Activation(torch.tanh, keeps_output),
-        "silu": Activation(F.silu, keeps_input),
-        "swish": Activation(swish, partial(swish_keeps, learned=True), {"beta": 1.0}),
-        "xielu": Activation(xielu, xielu_keeps, {"positive": 0.2025, "negative": -1.0502}),
+        "relu": Activation(F.relu, keeps_output, "ReLU", "ReGLU"),
+        "relu_squared": Activation(relu_squared, lambda tape, x: tape.like(keeps_output(tape, x)), "ReLU²"),
+        "gelu": Activation(F.gelu, keeps_input, "GELU", "GeGLU"),
+        "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), keeps_input, "GELU", "GeGLU"),
+        "quick_gelu": Activation(partial(swish, beta=1.702), swish_keeps, "GELU", "GeGLU"),
+        "sigmoid": Activation(torch.sigmoid, keeps_output, "sigmoid", "GLU"),
+        "softplus": Activation(F.softplus, keeps_input, "softplus"),
+        "tanh": Activation(torch.tanh, keeps_output, "tanh"),
+        "silu": Activation(F.silu, keeps_input, "SiLU", "SwiGLU"),
+        "swish": Activation(swish, partial(swish_keeps, learned=True), "Swish", "SwiGLU", {"beta": 1.0}),
+        "prelu": Activation(prelu, prelu_keeps, "PReLU", None, {"slope": 0.25}, per="feature"),
+        "xielu": Activation(xielu, xielu_keeps, "xIELU", None, {"positive": 0.2025, "negative": -1.0502}),
     }
 )
 """Name -> activation. To add one, add a line; its function has a name, so that models can be pickled.
@@ -111,18 +141,13 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
 rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
 """
 
-FIXED: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
-    {name: activation.function for name, activation in ACTIVATIONS.items() if not activation.learned}
-)
-"""Those that learn nothing."""
-
-_GATED = {"silu": "SwiGLU", "swish": "SwiGLU", "relu": "ReGLU", "sigmoid": "GLU"}
-_PLAIN = {"silu": "SiLU", "swish": "Swish", "relu": "ReLU", "relu_squared": "ReLU²", "xielu": "xIELU"}
-_GELU = ("gelu", "gelu_tanh", "quick_gelu")
-
 
 def activation_name(activation: str, *, gated: bool) -> str:
     """The field's word for a feed-forward network with this activation: SwiGLU, GeGLU, ReLU."""
-    if activation in _GELU:
-        return "GeGLU" if gated else "GELU"
-    return _GATED.get(activation, f"gated {activation}") if gated else _PLAIN.get(activation, activation)
+    found = ACTIVATIONS[activation]
+    return (found.gated or f"gated {found.title}") if gated else found.title
+
+
+def built_activation(activation: str | None, width: int) -> nn.Module:
+    """The module of an activation, by its name; of none the identity."""
+    return nn.Identity() if activation is None else ACTIVATIONS[activation].build(width)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
-from anyformer.operations import Tally, matrix
-from anyformer.parts.pointwise.activation import keeps_input, keeps_output
+from anyformer.describe import Choice, Value
+from anyformer.operations import Tally, matrix, total
+from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.tape import Held, Tape
 
 
@@ -22,7 +21,7 @@ class Gate(Value):
     """
 
     per: Literal["feature", "head"] = "feature"
-    activation: Literal["sigmoid", "softplus", "silu"] = "sigmoid"
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "sigmoid"
     bias: bool = False
     rank: Annotated[int, Field(ge=1)] | None = None
 
@@ -30,20 +29,21 @@ class Gate(Value):
         return GateModule(self, width, heads, head_width)
 
     def cost(self, width: int, heads: int, head_width: int, rows: int) -> Tally:
-        outputs = heads * (head_width if self.per == "feature" else 1)
-        projection = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias)
-        return matrix("down", width, self.rank, rows, role="replicate") + projection if self.rank else projection
+        outputs = self.outputs(heads, head_width)
+        parts = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias)
+        parts += total({"activation": ACTIVATIONS[self.activation].cost(outputs, rows, gated=True)})
+        return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts
+
+    def outputs(self, heads: int, head_width: int) -> int:
+        """Gates in all."""
+        return heads * (head_width if self.per == "feature" else 1)
 
     def keeps(self, tape: Tape, x: Held, mixed: Held, width: int, heads: int, head_width: int) -> Held:
         """What the nonlinearity keeps, the gate and what it multiplies."""
-        outputs = heads * (head_width if self.per == "feature" else 1)
+        outputs = self.outputs(heads, head_width)
         read = tape.linear("down", x, width, self.rank) if self.rank else x
         projected = tape.linear("projection", read, self.rank or width, outputs)
-        act = keeps_output if self.activation == "sigmoid" else keeps_input
-        return tape.times("gated", mixed, act(tape, projected))
-
-
-ACTIVATIONS = {"sigmoid": F.sigmoid, "softplus": F.softplus, "silu": F.silu}
+        return tape.times("gated", mixed, ACTIVATIONS[self.activation].keeps(tape, projected))
 
 
 class GateModule(nn.Module):
@@ -51,11 +51,12 @@ class GateModule(nn.Module):
 
     def __init__(self, gate: Gate, width: int, heads: int, head_width: int) -> None:
         super().__init__()
-        self.activation = ACTIVATIONS[gate.activation]
+        outputs = gate.outputs(heads, head_width)
+        self.activation = ACTIVATIONS[gate.activation].build(outputs)
         self.heads = heads
         self.down = nn.Linear(width, gate.rank, bias=False) if gate.rank else nn.Identity()
-        self.projection = nn.Linear(gate.rank or width, heads * (head_width if gate.per == "feature" else 1), bias=gate.bias)
+        self.projection = nn.Linear(gate.rank or width, outputs, bias=gate.bias)
 
     def forward(self, x_BTD: Tensor, mixed_BTHE: Tensor) -> Tensor:
-        gate = self.activation(self.projection(self.down(x_BTD)))
+        gate: Tensor = self.activation(self.projection(self.down(x_BTD)))
         return mixed_BTHE * gate.view(*gate.shape[:-1], self.heads, -1).to(mixed_BTHE.dtype)

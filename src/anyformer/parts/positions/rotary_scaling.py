@@ -9,11 +9,10 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Positive, Registry, Value
 from anyformer.operations import Contract, Limit
 from anyformer.parts.sketch import number
 
-Positive = Annotated[float, Field(gt=0)]
 Trained = Annotated[int, Field(ge=2)]
 
 

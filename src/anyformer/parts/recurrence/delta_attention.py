@@ -8,8 +8,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Shape, Tally, matrix, total
-from anyformer.parts.attention.heads import Count
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
@@ -119,7 +119,7 @@ class DeltaAttention(Sublayer):
         for name, features in self.widths.items():
             parts += matrix(name, width, features, rows, role="column")
             if self.convolution is not None:
-                inner[f"{name}_convolution"] = self.convolution.cost(features)
+                inner[f"{name}_convolution"] = self.convolution.cost(features, rows)
                 state += self.convolution.state_elements(features, B) * plan.activation_bytes
         parts += matrix("beta", width, K, rows, role="column")
         parts += matrix("output", K * E, width, rows, role="row", fill="residual")

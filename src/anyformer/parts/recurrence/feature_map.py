@@ -10,10 +10,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
-
-Positive = Annotated[float, Field(gt=0)]
-Count = Annotated[int, Field(ge=1)]
+from anyformer.describe import Count, Positive, Registry, Value
 
 
 class FeatureMap(Value):

@@ -52,7 +52,8 @@ class GatedConvolution(Sublayer):
         return GatedConvolutionModule(self, width)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        rows, parts = shape.batch * shape.length, total({"convolution": self.convolution.cost(width)})
+        rows = shape.rows
+        parts = total({"convolution": self.convolution.cost(width, rows)})
         for name in ("gate_before", "gate_after", "value"):
             parts += matrix(name, width, width, rows, role="column", bias=name in self.bias)
         parts += matrix("output", width, width, rows, role="row", bias="output" in self.bias, fill="residual")

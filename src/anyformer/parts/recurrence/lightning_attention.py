@@ -15,7 +15,7 @@ from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import FIXED, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
 from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
@@ -42,8 +42,8 @@ class LightningAttention(RecurrentHeads):
     kind: Literal["lightning_attention"] = "lightning_attention"
     decay: Annotated[float, Field(ge=0)] = 1.0
     """Factor of all slopes; 0 never forgets."""
-    activation: Annotated[str, Choice(lambda: FIXED)] | None = None
-    """Of queries, keys and values."""
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
+    """Of queries, keys and values, which share what it learns."""
     norm: Norm | None = None
     """Norm of the mixed heads side by side, before the gate."""
     gate: Gate | None = None
@@ -73,6 +73,8 @@ class LightningAttention(RecurrentHeads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         E, H, rows = self.width_of_head(width), self.heads, shape.batch * shape.length
         inner = {"norm": self.norm.cost(H * E, rows)} if self.norm else {}
+        if self.activation is not None:
+            inner["activation"] = ACTIVATIONS[self.activation].cost(H * E, rows)
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, H, E, rows)
         return (
@@ -113,7 +115,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
         super().__init__(attention, width)
         H, E = attention.heads, self.head_width
         self.heads, self.chunk, self.slopes = H, plan.chunk, attention.slopes
-        self.activation = FIXED[attention.activation] if attention.activation else nn.Identity()
+        self.activation = built_activation(attention.activation, H * E)
         self.norm = attention.norm.build(H * E) if attention.norm else nn.Identity()
         self.gate = attention.gate.build(width, H, E) if attention.gate else None
 

@@ -8,8 +8,8 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
+from anyformer.describe import Count
 from anyformer.operations import Contraction, Limit, Shape, Tally
-from anyformer.parts.attention.heads import Count
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.call.context import Context, Labelled
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState

@@ -38,4 +38,4 @@ def _traced(part: Sublayer, width: int, chunk: int, batch: int, length: int, siz
         context = Context(torch.arange(length)[None], Plan(), padded=False)
     given = {name: empty((batch, length, features), number, "meta") for name, features, number in sizes}
     recur: Callable[..., Tensor] = module.recur  # type: ignore[assignment]
-    return trace(lambda: recur(**given, context=context), given, {}, lambda: context.made)
+    return trace(lambda: recur(**given, context=context), given, dict(module.named_parameters()), lambda: context.made)

@@ -8,8 +8,9 @@ import torch
 from pydantic import field_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Tally, matrix
-from anyformer.parts.attention.heads import PROJECTIONS, Count, Projection
+from anyformer.parts.attention.heads import PROJECTIONS, Projection
 from anyformer.parts.sublayer import Sublayer, each_once, head_width
 from anyformer.tape import Held, Tape
 

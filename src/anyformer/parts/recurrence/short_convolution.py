@@ -13,7 +13,7 @@ from anyformer.describe import Choice, Value
 from anyformer.operations import Tally, Weight
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
-from anyformer.parts.pointwise.activation import ACTIVATIONS, FIXED, activation_name
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.recurrence.recurrence import exact
 from anyformer.tape import Held, Tape
 
@@ -27,7 +27,7 @@ class ShortConvolution(Value):
 
     kernel: Annotated[int, Field(ge=2)] = 4
     """n, positions that an output sees."""
-    activation: Annotated[str, Choice(lambda: FIXED)] | None = None
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     bias: bool = False
 
     @property
@@ -39,12 +39,13 @@ class ShortConvolution(Value):
     def build(self, width: int) -> ShortConvolutionModule:
         return ShortConvolutionModule(self, width)
 
-    def cost(self, width: int) -> Tally:
+    def cost(self, width: int, rows: int) -> Tally:
         """Weights only: a sum of n shifted products is no matrix product."""
         weights = {"weight": Weight((width, self.kernel), "column", "matrix")}
         if self.bias:
             weights["bias"] = Weight((width,), "column", "zeros")
-        return Tally(weights)
+        acted = Tally() if self.activation is None else ACTIVATIONS[self.activation].cost(width, rows)
+        return Tally(weights) + acted.within("activation")
 
     def keeps(self, tape: Tape, x: Held, width: int) -> Held:
         """The input with its past in fp32, once for all n products, and what the activation keeps."""
@@ -67,7 +68,7 @@ class ShortConvolutionModule(nn.Module):
 
     def __init__(self, convolution: ShortConvolution, width: int) -> None:
         super().__init__()
-        self.activation = FIXED[convolution.activation] if convolution.activation else nn.Identity()
+        self.activation = built_activation(convolution.activation, width)
         self.weight = nn.Parameter(torch.empty(width, convolution.kernel))
         self.bias = nn.Parameter(torch.empty(width)) if convolution.bias else None
 
@@ -91,7 +92,8 @@ class ShortConvolutionModule(nn.Module):
         if state is not None:
             state.recent.copy_(wide[:, wide.shape[1] - before :])
         y = y if self.bias is None else y + self.bias
-        return self.activation(y).to(x_BTW.dtype)
+        acted_BTW: Tensor = self.activation(y)
+        return acted_BTW.to(x_BTW.dtype)
 
 
 def convolve(wide: Tensor, weight: Tensor, segments: Tensor | None) -> Tensor:

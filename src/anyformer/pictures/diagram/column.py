@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from anyformer.pictures.diagram.block import RAIL, rail, step_heights
 from anyformer.pictures.diagram.flow import PAD, SMALL, least_width
 from anyformer.pictures.diagram.look import BranchLook, ColumnLook, Item
-from anyformer.pictures.diagram.section import LABEL, MARGIN, Sizes, placed
+from anyformer.pictures.diagram.section import LABEL, MARGIN, Extents, placed
 from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, Shape, Words, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
@@ -52,7 +52,7 @@ def _branches(column: ColumnLook) -> Iterator[BranchLook]:
                 yield from step.branches
 
 
-def tower(look: ColumnLook, sizes: Sizes, starts: tuple[float, ...] = ()) -> Tower:
+def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> Tower:
     """The column; `starts`: the least heights at which its sections begin, so that those side by side begin alike."""
     sections = [placed(look, number, sizes) for number in range(len(look.sections))]
     margin = MARGIN if sections else 0.0

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from anyformer.pictures.diagram.column import Tower, heights_of, tower, widest
 from anyformer.pictures.diagram.flow import SMALL
 from anyformer.pictures.diagram.look import ColumnLook, Look
-from anyformer.pictures.diagram.section import Sizes, shortened
+from anyformer.pictures.diagram.section import Extents, shortened
 from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, Words, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
@@ -47,7 +47,7 @@ def _panels(looks: Sequence[Look]) -> list[Drawing]:
     for column in every:
         for about, found in heights_of(column, width).items():
             heights.setdefault(about, []).extend(found)
-    sizes = Sizes(width, {about: _most(found) for about, found in heights.items()})
+    sizes = Extents(width, {about: _most(found) for about, found in heights.items()})
     towers = [[tower(column, sizes) for column in look.columns] for look in looks]
     # Sections with the same number begin at the same height, so that equal things stand beside each other.
     for number in range(max(len(column.sections) for column in every) if len(looks) > 1 else 0):

@@ -23,7 +23,7 @@ Series = Section[BlockLook]
 
 
 @dataclass(frozen=True)
-class Sizes:
+class Extents:
     """What is as large everywhere in a picture: sublayers; and, by stack and section, the steps of blocks side by side."""
 
     column: float
@@ -68,7 +68,7 @@ def _numbers(section: Series) -> str:
     return f"layer {last}" if last == section.first else f"layers {section.first} – {last}"
 
 
-def placed(look: ColumnLook, number: int, sizes: Sizes) -> Placed:
+def placed(look: ColumnLook, number: int, sizes: Extents) -> Placed:
     """The section of that number, with its bracket."""
     section = look.sections[number]
     about = f"{look.name}/{number}"
@@ -80,7 +80,7 @@ def placed(look: ColumnLook, number: int, sizes: Sizes) -> Placed:
     return replace(drawn, drawing=replace(drawn.drawing, shapes=(*drawn.drawing.shapes, *bracket)))
 
 
-def _frames(look: ColumnLook, number: int, sizes: Sizes, shade: int) -> list[Drawing]:
+def _frames(look: ColumnLook, number: int, sizes: Extents, shade: int) -> list[Drawing]:
     """A block of each kind."""
     section, about = look.sections[number], f"{look.name}/{number}"
     made = []

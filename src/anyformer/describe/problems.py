@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from anyformer.describe.errors import Problem, did_you_mean
 
 
-def explain(error: ValidationError, root: type[BaseModel], data: Any) -> list[Problem]:
+def problems_of(error: ValidationError, root: type[BaseModel], data: Any) -> list[Problem]:
     """One problem per finding in `data`, in the order found."""
     return [Problem(_path(detail["loc"], root, data), _message(detail)) for detail in error.errors(include_url=False)]
 

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import torch
 from torch import Tensor
 
+from anyformer.costs.examples import examples
 from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
+from anyformer.model.loss import token_losses
+from anyformer.objectives import Examples
 from anyformer.operations import Shape
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
+from anyformer.training.optimiser import build_optimiser
+from anyformer.training.step import loss_function, update
+from anyformer.tuning import AdamW
 
 SHARE = 0.8
 """Of the free memory, what a trial may fill: the rest is for what no formula of ours sees, as a library's own buffers."""
+RATE = 1e-4
+"""Of learning."""
 VOCABULARIES = (32_768, 8_192, 2_048, 512)
 
 
@@ -46,52 +57,46 @@ def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) ->
     )
 
 
+class Outputs:
+    """The objective of every architecture: cross-entropy of its logits, a vector per position or per row.
+
+    Of features, where there are no logits, their sum, for which nothing is kept.
+    """
+
+    def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
+        output = model(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
+        return output.sum() if model.head is None else token_losses(output, examples.targets)[0].sum()
+
+
 class TrainingStep:
-    """One update after another as the training loop makes them: forward, cross-entropy, backward, clipping, fused AdamW."""
+    """Updates of an architecture as the training loop makes them, on examples made up."""
 
     def __init__(self, architecture: Architecture, shape: Shape, plan: Plan, device: torch.device) -> None:
-        self.architecture, self.plan, self.device = architecture, plan, device
-        self.model: Transformer = build(architecture, plan, device).train()
-        learning = [parameter for parameter in self.model.parameters() if parameter.requires_grad]
-        self.optimiser = torch.optim.AdamW(learning, lr=1e-4, fused=True)
-        self.given = [x.to(device) for x in examples(architecture, shape)]
-
-    def output(self) -> Tensor:
-        """Logits, or features where there is no head."""
-        with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.plan.precision == "bf16"):
-            return self.model(*self.given)  # type: ignore[no-any-return]
+        self.model = build(architecture, plan, device).train()
+        self.optimiser = build_optimiser(AdamW(learning_rate=RATE), self.model)
+        self.compute = loss_function(self.model, Outputs(), plan)
+        tokens, *target = (x.to(device) for x in examples(architecture, shape))
+        targets, rows = _targets(architecture, shape).to(device), torch.arange(shape.batch, device=device)
+        self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)
 
     def loss(self) -> Tensor:
-        """Mean cross-entropy of targets made up; of features their sum, which keeps nothing."""
-        logits = self.output()
-        if self.architecture.head is None:
-            return logits.sum()
-        count = torch.arange(logits[..., 0].numel(), device=self.device)
-        return cross_entropy(logits, (count % logits.shape[-1]).view(logits.shape[:-1])).mean()
+        """Of the forward pass alone."""
+        return self.compute(self.examples, None)[0]
 
     def update(self) -> None:
         """Weights change, gradients go."""
-        self.loss().backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad(set_to_none=True)
+        tokens = self.examples.targets.numel()
+        update(
+            self.compute, self.model, self.optimiser, [self.examples], tokens=tokens, seed=0, step=0, rate=RATE, clip=1.0
+        )  # fmt: skip
 
 
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """log Z - z_y in fp32, 0 where y is negative: (..., V), (...) -> (...); in the steps of the causal objective."""
-    wide = logits.float()
-    log_z = torch.logsumexp(wide, -1)
-    chosen = wide.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-    return torch.where(targets < 0, 0.0, log_z - chosen)
-
-
-def examples(architecture: Architecture, shape: Shape) -> Iterator[Tensor]:
-    """Inputs of that shape: of the one sequence, or of the source and of the target."""
-    if not architecture.two_inputs:
-        yield architecture.embedding.example(shape.batch, shape.length)
-        return
-    yield architecture.embedding.example(shape.batch, shape.source, seed=1)
-    yield architecture.output_embedding.example(shape.batch, shape.length)
+def _targets(architecture: Architecture, shape: Shape) -> Tensor:
+    """A target for each vector of logits, (B, T), or (B,) where the head pools."""
+    positions = shape.length if architecture.latents is None else architecture.latents.count
+    pools = architecture.head is not None and architecture.head.pool is not None
+    size = (shape.batch,) if pools else (shape.batch, positions)
+    return torch.arange(prod(size)).view(size) % architecture.outputs
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:

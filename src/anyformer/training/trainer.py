@@ -26,7 +26,7 @@ from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
 from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
 from anyformer.training.place import checkpoint_bytes
-from anyformer.training.precision import Machine, deterministic
+from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 
@@ -38,7 +38,7 @@ DISK_RATE = 2e8
 
 
 @dataclass(frozen=True)
-class Work:
+class Trainer:
     """A run and everything built from it; the weights and moments inside change as it trains."""
 
     run: Run
@@ -49,10 +49,10 @@ class Work:
     batches: Batches
 
     @staticmethod
-    def start(run: Run, corpus: Corpus, machine: Machine) -> Work:
+    def start(run: Run, corpus: Corpus, machine: Host) -> Trainer:
         keep_freed_memory()
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
-        return Work(
+        return Trainer(
             run,
             corpus,
             model,
@@ -61,8 +61,8 @@ class Work:
             Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
         )
 
-    def changed(self, **fields: Any) -> Work:
-        """The same work of a run with other fields, none of which an update is computed with."""
+    def changed(self, **fields: Any) -> Trainer:
+        """The same trainer of a run with other fields, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
     def timed(self, left: float) -> Durations:

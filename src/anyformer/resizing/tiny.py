@@ -52,22 +52,19 @@ POWERS_OF_TWO = ("heads", "experts", "count", "groups")
 
 def tiny(architecture: Architecture) -> Architecture:
     """The architecture with small sizes and one layer of each kind, two where there is only one kind."""
-    width, small = architecture.width, _limited("width", architecture.width)
-    roots = {width**power: small**power for power in (0.5, -0.5)}
-    return Architecture.parse(_shrunk(architecture.plain(), small, roots), where="the tiny variant")
+    width = _limited("width", architecture.width)
+    return Architecture.parse(_shrunk(architecture.plain(), width), where="the tiny variant")
 
 
-def _shrunk(node: Any, width: int, roots: dict[float, float]) -> Any:
-    """A copy of plain data with small sizes; factors that are a root of the old width become that of the new one."""
+def _shrunk(node: Any, width: int) -> Any:
+    """A copy of plain data with small sizes."""
     if isinstance(node, list):
-        return [_shrunk(item, width, roots) for item in node]
-    if isinstance(node, float):
-        return roots.get(node, node)
+        return [_shrunk(item, width) for item in node]
     if not isinstance(node, dict):
         return node
     small: dict[str, Any] = {}
     for name, value in node.items():
-        small[name] = _limited(name, value) if type(value) is int else _shrunk(value, width, roots)
+        small[name] = _limited(name, value) if type(value) is int else _shrunk(value, width)
     if "heads" in small:
         _fit_heads(small, node)
     if "rotary" in small:

@@ -9,11 +9,12 @@ from zoo import ZOO
 from anyformer.catalogue import architecture
 from anyformer.costs import hardware_of
 from anyformer.costs.available import free_memory
+from anyformer.costs.counted import Comparison
 from anyformer.costs.counts import located
 from anyformer.costs.foretold import NotEnoughMemoryError
-from anyformer.costs.measure import Comparison, measure
 from anyformer.costs.saved import kept_by_label, kept_bytes
-from anyformer.costs.trial import TrainingStep, cross_entropy, trial_of
+from anyformer.measuring.measure import measure
+from anyformer.measuring.trial import TrainingStep, trial_of
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Tally
 from anyformer.plan import Plan
@@ -117,14 +118,6 @@ def test_an_update_changes_weights_and_leaves_no_gradients():
     for name, parameter in step.model.named_parameters():
         assert parameter.grad is None
         assert not torch.equal(parameter, before[name]), name
-
-
-def test_the_loss_is_that_of_the_causal_objective():
-    from anyformer.objectives.causal import token_losses
-
-    logits = torch.randn(2, 5, 7, generator=torch.Generator().manual_seed(0))
-    targets = torch.tensor([[0, 3, -100, 6, 1], [2, 2, 5, -100, -100]])
-    torch.testing.assert_close(cross_entropy(logits, targets), token_losses(logits, targets)[0])
 
 
 def test_what_fits_is_run():

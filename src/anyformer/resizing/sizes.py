@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from math import lcm
-from typing import Any, Literal, TypeVar
+from typing import Literal
 
-from anyformer.describe import Named, Value
+from anyformer.describe import Named
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
 from anyformer.parts.layers.order import write_order
 from anyformer.parts.sublayer import Network
 
-V = TypeVar("V", bound=Value)
 Knob = Literal["width", "depth", "ffn"]
 """What may move: D, the layers of the stack that the head reads, F of the network that most layers have."""
 MOST = {"width": 1 << 17, "depth": 1 << 10, "ffn": 1 << 20}
@@ -58,7 +57,7 @@ def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Archite
     """The architecture with other sizes; `DescriptionError` where its parts do not fit them.
 
     Heads keep their number; a head width that is not written out follows D / H. Other stacks and networks keep their
-    proportion to the one that is sized, rounded to `multiple`. Factors that are roots of a size become those of the new one.
+    proportion to the one that is sized, rounded to `multiple`.
     """
     now = sizes(architecture)
     if to == now:
@@ -71,17 +70,7 @@ def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Archite
         name: _resized_stack(stack, round(stack.depth * to.depth / now.depth), to.depth == now.depth, network_of)
         for name, stack in architecture.stacks.items()
     }
-    up, down = {now.width**0.5: to.width**0.5}, {now.width**-0.5: to.width**-0.5}
-    deeper = {(times * now.depth) ** -0.5: (times * to.depth) ** -0.5 for times in (1, 2)}
-    second = architecture.decoder_embedding
-    return architecture.but(
-        width=to.width,
-        embedding=_swapped(architecture.embedding, up),
-        decoder_embedding=None if second is None else _swapped(second, up),
-        head=None if architecture.head is None else _swapped(architecture.head, down),
-        initialisation=_swapped(architecture.initialisation, down | deeper),
-        **stacks,
-    )
+    return architecture.but(width=to.width, **stacks)
 
 
 def _resized_stack(stack: Stack, depth: int, keeps_depth: bool, network_of: Callable[[int], int]) -> Stack:
@@ -166,14 +155,3 @@ def _head_step(width: int, heads: int) -> int:
     if heads == 1:
         return 1
     return heads * (8 if width // heads % 8 == 0 else 2)
-
-
-def _swapped(value: V, numbers: Mapping[float, float]) -> V:
-    """The value with some of its numbers replaced, wherever they stand."""
-    changes: dict[str, Any] = {}
-    for name in type(value).model_fields:
-        inner = getattr(value, name)
-        new = _swapped(inner, numbers) if isinstance(inner, Value) else numbers.get(inner) if type(inner) is float else None
-        if new is not None and new != inner:
-            changes[name] = new
-    return value.but(**changes) if changes else value

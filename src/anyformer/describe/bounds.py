@@ -1,0 +1,13 @@
+"""Numbers with bounds, as fields of descriptions."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+Count = Annotated[int, Field(ge=1)]
+Positive = Annotated[float, Field(gt=0)]
+NotNegative = Annotated[float, Field(ge=0)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+"""Of dropping something: never 1."""

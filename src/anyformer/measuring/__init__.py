@@ -1,0 +1,1 @@
+"""What is predicted of an architecture beside what the built model does."""
