@@ -22,7 +22,7 @@ FLOORS = [
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"training", "loading"},
-    {"compare"},
+    {"compare", "testing"},
     {"api"},
     {"cli"},
 ]

@@ -85,6 +85,7 @@ from anyformer.parts import (
     stack,
 )
 from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.testing.traits import recurrent
 
 VOCAB, WIDTH = 37, 24
 # Larger than in practice, so that every part leaves a trace in the logits.
@@ -470,3 +471,5 @@ LATENTS = {
 }
 
 ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}
+RECURRENT = [name for name, each in ZOO.items() if recurrent(each)]
+"""Those with a decode state that is no keys and values."""
