@@ -85,11 +85,9 @@ from anyformer.parts import (
     stack,
 )
 from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.testing.around import LOUD, VOCAB, WIDTH
 from anyformer.testing.traits import recurrent
 
-VOCAB, WIDTH = 37, 24
-# Larger than in practice, so that every part leaves a trace in the logits.
-LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=Normal(std=0.3))
 RMS, LAYER = RMSNorm(), LayerNorm()
 ALL = ("query", "key", "value", "output")
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
 from anyformer.model import Architecture
 from anyformer.testing import built, chunks, decoding, flops, learning, order, rows
-from anyformer.testing.learning import Twin
 from anyformer.testing.traits import (
     anything,
     decodes_tokens,
@@ -18,6 +17,7 @@ from anyformer.testing.traits import (
     two_inputs,
     two_texts,
 )
+from anyformer.testing.twins import SublayerTwin, sublayer_equals_its_twin
 
 
 @dataclass(frozen=True)
@@ -71,24 +71,34 @@ def owed(architecture: Architecture) -> tuple[Contract, ...]:
     return tuple(contract for contract in CONTRACTS if contract.owed_by(architecture))
 
 
-def broken(architecture: Architecture, twin: Twin | None = None) -> dict[str, str]:
-    """Each broken contract by name, and what was found; empty where all hold.
+def promises(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> dict[str, Callable[[], None]]:
+    """Each contract that `architecture` owes, by name: a call that raises where it is broken.
 
-    A tiny architecture is enough, and should be: T is 11, and everything runs on the CPU. `twin` computes the same in plain
-    loops (see `learning.Twin`); without one, outputs and gradients are not compared with anything.
+    `twins`: by kind of sublayer, the same mathematics in plain loops, which its outputs and gradients have to equal; other
+    kinds are compared with nothing.
+    """
+    asked: dict[str, Callable[[], None]] = {each.name: partial(each.holds, architecture) for each in owed(architecture)}
+    for kind, twin in (twins or {}).items():
+        asked[f"{sublayer_equals_its_twin.__name__} ({kind})"] = partial(sublayer_equals_its_twin, architecture, kind, twin)
+    return asked
+
+
+def broken(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> dict[str, str]:
+    """Each broken contract by name, and what was found; empty where all hold (`twins`: see `promises`).
+
+    A tiny architecture is enough, and should be: everything runs on the CPU, on rows of 11 positions.
     """
     found = {}
-    for contract in owed(architecture):
-        holds = partial(learning.every_weight_learns, twin=twin) if contract is LEARNING else contract.holds
+    for name, holds in promises(architecture, twins).items():
         try:
-            holds(architecture)
+            holds()
         except Exception as error:  # whatever a part raises here, the contract is broken
-            found[contract.name] = f"{type(error).__name__}: {error}"
+            found[name] = f"{type(error).__name__}: {error}"
     return found
 
 
-def check(architecture: Architecture, twin: Twin | None = None) -> None:
+def check(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> None:
     """Hold `architecture` to every contract that it owes; raises `BrokenContractError`, which names all that are broken."""
-    found = broken(architecture, twin)
+    found = broken(architecture, twins)
     if found:
         raise BrokenContractError("\n".join(f"{name}: {what}" for name, what in found.items()))
