@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import naive
 import pytest
-from zoo import DECODERS, ENCODERS, PAIRS, SOURCES, ZOO
+from zoo import DECODERS, ENCODERS, LIMITED, PAIRS, SOURCES, ZOO
 
 from anyformer.testing import flops, learning
 from anyformer.testing.contracts import CONTRACTS, LEARNING
@@ -37,7 +37,7 @@ def test_flops_of_attention_written_out_are_counted_too(name):
 
 def test_contracts_find_architectures_by_what_they_are():
     """The tables of the zoo say the same by hand."""
-    by_hand = {decodes_tokens: DECODERS, encodes_tokens: ENCODERS, two_texts: PAIRS, two_inputs: PAIRS | SOURCES}
+    by_hand = {decodes_tokens: DECODERS | LIMITED, encodes_tokens: ENCODERS, two_texts: PAIRS, two_inputs: PAIRS | SOURCES}
     for trait, table in by_hand.items():
         assert {name for name, each in ZOO.items() if trait(each)} == set(table), trait.__name__
     assert {"delta", "lightning", "linear_elu", "gated_convolution", "pair_recurrent"} <= {n for n in ZOO if recurrent(ZOO[n])}
@@ -46,5 +46,5 @@ def test_contracts_find_architectures_by_what_they_are():
 
 def test_every_contract_is_owed_by_some_architecture_and_every_limit_is_met():
     assert {contract for contract, _ in OWED} == set(CONTRACTS)
-    for contract in ("causal", "packed"):
+    for contract in ("causal", "packed", "padded", "cached", "chunked"):
         assert any(limits(each, contract) for each in ZOO.values()), contract

@@ -16,7 +16,7 @@ from anyformer.testing.traits import masks
 
 
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
-    model = build(architecture, plan, device="meta")
+    model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
     with FlopCounterMode(display=False) as counter:
         output: Tensor = model(*(x.to("meta") for x in inputs(architecture, length=length)))
         forward = counter.get_total_flops()

@@ -11,17 +11,23 @@ from anyformer.testing.traits import limits
 
 DOCUMENTS = ((4, 7), (1, 10))
 """Two rows of two documents each, by their lengths."""
+SHORT = 5
+"""Tokens of a row that is shorter than the one beside it."""
 
 
 def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
-    """Padding on the left, on the right, on both sides."""
+    """Padding on the left, on the right, on both sides, and beside a longer row."""
     model, x = build(architecture).eval(), tokens(architecture)
-    alone, reasons = model(x), limits(architecture, "padded")
+    alone, pairs = model(x), {}
     for left, right in ((4, 0), (0, 3), (2, 1)):
         wide, padding = padded(x, left, right)
         y = model(wide, padding=padding)
         assert y.isfinite().all()
-        equal_unless(reasons, y[:, left : left + T], alone, f"padded by {left} and {right}")
+        pairs[f"padded by {left} and {right}"] = y[:, left : left + T], alone
+    short = torch.zeros(x.shape, dtype=torch.bool)
+    short[0, SHORT:] = True
+    pairs["beside a longer row"] = model(x, padding=short)[:1, :SHORT], model(x[:1, :SHORT])
+    equal_unless(limits(architecture, "padded"), pairs)
 
 
 def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
@@ -29,8 +35,8 @@ def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
     model = build(architecture).eval()
     source, target = inputs(architecture)
     wide, padding = padded(source, 2, 3)
-    ours, alone = model(wide, target, padding=padding), model(source, target)
-    equal_unless(limits(architecture, "padded"), ours, alone, "a padded source")
+    pair = model(wide, target, padding=padding), model(source, target)
+    equal_unless(limits(architecture, "padded"), {"a padded source": pair})
 
 
 def packed_documents_equal_each_alone(architecture: Architecture) -> None:
