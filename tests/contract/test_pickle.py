@@ -1,4 +1,4 @@
-"""A built model goes through pickle: torch.save, copies, and processes that are spawned."""
+"""What comes back from pickle computes the same: torch.save, copies, and processes that are spawned."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ import torch
 from zoo import ZOO
 
 from anyformer.model import build
-
-
-@pytest.mark.parametrize("name", ZOO)
-def test_every_part_can_be_pickled(name):
-    model = build(ZOO[name], device="meta")
-    again = pickle.loads(pickle.dumps(model))
-    assert again.architecture == model.architecture
-    assert again.state_dict().keys() == model.state_dict().keys()
 
 
 @pytest.mark.parametrize("name", list(ZOO)[::15])

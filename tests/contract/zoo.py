@@ -18,6 +18,7 @@ from anyformer.parts import (
     Block,
     BlockWindow,
     Branch,
+    Capacity,
     Causal,
     ChannelCrossAttention,
     Chunk,
@@ -25,9 +26,11 @@ from anyformer.parts import (
     CrossAttention,
     DifferentialAttention,
     Disentangled,
+    DynamicScaling,
     EluPlusOne,
     Embedding,
     Experts,
+    FanIn,
     FeedForward,
     Fixed,
     Gain,
@@ -50,6 +53,7 @@ from anyformer.parts import (
     LinearScaling,
     Llama3Scaling,
     LogTemperature,
+    LongRoPE,
     Normal,
     Prefix,
     Proportional,
@@ -85,10 +89,9 @@ from anyformer.parts import (
     stack,
 )
 from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.testing.around import LOUD, VOCAB, WIDTH
+from anyformer.testing.traits import recurrent
 
-VOCAB, WIDTH = 37, 24
-# Larger than in practice, so that every part leaves a trace in the logits.
-LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=Normal(std=0.3))
 RMS, LAYER = RMSNorm(), LayerNorm()
 ALL = ("query", "key", "value", "output")
 
@@ -155,7 +158,7 @@ PUBLISHED_EXPERTS = {
             norm=RMSNorm(eps=1e-6), multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True
         ),
     },
-    "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction()), scale=1.5)},
+    "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction(rate=0.01)), scale=1.5)},
     "longcat": {
         "experts": 3,
         "identity_experts": 4,
@@ -213,7 +216,7 @@ DECODERS = {
     "sinusoids": _decoder(pre_norm(LAYER, BOTH.but(mask=Causal()), FEED), position=SinusoidalPosition()),
     "sinusoids_halves": _decoder(
         pre_norm(LAYER, BOTH.but(mask=Causal()), FEED),
-        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0),
+        position=SinusoidalPosition(layout="halves", spacing="inclusive", offset=2, theta=500.0, length=40),
     ),
     "post_norm": _decoder(post_norm(LAYER, SELF, PLAIN_FEED), final_norm=None, input_norm=LAYER),
     "sandwich": _decoder(sandwich(RMS, SELF, FEED)),
@@ -262,7 +265,12 @@ DECODERS = {
     ),
     "virtual_tokens": _llama(**_at(virtual_tokens=3, kv_heads=2)),
     "virtual_tokens_window": _llama(**_at(virtual_tokens=2, mask=Window(size=3), score_bias=ALiBi(), sink="head", softcap=3.0)),
-    "layer_embedding": _decoder(*[pre_norm(RMS, SELF, FEED, LayerEmbedding(vocab=VOCAB, width=5, scale=1.3))] * 2),
+    "layer_embedding": _decoder(
+        *[
+            pre_norm(RMS, SELF, FEED, LayerEmbedding(vocab=VOCAB, width=5, scale=1.3, activation=act))
+            for act in ("silu", "gelu_tanh")
+        ]
+    ),
     "local_global": _decoder(LOCAL, LOCAL, GLOBAL, LOCAL).but(
         decoder=Stack(variants=Named(local=LOCAL, full=GLOBAL), order="(local*2 full) local", final_norm=RMS)
     ),
@@ -286,7 +294,7 @@ DECODERS = {
     "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
     "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
     "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
-    "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3))),
+    "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3, shift=2))),
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
     "alibi_six_heads": _llama(**_at(rotary=None, heads=6, kv_heads=3, score_bias=ALiBi(before_scale=True))),
@@ -315,21 +323,59 @@ DECODERS = {
     "differential_window": _decoder(
         pre_norm(RMS, DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), head_norm=RMS), FEED)
     ),
+    "differential_scores": _decoder(
+        pre_norm(
+            RMS,
+            DifferentialAttention(
+                heads=4,
+                bias=ALL,
+                clip=0.8,
+                gate=Gate(),
+                qk_norm=RMS,
+                qk_norm_over="projection",
+                scale=0.3,
+                score_bias=ALiBi(),
+                sink="head",
+                softcap=3.0,
+            ),
+        ),
+        pre_norm(
+            RMS,
+            DifferentialAttention(
+                heads=4,
+                kv_heads=2,
+                rotary=Rotary(),
+                qk_norm=RMS,
+                qk_norm_at="after_rotary",
+                value_norm=RMS,
+                sub_norm=RMS,
+                virtual_tokens=2,
+                temperature=LogTemperature(strength=0.7, span=3),
+            ),
+        ),
+    ),
     "differential_value_width": _decoder(
-        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_width=3, value_scale=0.7), FEED)
+        pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, value_width=3, value_scale=0.7, dropout=0.1), FEED)
     ),
     "latent": _decoder(*[pre_norm(RMS, LATENT, FEED)] * 2),
     "latent_queries": _decoder(*[pre_norm(RMS, LATENT.but(q_rank=9, bias=("query_down", "kv_down", "output")), FEED)] * 2),
     "latent_window_gate": _decoder(
-        *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None), FEED)] * 2
+        *[pre_norm(RMS, LATENT.but(mask=Window(size=4), gate=Gate(), rotary=None, norm=None, scale=0.3), FEED)] * 2
     ),
     "gate_low_rank": _llama(**_at(gate=Gate(activation="silu", rank=5))),
     **{name: _mixer(mixer, beside=name in HYBRIDS) for name, mixer in MIXERS.items()},
     "rotary_last": _llama(**_at(rotary=Rotary(fraction=0.67, place="last"))),
     "rotary_linear": _llama(**_at(rotary=Rotary(scaling=LinearScaling(factor=3.0)))),
-    "rotary_llama3": _llama(**_at(rotary=Rotary(theta=50.0, scaling=Llama3Scaling(trained=20)))),
-    "rotary_yarn": _llama(**_at(rotary=Rotary(theta=50.0, scaling=YaRN(factor=4.0, trained=60, beta_fast=4.0)))),
-    "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.4)))),
+    "rotary_llama3": _llama(**_at(rotary=Rotary(theta=50.0, scaling=Llama3Scaling(factor=4.0, low=0.5, high=3.0, trained=20)))),
+    "rotary_yarn": _decoder(
+        *[
+            pre_norm(
+                RMS, SELF.but(rotary=Rotary(theta=50.0, scaling=YaRN(factor=4.0, trained=60, beta_fast=4.0, **more))), FEED
+            )
+            for more in ({}, {"beta_slow": 0.5, "truncate": False, "attention_factor": 1.1})
+        ]
+    ),
+    "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.7, factor=2.0)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
     ),
@@ -357,11 +403,31 @@ DECODERS = {
         **{f"decoder.layer.feedforward.{k}": v for k, v in {"clamp": 0.2, "clamp_at": "after_activation"}.items()}
     ),
     "clamped_plain": _llama(**{"decoder.layer.feedforward.gated": False, "decoder.layer.feedforward.clamp": 0.5}),
-    "batch_norm": _decoder(pre_norm(BatchNorm(), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)),
-    "group_norm": _decoder(pre_norm(GroupNorm(groups=3), SELF, FEED), pre_norm(GroupNorm(groups=8, bias=False), SELF, FEED)),
+    "batch_norm": _decoder(
+        pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
+    ),
+    "group_norm": _decoder(
+        pre_norm(GroupNorm(groups=3), SELF, FEED),
+        pre_norm(GroupNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
+    ),
+    "dropout": _decoder(
+        Block(
+            steps=(
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF.but(dropout=0.1), dropout=0.2))),
+                Step(branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED.but(dropout=0.3), drop_path=0.4))),
+            )
+        ),
+        dropout=0.1,
+    ),
     "not_gated": _llama(**{"decoder.layer.feedforward.gated": False}),
-    "truncated_init": _llama(initialisation=Initialisation(matrix=TruncatedNormal(std=0.3), embedding=Normal(std=1.0))),
-    "xavier_init": _llama(initialisation=Initialisation(matrix=Xavier(), embedding=Normal(std=1.0), residual_scale=0.5)),
+    "truncated_init": _llama(
+        initialisation=Initialisation(matrix=TruncatedNormal(std=0.3, cut=2.0), embedding=Normal(std=1.0))
+    ),
+    "xavier_init": _llama(
+        initialisation=Initialisation(
+            matrix=Xavier(gain=1.2), embedding=Normal(std=1.0), head=FanIn(gain=1.5), residual_scale=0.5
+        )
+    ),
     **NARROW_DECODERS,
 }
 
@@ -380,13 +446,9 @@ ENCODERS = {
     "encoder_features": _encoder(*[pre_norm(RMS, BOTH.but(rotary=Rotary()), FEED)] * 2),
     "encoder_relative": _encoder(
         *[
-            post_norm(
-                LAYER,
-                BOTH.but(bias=ALL, scale=0.3, score_bias=Disentangled(span=6, max_distance=9)),
-                PLAIN_FEED,
-            )
-        ]
-        * 2,
+            post_norm(LAYER, BOTH.but(bias=ALL, scale=0.3, score_bias=Disentangled(span=6, max_distance=9, **more)), PLAIN_FEED)
+            for more in ({}, {"terms": ("content_to_position",)})
+        ],
         head=Head(),
         relative=RelativeTable(span=6),
     ),
@@ -415,6 +477,10 @@ ENCODERS = {
 }
 
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
+CROSS_EVERYTHING = CrossAttention(
+    heads=2, clip=0.8, gate=Gate(), qk_norm=RMS, qk_norm_over="projection", scale=0.4, sink="head", sub_norm=RMS,
+    value_norm=RMS, value_scale=0.7, value_width=5,
+)  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
     "pair_pre_norm": encoder_decoder(
@@ -437,7 +503,10 @@ PAIRS = {
         WIDTH,
         stack([pre_norm(RMS, BOTH, FEED)], position=LearnedPosition(length=32)),
         stack(
-            [pre_norm(RMS, SELF.but(mask=Window(size=3)), CrossAttention(heads=2, softcap=3.0), FEED)] * 2,
+            [
+                pre_norm(RMS, SELF.but(mask=Window(size=3)), cross, FEED)
+                for cross in (CROSS_EVERYTHING, CrossAttention(heads=2, softcap=3.0, values="keys", dropout=0.1))
+            ],
             position=LearnedPosition(length=32),
             input_norm=LAYER,
             input_norm_at="before_position",
@@ -477,4 +546,25 @@ LATENTS = {
     ),
 }
 
-ZOO: dict[str, Architecture] = {**DECODERS, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}
+LIMITED = {
+    "capacity": _decoder(
+        *[
+            pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, capacity=capacity))
+            for capacity in (Capacity(factor=0.8, when="always"), Capacity(overflow="reroute"))
+        ]
+    ),
+    "rotary_by_length": _decoder(
+        *[
+            pre_norm(RMS, SELF.but(rotary=Rotary(scaling=scaling)), FEED)
+            for scaling in (
+                DynamicScaling(factor=3.0, trained=3),
+                LongRoPE(short=(1.0, 1.5, 2.0), long=(2.0, 3.0, 4.0), trained=3, attention_factor=1.2),
+            )
+        ]
+    ),
+}
+"""Decoders with parts that break contracts by their mathematics, and say so."""
+
+ZOO: dict[str, Architecture] = {**DECODERS, **LIMITED, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}
+RECURRENT = [name for name, each in ZOO.items() if recurrent(each)]
+"""Those with a decode state that is no keys and values."""

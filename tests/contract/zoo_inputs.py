@@ -14,13 +14,11 @@ from anyformer.parts import (
     FeedForward,
     GatedFrames,
     Head,
-    Initialisation,
     InputProjection,
     Latents,
     LayerNorm,
     LearnedPosition,
     MaskedTokens,
-    Normal,
     Patches,
     Prefix,
     RMSNorm,
@@ -32,9 +30,9 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
+from anyformer.testing.around import LOUD, VOCAB, WIDTH
 
-VOCAB, WIDTH, NARROW = 37, 24, 10
-LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=Normal(std=0.3))
+NARROW = 10
 RMS, LAYER = RMSNorm(), LayerNorm()
 FEED, PLAIN_FEED = FeedForward(width=20), FeedForward(width=20, activation="gelu", gated=False, bias=("up", "down"))
 SELF, BOTH = Attention(heads=4, rotary=Rotary()), Attention(heads=4, mask=Bidirectional())

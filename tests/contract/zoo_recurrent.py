@@ -38,17 +38,17 @@ GATED_DELTA = DeltaAttention(
 MIXERS = {
     "linear_elu": LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6),
     "linear_identity_rotary": LinearAttention(heads=4, kv_heads=2, feature_map=Identity(), rotary=Rotary()),
-    "linear_unit_length": LinearAttention(heads=4, feature_map=UnitLength()),
+    "linear_unit_length": LinearAttention(heads=4, feature_map=UnitLength(eps=1e-2)),
     "linear_rectified": LinearAttention(
         heads=3, kv_heads=1, feature_map=Rectified(), eps=1.0, bias=("query", "key", "value", "output")
     ),
     "linear_squared": LinearAttention(heads=4, head_width=5, feature_map=Rectified(power=2), eps=1.0),
     "linear_exponential": LinearAttention(heads=4, kv_heads=2, feature_map=Exponential(), eps=1e-6),
     "linear_exponential_scale": LinearAttention(heads=4, feature_map=Exponential(scale=0.5), eps=1e-6),
-    "linear_exponential_normalised": LinearAttention(heads=4, feature_map=ExponentialNormalised(), eps=1e-6),
+    "linear_exponential_normalised": LinearAttention(heads=4, feature_map=ExponentialNormalised(scale=0.7), eps=1e-6),
     "linear_fourier": LinearAttention(heads=4, feature_map=RandomFourier(count=8, orthogonal=True, scale=0.1)),
-    "linear_gaussian": LinearAttention(heads=4, feature_map=RandomFourier(count=4, kernel="gaussian")),
-    "linear_positive": LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3), eps=1e-6),
+    "linear_gaussian": LinearAttention(heads=4, feature_map=RandomFourier(count=4, kernel="gaussian", seed=2)),
+    "linear_positive": LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3, scale=0.3), eps=1e-6),
     "linear_orthogonal": LinearAttention(heads=4, feature_map=PositiveRandom(count=8, orthogonal=True), eps=1e-6),
     "lightning": LightningAttention(heads=4, decay=0.9, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()),
     "lightning_learned_activation": LightningAttention(heads=2, activation="swish", gate=Gate(activation="prelu")),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from zoo import DECODERS, ZOO
+from zoo import DECODERS, RECURRENT, ZOO
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.catalogue.llama import llama
@@ -195,9 +195,6 @@ def test_a_part_that_does_not_say_what_it_keeps_is_traced(kind, name, precision,
             monkeypatch.setattr(part, "keeps", Sublayer.keeps)
     assert_exact(ZOO[name], plan_of(precision), shape_of(ZOO[name]))
     assert_exact(ZOO[name], plan_of(precision), shape_of(ZOO[name], batch=1))
-
-
-RECURRENT = [name for name in ZOO if name.startswith(("linear", "lightning", "delta"))]
 
 
 @pytest.mark.parametrize("chunk", [2, 3])

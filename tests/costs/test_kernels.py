@@ -16,6 +16,7 @@ from anyformer.costs.kernels import kernels
 from anyformer.describe import change_all
 from anyformer.operations import ExpertProduct, Flops, Shape, distinct_experts
 from anyformer.plan import Plan
+from anyformer.testing.traits import decodes_tokens, sublayers
 
 MODES = ("train", "prefill", "decode")
 NAMES = [entry.name for entry in listing()]
@@ -76,8 +77,8 @@ def reads_one_row_of_tokens(architecture):
     return tokens and not any(stack.reads_tokens for stack in architecture.stacks.values())
 
 
-ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not n.startswith("experts")]
-DECODES = [n for n in ONE_ROW if not ZOO[n].cost(Shape()).breaks("stepwise") and not n.startswith(("encoder", "masked"))]
+ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not any(part.routing for part in sublayers(a))]
+DECODES = [n for n in ONE_ROW if decodes_tokens(ZOO[n])]
 IN_FP32 = Plan(precision="fp32")
 
 

@@ -14,9 +14,9 @@ _ITERATIONS = 100
 def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLike, vocab: int) -> float:
     """Mean nats per token, the first excepted, of p(b|a) = x * bigram + y * unigram + z * uniform (Jelinek and Mercer 1980).
 
-    Held-out tokens may be a line (N,), or several of them (M, N), of which no pair crosses from one to the next. The three
-    weights are fitted by EM on every twentieth block of the training tokens with counts from the rest; the final
-    counts are of all training tokens. Memory: about 40 bytes per training token.
+    Held-out tokens may be a line (tokens,), or several of them (lines, tokens), of which no pair crosses from one to the
+    next. The three weights are fitted by EM on every twentieth block of the training tokens with counts from the rest; the
+    final counts are of all training tokens. Memory: about 40 bytes per training token.
     """
     train, validation = _pairs(train_tokens, vocab, "train"), _pairs(validation_tokens, vocab, "validation")
     block = max(1, len(train) // _BLOCKS)
@@ -26,7 +26,7 @@ def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLi
 
 
 def _pairs(tokens: ArrayLike, vocab: int, name: str) -> NDArray[np.int64]:
-    """Neighbours (a, b) as a * vocab + b: (N,) -> (N - 1,), or of each line (M, N) -> (M * (N - 1),)."""
+    """Neighbours (a, b) as a * vocab + b: those of a line, or of each of several, one after the other."""
     line = np.asarray(tokens).astype(np.int64, copy=False)
     if line.shape[-1] < 2 or line.size < 2 + 20 * (name == "train"):
         raise DataError(f"the {name} split has {line.size} tokens, too few to count pairs; give more text")
@@ -37,7 +37,7 @@ def _pairs(tokens: ArrayLike, vocab: int, name: str) -> NDArray[np.int64]:
 
 
 def _probabilities(counted: NDArray[np.int64], asked: NDArray[np.int64], vocab: int) -> NDArray[np.float64]:
-    """Bigram, unigram and uniform probability of each asked pair's second token: (N,) -> (N, 3)."""
+    """Bigram, unigram and uniform probability of each asked pair's second token: (pairs,) -> (pairs, 3)."""
     pairs, counts = np.unique(counted, return_counts=True)
     place = np.minimum(np.searchsorted(pairs, asked), len(pairs) - 1)
     seen = np.where(pairs[place] == asked, counts[place], 0)
@@ -51,7 +51,7 @@ def _probabilities(counted: NDArray[np.int64], asked: NDArray[np.int64], vocab: 
 
 
 def _fit(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mixture weights (3,) that make the rows of (N, 3) most likely, by EM."""
+    """The mixture weights (3,) that make the rows of (pairs, 3) most likely, by EM."""
     # Repeated rows are common; counting them once makes the iterations cheap.
     rows, counts = np.unique(probabilities, axis=0, return_counts=True)
     weights = np.full(3, 1 / 3)

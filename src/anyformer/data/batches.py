@@ -124,7 +124,7 @@ def windows(
 
 
 def spread(split: Split, length: int, most: int) -> Ints:
-    """The tokens of the windows that `windows` gives for `most`, each with the target of its last: (N, length + 1).
+    """The tokens of the windows that `windows` gives for `most`, each with the target of its last: (windows, length + 1).
 
     A window that goes beyond the end of the split is left out, unless it is the only one.
     """

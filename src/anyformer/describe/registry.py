@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from anyformer.describe.errors import did_you_mean
+from anyformer.describe.nearest import nearest
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -60,9 +61,10 @@ class Registry(Mapping[str, "type[BaseModel]"]):
             raise PydanticCustomError("kind_missing", "says no kind: add kind = ...")
         kind = data["kind"]
         if not isinstance(kind, str) or kind not in self:
-            raise PydanticCustomError(
-                "kind_unknown", "{kind} is no kind{hint}", {"kind": repr(kind), "hint": did_you_mean(str(kind), sorted(self))}
-            )
+            hint = did_you_mean(str(kind), sorted(self))
+            if not nearest(str(kind), self):
+                hint += "; if it is a part of your own, import the module that defines it first"
+            raise PydanticCustomError("kind_unknown", "{kind} is no kind{hint}", {"kind": repr(kind), "hint": hint})
         return self[kind].model_validate(data)
 
     def schema(self, base: type[BaseModel]) -> CoreSchema:

@@ -27,10 +27,10 @@ from anyformer.plan import Plan
 class MultiScale(Value):
     """The skip connections of a U-Net, transformed together: n maps X_i (B, D_i, h_i, w_i) to n maps of the same shapes.
 
-        T_i = depthwise(pool(X_i)): (B, P * P, D_i);   T = T_1 | ... | T_n: (B, P * P, D), D = sum of D_i
+        T_i = depthwise(pool(X_i)): (B, g * g, D_i);   T = T_1 | ... | T_n: (B, g * g, D), D = sum of D_i
         T'  = encoder(T);   Y_i = relu(norm(X_i + upsample(T'_i W_i + b_i)))
 
-    Pooling is the mean over a grid of P x P, upsampling is bilinear with aligned corners. With blocks of
+    Pooling is the mean over a grid of g x g, upsampling is bilinear with aligned corners. With blocks of
     `ChannelCrossAttention` and `SpatialCrossAttention` it is DCA (Ates et al. 2023, arXiv 2303.17696), between any U-Net's
     encoder and its decoder; the paper's C_i is D_i, and its 1 x 1 convolution is W_i, b_i.
 
@@ -45,7 +45,7 @@ class MultiScale(Value):
     channels: tuple[Count, ...] = Field(min_length=1)
     """D_i, features of each map."""
     grid: Count
-    """P: every map becomes P * P positions."""
+    """g: every map becomes g * g positions."""
     encoder: Stack
     """What the positions pass, of width D."""
     norm: Norm = BatchNorm()
@@ -71,7 +71,7 @@ class MultiScale(Value):
 
     @property
     def positions(self) -> int:
-        """P * P."""
+        """g * g."""
         return self.grid**2
 
     def cost(self, batch: int = 1, plan: Plan | None = None) -> Tally:
@@ -152,12 +152,12 @@ class ScaleModule(nn.Module):
         self.norm = norm.build(width)
 
     def read(self, x: Tensor) -> Tensor:
-        """(B, D_i, h, w) -> (B, P * P, D_i)."""
+        """(B, D_i, h, w) -> (B, g * g, D_i)."""
         tokens: Tensor = self.embed(F.adaptive_avg_pool2d(x, self.grid).flatten(2).mT)
         return tokens
 
     def write(self, x: Tensor, tokens: Tensor) -> Tensor:
-        """The map (B, D_i, h, w) with its tokens (B, P * P, D_i) added, normalised, rectified."""
+        """The map (B, D_i, h, w) with its tokens (B, g * g, D_i) added, normalised, rectified."""
         # The paper's 1 x 1 convolution comes after upsampling. They commute, because the weights of an interpolation add up
         # to 1, and a map has many more positions than the grid.
         small = self.output(tokens).mT.unflatten(-1, (self.grid, self.grid))

@@ -145,7 +145,7 @@ class Trainer:
         return np.concatenate([self.batches.at(step).tokens.ravel() for step in range(run.steps)])
 
     def held_out(self) -> NDArray[np.int64]:
-        """The tokens of the last evaluation, (N, length + 1)."""
+        """The tokens of the last evaluation, (windows, length + 1)."""
         return spread(self.corpus.validation, self.run.length, windows_of(self.run, self.run.evaluation.final_tokens))
 
 

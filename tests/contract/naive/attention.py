@@ -32,7 +32,7 @@ def attention(part, name, weights, x, run):
         if early:
             split = [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
-            split = [rotate(rotary, h, t) for h in split]
+            split = [rotate(rotary, h, t, len(x)) for h in split]
         return [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
@@ -51,66 +51,60 @@ def attention(part, name, weights, x, run):
             run.memories[run.variant] = keys, values
     out = []
     for t, v in enumerate(x):
-        queries, mixed = heads_of("query", v, t, H), []
-        for h in range(H):
-            g = h // (H // groups)
-            q = queries[h] * (1.0 if cross else temperature(part.temperature, t))
-            scores, seen = [], []
-            for s in range(len(reads)):
-                if not cross and not allowed(part.mask, t, s, run.prefix):
-                    continue
-                score = (q * keys[s][g]).sum() * (width**-0.5 if part.scale is None else part.scale)
+        queries = heads_of("query", v, t, H)
+        seen = [s for s in range(len(reads)) if cross or allowed(part.mask, t, s, run.prefix)]
+        virtual = range(0 if cross else part.virtual_tokens or 0)
+
+        def share(h, t=t, queries=queries, seen=seen, virtual=virtual):
+            """Of each position that one head sees."""
+            g, scale = h // (H // groups), width**-0.5 if part.scale is None else part.scale
+            q, scores = queries[h] * (1.0 if cross else temperature(part.temperature, t)), []
+            for s in seen:
+                score = (q * keys[s][g]).sum() * scale
                 if not cross and part.score_bias is not None:
                     score = score + score_bias(part.score_bias, part, name, weights, run.stack, q, keys[s][g], h, t, s)
                 if not cross and run.stack.score_bias is not None:
                     score = score + weights[f"{run.name}.score_bias.weight"][bucket(run.stack.score_bias.buckets, s - t), h]
                 scores.append(score)
-                seen.append(values[s][g])
-            for s in range(0 if cross else part.virtual_tokens or 0):
-                scores.append((q @ weights[f"{name}.virtual_key"][g, s]) * (width**-0.5 if part.scale is None else part.scale))
-                seen.append(weights[f"{name}.virtual_value"][g, s])
+            scores += [(q @ weights[f"{name}.virtual_key"][g, s]) * scale for s in virtual]
             if part.softcap is not None:
                 scores = [part.softcap * torch.tanh(score / part.softcap) for score in scores]
-            share = torch.stack(scores).exp()
-            share = share / (share.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
-            mixed.append(sum(a * b for a, b in zip(share, seen, strict=True)))
+            shares = torch.stack(scores).exp()
+            return shares / (shares.sum() + (weights[f"{name}.sink"][h].exp() if part.sink else 0))
+
+        def value(g, seen=seen, virtual=virtual):
+            """What one head of values has at each of them."""
+            return torch.stack([values[s][g] for s in seen] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
+
+        if part.kind == "differential_attention":
+            mixed = difference(part, name, weights, share, value, groups)
+        else:
+            mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
         if part.gate is not None:
-            factor = gate(part.gate, f"{name}.gate", weights, v).view(H, -1)
+            factor = gate(part.gate, f"{name}.gate", weights, v).view(len(mixed), -1)
             mixed = [m * factor[h] for h, m in enumerate(mixed)]
         out.append(linear(f"{name}.output", weights, norm(part.sub_norm, f"{name}.sub_norm", weights, torch.cat(mixed))))
     return out
 
 
-def differential_attention(part, name, weights, x, run):
-    """Both maps over all pairs of heads, in full."""
-    half, groups = part.heads // 2, (part.kv_heads or part.heads) // 2
-    E = len(weights[f"{name}.query.weight"]) // part.heads
+def difference(part, name, weights, share, value, groups):
+    """The second half of the heads taken from the first, over the values of both halves."""
+    half = part.heads // 2
     vector = lambda v: weights[f"{name}.lambda_{v}"]  # noqa: E731
     strength = (vector("query_1") @ vector("key_1")).exp() - (vector("query_2") @ vector("key_2")).exp() + part.lambda_init
-    split = lambda kind, v: linear(f"{name}.{kind}", weights, v).view(-1, E)  # noqa: E731
-    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t)  # noqa: E731
-    scale = E**-0.5 if part.scale is None else part.scale
-    out = []
-    for t, v in enumerate(x):
-        q, heads = split("query", v), []
-        seen = [s for s in range(len(x)) if allowed(part.mask, t, s, run.prefix)]
-        for h in range(half):
-            g, maps = h // (half // groups), []
-            for first, group in ((h, g), (h + half, g + groups)):
-                maps.append(softmax([turn(q[first], t) @ turn(split("key", x[s])[group], s) * scale for s in seen]))
-            shares = maps[0] - strength * maps[1]
-            wide = [linear(f"{name}.value", weights, x[s]).view(2 * groups, -1) * part.value_scale for s in seen]
-            values = [torch.cat([w[g], w[g + groups]]) for w in wide]
-            mixed = sum(a * b for a, b in zip(shares, values, strict=True))
-            heads.append(norm(part.head_norm, f"{name}.head_norm", weights, mixed) * (1 - part.lambda_init))
-        out.append(linear(f"{name}.output", weights, torch.cat(heads)))
-    return out
+    mixed = []
+    for h in range(half):
+        g = h // (part.heads // groups)
+        both = torch.cat([value(g), value(g + groups // 2)], 1)
+        out = (share(h) - strength * share(h + half)) @ both
+        mixed.append(norm(part.head_norm, f"{name}.head_norm", weights, out) * (1 - part.lambda_init))
+    return mixed
 
 
 def latent_attention(part, name, weights, x, run):
     """Keys and values of every head written out."""
     N, P, H = part.nope_width, part.rope_width, part.heads
-    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t)  # noqa: E731
+    turn = lambda h, t: h if part.rotary is None else rotate(part.rotary, h, t, len(x))  # noqa: E731
     keys, values, out = [], [], []
     for s, v in enumerate(x):
         c = norm(part.norm, f"{name}.kv_norm", weights, linear(f"{name}.kv_down", weights, v))

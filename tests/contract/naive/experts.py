@@ -96,15 +96,35 @@ def expert(part, name, weights, e, v):
     return project("down", between(part, lambda z: activate(part, name, weights, z), gate, project("up", v)))
 
 
+def placed(part, choices):
+    """(token, rank) of the choices that find a place: token by token, or in a call all first choices before second ones."""
+    capacity, tokens, ranks = part.capacity, range(len(choices)), range(part.chosen)
+    if capacity is None or (capacity.kind == "call" and capacity.when == "training"):
+        return {(t, r) for t in tokens for r in ranks}
+    if capacity.kind == "row":
+        order, places = [(t, r) for t in tokens for r in ranks], capacity.tokens
+    else:
+        assert capacity.overflow == "drop"
+        order = [(t, r) for r in ranks for t in tokens]
+        places = math.ceil(capacity.factor * part.chosen * len(choices) / part.experts)
+    found, used = set(), {}
+    for t, r in order:
+        e = choices[t][r][0]
+        if used.get(e, 0) < places:
+            used[e] = used.get(e, 0) + 1
+            found.add((t, r))
+    return found
+
+
 def experts(part, name, weights, x, run):
-    """Token by token and expert by expert; without a capacity over rows."""
-    out, asked = [], {}
+    """Token by token and expert by expert."""
+    out, choices = [], [routed(part, name, weights, v, run.tokens[t]) for t, v in enumerate(x)]
+    taken = placed(part, choices)
     for t, v in enumerate(x):
         read = norm(part.norm, f"{name}.norm", weights, v)
         y = torch.zeros_like(v)
-        for e, share in routed(part, name, weights, v, run.tokens[t]):
-            asked[e] = asked.get(e, 0) + 1
-            if part.capacity is not None and part.capacity.kind == "row" and asked[e] > part.capacity.tokens:
+        for r, (e, share) in enumerate(choices[t]):
+            if (t, r) not in taken:
                 continue
             if part.weigh == "input":
                 y = y + expert(part, name, weights, e, share * read)

@@ -9,14 +9,19 @@ import torch
 from naive.basics import linear, norm
 
 
-def frequency(rotary, i, dims):
-    """Of pair i of dims / 2."""
+def frequency(rotary, i, dims, length):
+    """Of pair i of dims / 2, in a text of so many positions."""
     base, scaling = rotary.theta ** (-2 * i / dims), rotary.scaling
     if scaling is None:
         return base
     match scaling.kind:
         case "linear":
             return base / scaling.factor
+        case "dynamic":
+            grown = scaling.factor * max(length, scaling.trained) / scaling.trained - (scaling.factor - 1)
+            return (rotary.theta * grown ** (dims / (dims - 2))) ** (-2 * i / dims)
+        case "longrope":
+            return base / (scaling.long if length > scaling.trained else scaling.short)[i]
         case "proportional":
             return base / scaling.factor if i < int(scaling.fraction * dims / 2) else 0.0
         case "llama3":
@@ -29,23 +34,27 @@ def frequency(rotary, i, dims):
             return (1 - smooth) * base / scaling.factor + smooth * base
         case "yarn":
             turns = lambda beta: dims * math.log(scaling.trained / beta / 2 / math.pi) / 2 / math.log(rotary.theta)  # noqa: E731
-            low, high = max(math.floor(turns(scaling.beta_fast)), 0), min(math.ceil(turns(scaling.beta_slow)), dims - 1)
+            low, high = turns(scaling.beta_fast), turns(scaling.beta_slow)
+            low, high = (math.floor(low), math.ceil(high)) if scaling.truncate else (low, high)
+            low, high = max(low, 0), min(high, dims - 1)
             ramp = min(max((i - low) / max(high - low, 1e-3), 0), 1)
             return ramp * base / scaling.factor + (1 - ramp) * base
     raise AssertionError(scaling.kind)
 
 
-def rotate(rotary, v, t):
+def rotate(rotary, v, t, length):
     dims = int(len(v) * rotary.fraction)
     start = 0 if rotary.place == "first" else len(v) - dims
     loud = 1.0
     if rotary.scaling is not None and rotary.scaling.kind == "yarn":
         loud = rotary.scaling.attention_factor or 0.1 * math.log(rotary.scaling.factor) + 1
+    if rotary.scaling is not None and rotary.scaling.kind == "longrope":
+        loud = rotary.scaling.attention_factor
     out = list(v)
     for i in range(dims // 2):
         a, b = (i, i + dims // 2) if rotary.pairing == "halves" else (2 * i, 2 * i + 1)
         a, b = a + start, b + start
-        angle = t * frequency(rotary, i, dims)
+        angle = t * frequency(rotary, i, dims, length)
         cos, sin = loud * math.cos(angle), loud * math.sin(angle)
         out[a], out[b] = v[a] * cos - v[b] * sin, v[a] * sin + v[b] * cos
     return torch.stack(out)

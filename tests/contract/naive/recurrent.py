@@ -55,7 +55,7 @@ def linear_attention(part, name, weights, x, run):
 
     def mapped(h, t):
         h = features(part.feature_map, h)
-        return h if part.rotary is None else rotate(part.rotary, h, t)
+        return h if part.rotary is None else rotate(part.rotary, h, t, len(x))
 
     out = []
     for t, v in enumerate(x):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from naive.attention import attention, differential_attention, latent_attention
+from naive.attention import attention, latent_attention
 from naive.basics import linear, norm, position
 from naive.experts import experts
 from naive.networks import feedforward, layer_embedding
@@ -95,7 +95,7 @@ SUBLAYERS = RECURRENT | {
     "spatial_cross_attention": spatial_cross_attention,
     "layer_embedding": layer_embedding,
     "attention": attention,
-    "differential_attention": differential_attention,
+    "differential_attention": attention,
     "latent_attention": latent_attention,
     "cross_attention": attention,
     "feedforward": feedforward,

@@ -35,7 +35,7 @@ def kernel_of(asked: str, queries: int, keys: int, *, own: bool) -> Kernel:
 def attend(
     q_BHTE: Tensor,
     k_BKSE: Tensor,
-    v_BKSE: Tensor,
+    v_BKSU: Tensor,
     visible: Visible,
     *,
     scale: float,
@@ -54,18 +54,18 @@ def attend(
     if visible.band is not None:
         assert bias_BHTS is None, "a bias is laid out for all pairs, so its layer asks for no band"
         assert drop is None, "noise is drawn for all pairs, so a layer that drops asks for no band"
-        return _banded(q_BHTE, k_BKSE, v_BKSE, visible, visible.band, scale, softcap, sink_H, kernel)
+        return _banded(q_BHTE, k_BKSE, v_BKSU, visible, visible.band, scale, softcap, sink_H, kernel)
     own = softcap is not None or sink_H is not None or drop is not None
     chosen = kernel_of(kernel, q_BHTE.shape[2], k_BKSE.shape[2], own=own)
     if chosen == "sdpa" and kernel == "auto" and _written_out_is_quicker(q_BHTE, k_BKSE):
         chosen = "plain"
     # On the meta device every product is counted as itself.
     if chosen == "plain" or (chosen == "blocks" and q_BHTE.is_meta):
-        return _plain(q_BHTE, k_BKSE, v_BKSE, visible, scale, softcap, bias_BHTS, sink_H, drop)
+        return _plain(q_BHTE, k_BKSE, v_BKSU, visible, scale, softcap, bias_BHTS, sink_H, drop)
     if chosen == "sdpa":
-        return _fused(q_BHTE, k_BKSE, v_BKSE, visible, scale, bias_BHTS)
+        return _fused(q_BHTE, k_BKSE, v_BKSU, visible, scale, bias_BHTS)
     return attend_blocks(
-        q_BHTE, k_BKSE, v_BKSE, visible.allowed, causal=visible.causal, scale=scale, softcap=softcap, bias_BHTS=bias_BHTS,
+        q_BHTE, k_BKSE, v_BKSU, visible.allowed, causal=visible.causal, scale=scale, softcap=softcap, bias_BHTS=bias_BHTS,
         sink_H=sink_H, drop=drop,
     )  # fmt: skip
 
@@ -92,13 +92,13 @@ def _banded(
 ) -> Tensor:
     """Every block of queries as a row of its own, beside the keys of its band."""
     assert visible.allowed is not None
-    q_NHTE, k_NKSE, v_NKSU = (
+    q_BHTE, k_BKSE, v_BKSU = (
         cut(x.transpose(1, 2)).flatten(0, 1).transpose(1, 2)
         for cut, x in ((band.blocks, q), (band.surroundings, k), (band.surroundings, v))
     )
     allowed = visible.allowed.expand(len(q), -1, -1, -1).flatten(0, 1)[:, None]
-    mixed_NHTU = attend(q_NHTE, k_NKSE, v_NKSU, Visible(allowed), scale=scale, softcap=softcap, sink_H=sink, kernel=kernel)
-    mixed_BTHU = torch.unflatten(mixed_NHTU.transpose(1, 2), 0, (len(q), -1)).flatten(1, 2)
+    mixed_BHTU = attend(q_BHTE, k_BKSE, v_BKSU, Visible(allowed), scale=scale, softcap=softcap, sink_H=sink, kernel=kernel)
+    mixed_BTHU = torch.unflatten(mixed_BHTU.transpose(1, 2), 0, (len(q), -1)).flatten(1, 2)
     return mixed_BTHU[:, : q.shape[2]].transpose(1, 2)
 
 

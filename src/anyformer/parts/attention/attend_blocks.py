@@ -55,7 +55,7 @@ class _Call:
     softcap: float | None
 
     def blocks(self, q: Tensor, k: Tensor) -> Iterator[tuple[slice, slice]]:
-        """(queries, keys they may see), R queries at a time: a block has as many scores as queries have features, R S = T E."""
+        """(queries, keys they may see): of a block as many scores, rows * S, as queries have features, T * E."""
         (T, E), S = q.shape[2:], k.shape[2]
         size = max(1, T * E // S)
         for first in range(0, T, size):
@@ -63,11 +63,11 @@ class _Call:
             yield slice(first, last), slice(0, last if self.causal else S)
 
     def scores(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor:
-        """Of a block, (B, H, R, keys) in fp32, before the mask."""
+        """Of a block, (B, H, rows, keys) in fp32, before the mask."""
         return scores(q[:, :, queries], k[:, :, keys], self.scale, _cut(self.bias, queries, keys), self.softcap)
 
     def shares(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
-        """(B, H, R, keys) in fp32, and that of a sink."""
+        """(B, H, rows, keys) in fp32, and that of a sink."""
         allowed = _cut(self.allowed, queries, keys)
         if self.causal:
             allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)

@@ -31,34 +31,34 @@ Projection = Literal["query_down", "kv_down", "output"]
 
 
 class LatentAttention(Sublayer):
-    """Keys and values through a latent c = norm(x W_dkv), (B, S, R) (DeepSeek-V2, arXiv 2405.04434, section 2.1).
+    """Keys and values through a latent c = norm(x W_dkv), (B, S, P) (DeepSeek-V2, arXiv 2405.04434, section 2.1).
 
         q = [c_q W_uq, rotate(c_q W_qr)] per head, c_q = norm(x W_dq)
         k = [c W_uk per head, rotate(x W_kr) for all heads], v = c W_uv per head
-        softmax(q k^T * scale where mask) v W_o, scale = (N + P)^-0.5
+        softmax(q k^T * scale where mask) v W_o, scale = E^-0.5
 
-    Only c and the rotated key are remembered: R + P numbers per token. A step of one token never expands them: q W_uk^T meets
-    c directly, and W_uv is applied after mixing (the paper's absorption). The paper's d_c is R = kv_rank, d'_c q_rank,
-    d_h N = nope_width, d_h^R P = rope_width.
+    Only c and the rotated key are remembered: P + R numbers per token. A step of one token never expands them: q W_uk^T meets
+    c directly, and W_uv is applied after mixing (the paper's absorption). The paper's d_c is P = kv_rank, d'_c q_rank,
+    d_h E - R = nope_width, d_h^R R = rope_width.
     """
 
     kind: Literal["latent_attention"] = "latent_attention"
     heads: Count
     """H."""
     kv_rank: Count
-    """R, features of the latent."""
+    """P, features of the latent."""
     q_rank: Count | None = None
     """Features of the queries' latent; None projects queries directly."""
     nope_width: Count
-    """N, features of a head that carry no position."""
+    """E - R, features of a head that carry no position."""
     rope_width: Annotated[int, Field(ge=2)]
-    """P, features of a head that are rotated; their key is one for all heads."""
+    """R, features of a head that are rotated; their key is one for all heads."""
     value_width: Count
-    """Features of a value head."""
+    """U, features of a value head."""
     norm: Norm | None = None
     """Norm of both latents (DeepSeek: RMSNorm, eps 1e-6)."""
     rotary: Rotary | None = None
-    """Rotation of the P features (DeepSeek: adjacent pairs); without it they carry no position (Kimi Linear)."""
+    """Rotation of the R features (DeepSeek: adjacent pairs); without it they carry no position (Kimi Linear)."""
     mask: Mask = Causal()
     bias: tuple[Projection, ...] = ()
     scale: Annotated[float, Field(gt=0)] | None = None
@@ -87,7 +87,7 @@ class LatentAttention(Sublayer):
 
     @property
     def query_width(self) -> int:
-        """N + P."""
+        """E."""
         return self.nope_width + self.rope_width
 
     @property
@@ -96,7 +96,7 @@ class LatentAttention(Sublayer):
         return self.query_width**-0.5 if self.scale is None else self.scale
 
     def absorbed(self, shape: Shape) -> bool:
-        """Whether queries meet the latents themselves, which are then as wide as R."""
+        """Whether queries meet the latents themselves, which are then P wide."""
         return shape.length == 1 and shape.past > 0
 
     def spelled_out(self, width: int) -> Self:
@@ -189,7 +189,7 @@ class LatentAttention(Sublayer):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
-        """B * min(window, C) * (R + P) elements, however many heads there are."""
+        """B * min(window, C) * (P + R) elements, however many heads there are."""
         room = self.mask.room(capacity)
         latent, rope = (
             torch.zeros(batch, 1, room, features, dtype=dtype, device=device) for features in (self.kv_rank, self.rope_width)
@@ -203,16 +203,16 @@ class LatentAttentionModule(nn.Module):
     def __init__(self, attention: LatentAttention, width: int, plan: Plan) -> None:
         super().__init__()
         self.attention, self.plan = attention, plan
-        H, R, bias = attention.heads, attention.kv_rank, attention.bias
-        Q = attention.q_rank
-        self.query_down = nn.Linear(width, Q, bias="query_down" in bias) if Q else nn.Identity()
-        self.query_norm = attention.norm.build(Q) if Q and attention.norm else nn.Identity()
-        self.query_up = nn.Linear(Q or width, H * attention.query_width, bias=False)
-        self.kv_down = nn.Linear(width, R, bias="kv_down" in bias)
+        H, P, bias = attention.heads, attention.kv_rank, attention.bias
+        rank = attention.q_rank
+        self.query_down = nn.Linear(width, rank, bias="query_down" in bias) if rank else nn.Identity()
+        self.query_norm = attention.norm.build(rank) if rank and attention.norm else nn.Identity()
+        self.query_up = nn.Linear(rank or width, H * attention.query_width, bias=False)
+        self.kv_down = nn.Linear(width, P, bias="kv_down" in bias)
         self.rope_key = nn.Linear(width, attention.rope_width, bias="kv_down" in bias)
-        self.kv_norm = attention.norm.build(R) if attention.norm else nn.Identity()
-        self.key_up = nn.Linear(R, H * attention.nope_width, bias=False)
-        self.value_up = nn.Linear(R, H * attention.value_width, bias=False)
+        self.kv_norm = attention.norm.build(P) if attention.norm else nn.Identity()
+        self.key_up = nn.Linear(P, H * attention.nope_width, bias=False)
+        self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
         self.gate = attention.gate.build(width, H, attention.value_width) if attention.gate else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
         self.mask: Labelled[Mask] = Labelled(attention.mask, attention.mask.digest)
@@ -225,25 +225,25 @@ class LatentAttentionModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         a = self.attention
-        q_BTHQ = self.query_up(self.query_norm(self.query_down(x_BTD))).view(*x_BTD.shape[:2], a.heads, -1)
-        nope, rope = q_BTHQ.split([a.nope_width, a.rope_width], -1)
+        q_BTHE = self.query_up(self.query_norm(self.query_down(x_BTD))).view(*x_BTD.shape[:2], a.heads, -1)
+        nope, rope = q_BTHE.split([a.nope_width, a.rope_width], -1)
         rope = self._rotated(rope, context).transpose(1, 2)
-        latent_B1SR = self.kv_norm(self.kv_down(x_BTD))[:, None]
-        key_B1SP = self._rotated(self.rope_key(x_BTD)[:, :, None], context).transpose(1, 2)
+        latent_B1SP = self.kv_norm(self.kv_down(x_BTD))[:, None]
+        key_B1SR = self._rotated(self.rope_key(x_BTD)[:, :, None], context).transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
-            latent_B1SR, key_B1SP, keys = state.extend(latent_B1SR, key_B1SP, context.chunk)
-            latent_B1SR, key_B1SP = latent_B1SR.to(rope.dtype), key_B1SP.to(rope.dtype)
+            latent_B1SP, key_B1SR, keys = state.extend(latent_B1SP, key_B1SR, context.chunk)
+            latent_B1SP, key_B1SR = latent_B1SP.to(rope.dtype), key_B1SR.to(rope.dtype)
         visible = context.visible(self.mask, keys, banded=state is None)
         form = self._absorbed if state is not None and x_BTD.shape[1] == 1 else self._expanded
-        mixed_BTHV = form(nope.transpose(1, 2), rope, latent_B1SR, key_B1SP, visible).transpose(1, 2)
+        mixed_BTHU = form(nope.transpose(1, 2), rope, latent_B1SP, key_B1SR, visible).transpose(1, 2)
         if self.gate is not None:
-            mixed_BTHV = self.gate(x_BTD, mixed_BTHV)
-        return self.output(mixed_BTHV.flatten(2))  # type: ignore[no-any-return]
+            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
+        return self.output(mixed_BTHU.flatten(2))  # type: ignore[no-any-return]
 
     def _expanded(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor, visible: Visible) -> Tensor:
-        """Keys and values of every head, written out: fewest FLOPs where many queries share them. (B, H, T, V)."""
+        """Keys and values of every head, written out: fewest FLOPs where many queries share them. (B, H, T, U)."""
         H = self.attention.heads
         B, _, S, _ = latent.shape
         k = self.key_up(latent[:, 0]).view(B, S, H, -1).transpose(1, 2)
@@ -253,17 +253,17 @@ class LatentAttentionModule(nn.Module):
         return attend(q, k, v, visible, scale=self.scale, kernel=self.plan.attention)
 
     def _absorbed(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor, visible: Visible) -> Tensor:
-        """The latent is the one key and value head that all query heads read; nothing is expanded. (B, H, T, V)."""
+        """The latent is the one key and value head that all query heads read; nothing is expanded. (B, H, T, U)."""
         a = self.attention
-        up_HNR = self.key_up.weight.view(a.heads, a.nope_width, a.kv_rank).to(nope.dtype)
-        q = torch.cat([nope @ up_HNR, rope.to(nope.dtype)], -1)
+        up = self.key_up.weight.view(a.heads, a.nope_width, a.kv_rank).to(nope.dtype)
+        q = torch.cat([nope @ up, rope.to(nope.dtype)], -1)
         k = torch.cat([latent, key], -1)
-        mixed_BHTR = attend(q, k, latent, visible, scale=self.scale, kernel="plain")
-        up_HRV = self.value_up.weight.view(a.heads, a.value_width, a.kv_rank).to(nope.dtype).mT
-        return mixed_BHTR @ up_HRV
+        mixed_BHTP = attend(q, k, latent, visible, scale=self.scale, kernel="plain")
+        up_HPU = self.value_up.weight.view(a.heads, a.value_width, a.kv_rank).to(nope.dtype).mT
+        return mixed_BHTP @ up_HPU
 
-    def _rotated(self, x_BTHP: Tensor, context: Context) -> Tensor:
+    def _rotated(self, x_BTHR: Tensor, context: Context) -> Tensor:
         if self.rotary is None:
-            return x_BTHP
-        table = context.rotary(self.rotary, self.attention.rope_width, x_BTHP.dtype)
-        return self.rotary.value.rotate(x_BTHP, table)
+            return x_BTHR
+        table = context.rotary(self.rotary, self.attention.rope_width, x_BTHR.dtype)
+        return self.rotary.value.rotate(x_BTHR, table)

@@ -20,13 +20,13 @@ from anyformer.tape import Held, Tape
 
 
 class Latents(Drawn):
-    """M learned vectors, (M, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
+    """T learned vectors, (T, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
 
     The decoder's blocks read the input by cross-attention and then each other by self-attention.
     """
 
     count: Count
-    """M."""
+    """T."""
     position: Position | None = None
     """Absolute positions, added to the input that is read."""
 
@@ -59,7 +59,7 @@ def _in_every_row(tape: Tape, count: int, width: int, like: Held) -> Held:
 
 
 class LatentsModule(nn.Module):
-    """The array for B rows, (B, M, D), and the input with its positions, (B, S, D)."""
+    """The array for B rows, (B, T, D), and the input with its positions, (B, S, D)."""
 
     def __init__(self, latents: Latents, width: int) -> None:
         super().__init__()
@@ -138,6 +138,6 @@ class InducedAttentionModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
         reads = Context(context.positions, context.plan, source=x_BTD, source_padding=padding, noise=context.noise)
-        h_BMD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
-        y_BTD: Tensor = self.scatter(x_BTD, Context(context.positions, context.plan, source=h_BMD, noise=context.noise))
+        h_BSD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
+        y_BTD: Tensor = self.scatter(x_BTD, Context(context.positions, context.plan, source=h_BSD, noise=context.noise))
         return y_BTD

@@ -16,9 +16,9 @@ from anyformer.tape import Held, Tape
 
 
 class Patches(Input):
-    """x_n = W patch_n + b: an image (B, C, height, width) cut into squares of p x p, row by row (ViT, arXiv 2010.11929).
+    """x_n = W patch_n + b: an image (B, I, height, width) cut into squares of p x p, row by row (ViT, arXiv 2010.11929).
 
-    W: (D, C * p * p), a patch's pixels by channel, row and column, as a convolution of stride p has them. Learned vectors may
+    W: (D, I * p * p), a patch's pixels by channel, row and column, as a convolution of stride p has them. Learned vectors may
     stand in front: ViT's class token, registers (arXiv 2309.16588). The image's size is data of a call.
     """
 
@@ -26,7 +26,7 @@ class Patches(Input):
     size: Annotated[int, Field(ge=1)]
     """p, pixels of a patch's side."""
     channels: Annotated[int, Field(ge=1)] = 3
-    """C."""
+    """I."""
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""
     bias: bool = True
@@ -69,7 +69,7 @@ class Patches(Input):
 
 
 class PatchesModule(InputModule):
-    """(B, C, height, width) -> (B, T, D)."""
+    """(B, I, height, width) -> (B, T, D)."""
 
     def __init__(self, patches: Patches, width: int) -> None:
         super().__init__()
@@ -84,8 +84,8 @@ class PatchesModule(InputModule):
         return x_BTD
 
 
-def cut(image_BChw: Tensor, size: int) -> Tensor:
-    """(B, C, rows * p, columns * p) -> (B, rows * columns, C * p * p)."""
-    batch, channels, height, width = image_BChw.shape
-    squares = image_BChw.reshape(batch, channels, height // size, size, width // size, size)
+def cut(image_BIhw: Tensor, size: int) -> Tensor:
+    """(B, I, rows * p, columns * p) -> (B, rows * columns, I * p * p)."""
+    batch, channels, height, width = image_BIhw.shape
+    squares = image_BIhw.reshape(batch, channels, height // size, size, width // size, size)
     return squares.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, channels * size * size)

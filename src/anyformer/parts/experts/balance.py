@@ -7,7 +7,7 @@ from torch import Tensor
 
 
 def picked(chosen_ZJ: Tensor, experts: int) -> Tensor:
-    """(Z, k) experts -> (Z, X): whether a token chose an expert."""
+    """(Z, J) experts -> (Z, X): whether a token chose an expert."""
     return (chosen_ZJ[..., None] == torch.arange(experts, device=chosen_ZJ.device)).any(1)
 
 

@@ -26,8 +26,8 @@ _ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
 class Asked:
     """What the tokens of a call ask for.
 
-    `wanted` (Z, k): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
-    (Z, R), every expert that a token may have, the best first.
+    `wanted` (Z, J): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
+    (Z, A), every expert that a token may have, the best first.
     """
 
     wanted: Tensor
@@ -111,8 +111,8 @@ class Capacity(ExpertCapacity):
     def place(self, asked: Asked) -> Placement:
         chosen = asked.wanted.shape[1]
         places = self.places(len(asked.wanted), asked.experts, chosen)
-        order_ZR = asked.ranked() if self.reroutes else asked.wanted
-        taken = assign(order_ZR, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
+        order_ZA = asked.ranked() if self.reroutes else asked.wanted
+        taken = assign(order_ZA, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
         return in_places(*taken, asked.experts, places)
 
 
@@ -143,20 +143,20 @@ class RowCapacity(ExpertCapacity):
 
 
 def assign(
-    order_ZR: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
+    order_ZA: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Fill the places: in round r every token that still wants an expert asks for the r-th of its order.
 
-    Returns the experts chosen, whether each took the token, and at which place: (Z, k) each. Dropping has k rounds.
+    Returns the experts chosen, whether each took the token, and at which place: (Z, J) each. Dropping has k rounds.
     """
-    number_X = torch.arange(experts, device=order_ZR.device)
-    slot_J = torch.arange(chosen, device=order_ZR.device)
-    chosen_ZJ = order_ZR[:, :chosen]
+    number_X = torch.arange(experts, device=order_ZA.device)
+    slot_J = torch.arange(chosen, device=order_ZA.device)
+    chosen_ZJ = order_ZA[:, :chosen]
     taken_ZJ = torch.zeros_like(chosen_ZJ, dtype=torch.bool)
     place_ZJ = torch.zeros_like(chosen_ZJ)
     used_X = torch.zeros_like(number_X)
-    for r in range(order_ZR.shape[1]):
-        expert_Z, has_Z = order_ZR[:, r], taken_ZJ.sum(1)
+    for r in range(order_ZA.shape[1]):
+        expert_Z, has_Z = order_ZA[:, r], taken_ZJ.sum(1)
         asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
         # In the order of the batch, behind those that earlier rounds placed.
         place_ZX = asks_ZX.cumsum(0) - 1 + used_X
@@ -171,9 +171,9 @@ def assign(
 
 
 def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
-    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, k)."""
-    chosen_BC = chosen_ZJ.reshape(len(asking_BT), -1)
-    asking_BC = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
-    asks_BCX = (chosen_BC[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking_BC[..., None]
-    place_BC = asks_BCX.cumsum(1).gather(2, chosen_BC[..., None])[..., 0]
-    return ((place_BC <= most) & asking_BC).view(chosen_ZJ.shape)
+    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, J)."""
+    chosen = chosen_ZJ.reshape(len(asking_BT), -1)
+    asking = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
+    asks = (chosen[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking[..., None]
+    place = asks.cumsum(1).gather(2, chosen[..., None])[..., 0]
+    return ((place <= most) & asking).view(chosen_ZJ.shape)

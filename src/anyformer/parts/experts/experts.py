@@ -49,7 +49,7 @@ class Experts(Sublayer):
 
         y = sum over the chosen e of weight_e * FFN_e(x), plus the shared expert; FFN_e(x) = (act(x G_e) * (x U_e)) W_e
 
-    G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, k) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
+    G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, J) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
     1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
     Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
     (One that holds in training only is priced without: what pads an expert is then not counted.) With identity experts the

@@ -20,8 +20,8 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
     """
     weight_XOI = weight_XOI.to(rows_QI.dtype)
     if ends_X is None:
-        rows_XPI = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
-        return torch.bmm(rows_XPI, weight_XOI.transpose(1, 2)).flatten(0, 1)
+        rows = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
+        return torch.bmm(rows, weight_XOI.transpose(1, 2)).flatten(0, 1)
     if rows_QI.device.type == "meta":
         # No groups are known there, and all matrices are alike: the same products with the first one, which torch counts.
         return rows_QI @ weight_XOI[0].T

@@ -189,19 +189,19 @@ class RouterModule(Draws):
         return repr(self.router)
 
     def forward(self, x_BTD: Tensor, context: Context) -> Routing:
-        logits, scores, noise_ZRX = None, None, None
+        logits, scores, noise_ZAX = None, None, None
         if self.weight is not None:
             logits = self._logits(self._read(x_BTD, context).flatten(0, 1))
             scores = SCORES[self.router.score](logits)
         if self.training and self.rounds:
             noise = self._uniform("choice", x_BTD.shape[:2], self.rounds * self.experts, context)
-            noise_ZRX = noise.view(-1, self.rounds, self.experts)
-        known = Known(self.experts, self.chosen, logits, scores, self.correction, noise_ZRX, context.tokens)
+            noise_ZAX = noise.view(-1, self.rounds, self.experts)
+        known = Known(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens)
         with torch.no_grad():
             return Routing(known, self.router.choice.preference(known))
 
     def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
-        """The weights (Z, k) of the experts chosen; where `taken` is false there is none, and the others share."""
+        """The weights (Z, J) of the experts chosen; where `taken` is false there is none, and the others share."""
         known = routing.known
         if known.scores is None:
             return torch.full(chosen_ZJ.shape, self.router.scale / self.chosen, device=chosen_ZJ.device)
@@ -212,7 +212,7 @@ class RouterModule(Draws):
         return weights * F.embedding(chosen_ZJ, self.expert_scale[:, None])[..., 0].to(weights.dtype)
 
     def _shares(self, known: Known, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
-        """(Z, k): the weights before any factor."""
+        """(Z, J): the weights before any factor."""
         assert known.logits is not None
         assert known.scores is not None
         if self.router.over == "chosen":

@@ -72,7 +72,7 @@ class Known:
     """What a router knows of Z = B * T tokens when it chooses `chosen` (k) among `experts` (X, identity experts included).
 
     `logits`, `scores` (Z, X): None where the router has no linear map. `correction` (X,): its bias per expert, if it has one.
-    `noise` (Z, R, X): uniform in (0, 1), in training only and of as many rounds as the choice draws. `tokens` (B, T).
+    `noise` (Z, A, X): uniform in (0, 1), in training only and of as many rounds as the choice draws. `tokens` (B, T).
     """
 
     experts: int
@@ -106,7 +106,7 @@ class Selection(Value):
         return None
 
     def rounds(self, chosen: int) -> int:
-        """R, how many numbers per token and expert it draws in training."""
+        """A, how many numbers per token and expert it draws in training."""
         return 0
 
     def check(self, experts: int, chosen: int) -> None:
@@ -121,7 +121,7 @@ class Selection(Value):
         raise NotImplementedError
 
     def weights(self, known: Known, chosen_ZJ: Tensor) -> Tensor:
-        """(Z, k): the weights of the experts chosen, if it `weighs`."""
+        """(Z, J): the weights of the experts chosen, if it `weighs`."""
         raise NotImplementedError
 
 

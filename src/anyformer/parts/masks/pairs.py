@@ -54,7 +54,7 @@ def _pieces(start: int, stop: int) -> Iterator[Integers]:
 
 
 def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix: int) -> int:
-    """Of the queries first, first + P, first + 2 P, ... below `keys`: (C,) classes."""
+    """Of the queries first, first + P, first + 2 P, ... below `keys`: (classes,)."""
     members = -((first - keys) // period)
     starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
     starts = np.sort(np.clip(starts, 0, members), axis=0)
@@ -69,7 +69,7 @@ def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix
 
 
 def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int) -> Integers:
-    """(N, C): in each class the members at which a new series may begin: the first, and those where edges cross.
+    """(members, classes): in each class the members at which a new series may begin: the first, and those where edges cross.
 
     An edge e + P m meets a fixed one f at m = (f - e) / P: a series ends before it, and another begins after it.
     """

@@ -20,7 +20,7 @@ _IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of th
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * gain + bias, a mean and variance per feature (Ioffe & Szegedy 2015, arXiv 1502.03167).
 
-    In training they are those of the batch, over B and T for (B, T, D): patches of an image make this the (B, H, W) of vision.
+    In training they are those of the batch, over B and T for (B, T, D): patches of an image make this what vision has.
     In evaluation they are running means, so that each token stands alone. They are parameters without a gradient, because
     a model has no buffers that could be lost.
     """
@@ -66,11 +66,11 @@ class BatchNormModule(nn.Module):
 
     def forward(self, x_D: Tensor) -> Tensor:
         gain_D = None if self.weight is None else self.weight + (1 if self.norm.gain == "one_plus_weight" else 0)
-        y_ND = nn.functional.batch_norm(
+        y_ZD = nn.functional.batch_norm(
             x_D.flatten(0, -2).to(self.running_mean.dtype), self.running_mean, self.running_variance, gain_D, self.bias,
             self.training, self.momentum, self.norm.eps,
         )  # fmt: skip
-        return y_ND.view(x_D.shape).to(x_D.dtype)
+        return y_ZD.view(x_D.shape).to(x_D.dtype)
 
 
 @contextlib.contextmanager

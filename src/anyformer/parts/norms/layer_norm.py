@@ -67,7 +67,7 @@ class LayerNorm(Norm):
 class GroupNorm(Norm):
     """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
 
-    The paper normalises (B, C, H, W) over a group's channels and all pixels. Over text that would let a token see later ones,
+    The paper normalises images over a group's channels and all pixels. Over text that would let a token see later ones,
     so the statistics here are those of one position, as the paper's are for a tensor without pixels.
     """
 

@@ -1,0 +1,1 @@
+"""The contracts that every architecture is held to, for parts kept outside the package too: `contracts.check(architecture)`."""

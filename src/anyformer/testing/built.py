@@ -1,0 +1,70 @@
+"""The built module is what its description says: weights, text, copies, kernels, number formats."""
+
+from __future__ import annotations
+
+import pickle
+
+import torch
+
+from anyformer.describe import from_json, from_toml, to_json, to_toml
+from anyformer.model import Architecture, build, materialise
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+from anyformer.testing.close import equal
+from anyformer.testing.inputs import inputs
+
+
+def declared_weights_are_the_parameters(architecture: Architecture) -> None:
+    """By name and shape."""
+    model = build(architecture, device="meta")
+    declared = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+    assert declared == built, f"declared beside built: {declared.items() ^ built.items()}"
+
+
+def description_survives_text(architecture: Architecture) -> None:
+    """TOML and JSON, there and back, byte for byte."""
+    for write, read in ((to_toml, from_toml), (to_json, from_json)):
+        text = write(architecture)
+        again = read(Architecture, text)
+        assert again == architecture
+        assert hash(again) == hash(architecture)
+        assert write(again) == text
+
+
+def model_survives_pickle(architecture: Architecture) -> None:
+    """As `torch.save`, copies and spawned processes need."""
+    model = build(architecture, device="meta")
+    again = pickle.loads(pickle.dumps(model))
+    assert again.architecture == model.architecture
+    assert again.state_dict().keys() == model.state_dict().keys()
+
+
+def materialised_equals_built(architecture: Architecture) -> None:
+    """Built without values and then filled, or built at once: the same bits, and no buffer that could be lost."""
+    direct = build(architecture, seed=5)
+    late = materialise(build(architecture, device="meta"), "cpu", seed=5)
+    assert not list(direct.buffers()), (
+        "a buffer has no value after a build without values: keep a weight, or make it in forward"
+    )
+    for (name, one), (other, two) in zip(direct.named_parameters(), late.named_parameters(), strict=True):
+        assert name == other
+        assert torch.equal(one, two), name
+
+
+def kernels_agree(architecture: Architecture) -> None:
+    """Attention written out and torch's fused kernel."""
+    given = inputs(architecture)
+    plain, fused = (build(architecture, Plan(attention=kernel)).eval()(*given) for kernel in ("plain", "sdpa"))
+    equal(plain, fused)
+
+
+def bf16_stays_near_fp32(architecture: Architecture) -> None:
+    """bf16 keeps 8 bits, a relative step of 2^-8, and errors add up over two or three layers of loud weights: 5 %."""
+    given, model = inputs(architecture), build(architecture).eval()
+    with torch.no_grad():
+        exact = model(*given)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            rough = model(*given).float()
+    error = float((rough - exact).norm() / exact.norm())
+    assert error < 0.05, f"off by {error:.1%}"

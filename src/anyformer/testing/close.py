@@ -1,0 +1,45 @@
+"""Equal up to the rounding of fp32, or visibly not; refused, or taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor
+
+from anyformer.model import InputError
+
+
+def equal(ours: Tensor, theirs: Tensor, what: str = "") -> None:
+    """Raise `AssertionError` unless both are the same numbers up to fp32's rounding."""
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5, msg=lambda text: f"{what}: {text}" if what else text)
+
+
+def unequal(ours: Tensor, theirs: Tensor, what: str) -> None:
+    """Raise `AssertionError` unless both are visibly different numbers."""
+    assert _differ(ours, theirs), f"{what}: the same numbers"
+
+
+def equal_unless(limits: tuple[str, ...], pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:
+    """Both of every pair are equal, or, where `limits` say that they cannot be, not all are.
+
+    A limit that is none keeps people from what works.
+    """
+    if limits:
+        assert any(_differ(*pair) for pair in pairs.values()), f"declares a limit that it does not have: {limits[0]}"
+        return
+    for what, (ours, theirs) in pairs.items():
+        equal(ours, theirs, what)
+
+
+def _differ(ours: Tensor, theirs: Tensor) -> bool:
+    return bool((ours - theirs).abs().max() > 1e-4)
+
+
+def refusal(call: Callable[[], object]) -> str:
+    """Why a model refuses its input; empty where it takes it."""
+    try:
+        call()
+    except InputError as error:
+        return str(error)
+    return ""

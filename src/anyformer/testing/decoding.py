@@ -1,0 +1,131 @@
+"""Decoding with a state equals computing the whole: in any pieces, after padding, in copied rows."""
+
+from __future__ import annotations
+
+import torch
+
+from anyformer.model import Architecture, build
+from anyformer.operations import Shape
+from anyformer.parts.call.state import Slots
+from anyformer.plan import Plan
+from anyformer.testing.close import equal, refusal, unequal
+from anyformer.testing.inputs import B, S, T, inputs, padded, tokens
+from anyformer.testing.traits import limits
+
+CUTS = ((1,) * T, (T,), (5, 1, 1, 4), (1, 9, 1), (2, 2, 7))
+"""Ways to read T tokens in pieces."""
+
+
+def whole_only(architecture: Architecture) -> tuple[str, ...]:
+    """Why it declares that a state gives other numbers than the whole."""
+    return limits(architecture, "cached", "chunked")
+
+
+def cached_and_chunked_equal_the_whole(architecture: Architecture) -> None:
+    """Token by token, in one piece, and in pieces of several lengths."""
+    model, x = build(architecture).eval(), tokens(architecture)
+    whole, reasons = model(x), whole_only(architecture)
+    for cut in CUTS[:1] if reasons else CUTS:
+        state = model.state(B, T + 3)
+        pieces = torch.cat([model(piece, state=state) for piece in torch.split(x, list(cut), 1)], 1)
+        if reasons:
+            unequal(pieces, whole, f"cached, not held because {reasons[0]}")
+        else:
+            equal(pieces, whole, f"read in pieces of {cut}")
+
+
+def cached_target_equals_the_whole(architecture: Architecture) -> None:
+    """The source is read with the first piece of the target."""
+    model = build(architecture).eval()
+    source, target = inputs(architecture)
+    padding = None
+    if source.dim() < 4:  # images have none
+        padding = torch.zeros(source.shape[:2], dtype=torch.bool)
+        padding[0, -4:] = True
+    whole = model(source, target, padding=padding)
+    for cut in CUTS[:3]:
+        state = model.state(B, T, source=S)
+        first, *rest = torch.split(target, list(cut), 1)
+        pieces = [model(source, first, padding=padding, state=state)] + [model(None, piece, state=state) for piece in rest]
+        equal(torch.cat(pieces, 1), whole, f"a target read in pieces of {cut}")
+
+
+def prefix_must_come_in_one_piece(architecture: Architecture) -> None:
+    """With the whole prefix in the first piece all is as computed at once; a prefix cut in two gives other numbers."""
+    model, x = build(architecture).eval(), tokens(architecture)
+    prefix = torch.tensor([5, 3])
+    whole = model(x, prefix=prefix)
+    unequal(whole, model(x), "a bidirectional prefix")
+    state = model.state(B, T)
+    kept = torch.cat([model(x[:, :6], prefix=prefix, state=state), model(x[:, 6:], state=state)], 1)
+    equal(kept, whole, "a prefix in one piece")
+    state = model.state(B, T)
+    broken = torch.cat([model(x[:, :2], prefix=prefix, state=state), model(x[:, 2:], prefix=prefix, state=state)], 1)
+    unequal(broken, whole, "a prefix in two pieces")
+
+
+def left_padding_goes_with_a_state(architecture: Architecture) -> None:
+    """Padding in the first piece, then token by token."""
+    if whole_only(architecture) or limits(architecture, "padded"):
+        return
+    model, x = build(architecture).eval(), tokens(architecture)
+    wide, padding = padded(x, 4, 0)
+    state = model.state(B, T + 4)
+    first = model(wide[:, :9], padding=padding[:, :9], state=state)
+    rest = [model(piece, state=state) for piece in torch.split(wide[:, 9:], 1, 1)]
+    equal(torch.cat([first, *rest], 1)[:, 4:], model(x), "left padding and a state")
+
+
+def right_padding_goes_with_a_state(architecture: Architecture) -> None:
+    """A row that ends before the other goes on after its padding."""
+    if whole_only(architecture) or limits(architecture, "padded"):
+        return
+    model, x = build(architecture).eval(), tokens(architecture)
+    wide, padding = padded(x[:, :7], 0, 3)
+    padding[1] = False
+    wide[1] = tokens(architecture, length=10, seed=2)[0]
+    state = model.state(B, 16)
+    first = model(wide, padding=padding, state=state)
+    later = torch.cat([model(piece, state=state) for piece in torch.split(x[:, 7:], 1, 1)], 1)
+    equal(torch.cat([first[:1, :7], later[:1]], 1), model(x[:1]), "the row padded on the right")
+    whole = torch.cat([wide[1:], x[1:, 7:]], 1)
+    equal(torch.cat([first[1:], later[1:]], 1), model(whole), "the row beside it")
+
+
+def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
+    """Padding in a later piece: taken where the state allows gaps, refused with a remedy where it counts slots."""
+    model, x = build(architecture).eval(), tokens(architecture)
+    state = model.state(B, T)
+    model(x[:, :4], state=state)
+    padding = torch.zeros(B, 3, dtype=torch.bool)
+    padding[0, 0] = True
+    refused = refusal(lambda: model(x[:, 4:7], padding=padding, state=state))
+    if state.gaps:
+        assert not refused, refused
+    else:
+        assert "pad the first chunk" in refused, "padding would push positions out of the window, and is not refused"
+
+
+def forked_state_continues_like_its_row(architecture: Architecture) -> None:
+    """Beams: rows copied, and the original read on."""
+    if whole_only(architecture):
+        return
+    model, x = build(architecture).eval(), tokens(architecture)
+    state = model.state(B, T)
+    model(x[:, :7], state=state)
+    rows = torch.tensor([1, 0, 1])
+    fork = state.fork(rows)
+    model(x[:, 7:9], state=state)
+    equal(model(x[rows, 7:], state=fork), model(x[rows])[:, 7:], "a forked state")
+
+
+def state_takes_the_declared_bytes(architecture: Architecture) -> None:
+    """What does not generate keeps none."""
+    if architecture.decoder is None or architecture.latents is not None:
+        assert architecture.cost(Shape(batch=3, capacity=20)).total_state_bytes == 0, "what does not generate keeps no state"
+        return
+    state = build(architecture, device="meta").state(3, 20, source=S)
+    call = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)
+    slots = 20 + (S if architecture.source == "prefix" else 0)
+    declared = architecture.cost(call, Plan(precision="fp32")).total_state_bytes + Slots.bytes(3, slots)  # as it is built
+    assert state.nbytes == declared, f"declares {declared} bytes of decode state and holds {state.nbytes}"

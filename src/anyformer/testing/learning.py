@@ -1,0 +1,45 @@
+"""Every weight learns, and a naive twin computes the same in plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyformer.model import Architecture, build
+from anyformer.testing.inputs import inputs
+from anyformer.testing.traits import reads_prefix
+
+Twin = Callable[..., Tensor]
+"""twin(architecture, weights, *inputs, prefix=0) -> outputs (T, V) of one row, by plain loops over positions and heads.
+
+`weights`: the model's parameters by name, in float64; `inputs`: each input of the row as nested lists.
+"""
+LENGTH, PREFIX = 6, 3
+
+
+def every_weight_learns(architecture: Architecture, twin: Twin | None = None) -> None:
+    """Every weight has a finite gradient; with a `twin`, outputs and gradients are the twin's, in float64."""
+    model = build(architecture, dtype=torch.float64).eval()
+    given = inputs(architecture, rows=1, length=LENGTH)
+    prefix = PREFIX if reads_prefix(architecture) else 0
+    ours: Tensor = model(*given, prefix=torch.tensor([prefix]) if prefix else None)[0]
+    direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    torch.autograd.backward((ours * direction).sum())
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}  # running statistics do not learn
+    for name, parameter in learned.items():
+        assert parameter.grad is not None, f"{name} gets no gradient"
+        assert parameter.grad.isfinite().all(), f"the gradient of {name} is not finite"
+    if twin is None:
+        return
+    weights = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
+    rows: list[Any] = [x[0].tolist() for x in given]
+    theirs = twin(architecture, weights, *rows, prefix=prefix)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)  # rotary angles and sinusoids are fp32 in the model
+    torch.autograd.backward((theirs * direction).sum())
+    for name, parameter in learned.items():
+        named = partial("{}: {}".format, name)
+        torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=named)

@@ -1,0 +1,28 @@
+"""No position sees a later one, or the architecture says so."""
+
+from __future__ import annotations
+
+from anyformer.model import Architecture, build
+from anyformer.testing.close import equal_unless
+from anyformer.testing.inputs import tokens
+from anyformer.testing.traits import decodes_tokens, limits
+
+CHANGED = 6
+"""The first position that is changed."""
+
+
+def no_token_sees_a_later_one(architecture: Architecture) -> None:
+    """Later tokens changed or left out, those before them stay; of a decoder, all from the first changed one on change."""
+    model, x = build(architecture).eval(), tokens(architecture)
+    y = x.clone()
+    y[:, CHANGED:] = (y[:, CHANGED:] + 1) % (architecture.embedding.symbols or 1)
+    before, after = model(x), model(y)
+    reasons = limits(architecture, "causal")
+    pairs = {
+        "a later token is changed": (after[:, :CHANGED], before[:, :CHANGED]),
+        "later tokens are left out": (model(x[:, :CHANGED]), before[:, :CHANGED]),
+    }
+    equal_unless(reasons, pairs)
+    if decodes_tokens(architecture) and not reasons:
+        moved = (before[:, CHANGED:] - after[:, CHANGED:]).abs().amax(-1).min()
+        assert moved > 1e-4, "a changed token changes nothing at its own position or a later one"

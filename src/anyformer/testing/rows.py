@@ -1,0 +1,54 @@
+"""A row is computed as if it were alone: padding beside it, or other documents in it."""
+
+from __future__ import annotations
+
+import torch
+
+from anyformer.model import Architecture, build
+from anyformer.testing.close import equal, equal_unless, refusal
+from anyformer.testing.inputs import T, inputs, padded, tokens
+from anyformer.testing.traits import limits
+
+DOCUMENTS = ((4, 7), (1, 10))
+"""Two rows of two documents each, by their lengths."""
+SHORT = 5
+"""Tokens of a row that is shorter than the one beside it."""
+
+
+def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
+    """Padding on the left, on the right, on both sides, and beside a longer row."""
+    model, x = build(architecture).eval(), tokens(architecture)
+    alone, pairs = model(x), {}
+    for left, right in ((4, 0), (0, 3), (2, 1)):
+        wide, padding = padded(x, left, right)
+        y = model(wide, padding=padding)
+        assert y.isfinite().all()
+        pairs[f"padded by {left} and {right}"] = y[:, left : left + T], alone
+    short = torch.zeros(x.shape, dtype=torch.bool)
+    short[0, SHORT:] = True
+    pairs["beside a longer row"] = model(x, padding=short)[:1, :SHORT], model(x[:1, :SHORT])
+    equal_unless(limits(architecture, "padded"), pairs)
+
+
+def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
+    """Of two inputs."""
+    model = build(architecture).eval()
+    source, target = inputs(architecture)
+    wide, padding = padded(source, 2, 3)
+    pair = model(wide, target, padding=padding), model(source, target)
+    equal_unless(limits(architecture, "padded"), {"a padded source": pair})
+
+
+def packed_documents_equal_each_alone(architecture: Architecture) -> None:
+    """Or packing is refused with the reason declared."""
+    model, given = build(architecture).eval(), inputs(architecture)
+    documents = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in DOCUMENTS])
+    reasons = limits(architecture, "packed")
+    if reasons:
+        refused = refusal(lambda: model(*given, documents=documents[:, : given[0].shape[1]]))
+        assert reasons[0] in refused, f"taken, or refused for another reason than declared: {refused!r}"
+        return
+    packed = model(*given, documents=documents)
+    for row, lengths in enumerate(DOCUMENTS):
+        pieces = torch.split(given[0][row : row + 1], list(lengths), 1)
+        equal(packed[row], torch.cat([model(piece)[0] for piece in pieces]), f"documents of {lengths} tokens in one row")

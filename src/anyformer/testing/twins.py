@@ -1,0 +1,53 @@
+"""A sublayer in its architecture equals its naive twin: the same mathematics again, in plain loops over one row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.model import Architecture, build
+from anyformer.testing.inputs import inputs
+
+SublayerTwin = Callable[[Any, dict[str, Tensor], Tensor], Tensor]
+"""twin(description, weights, x) -> y: one row (T, D) to (T, D), its module's weights by name, all in float64."""
+LENGTH = 6
+
+
+def sublayer_equals_its_twin(architecture: Architecture, kind: str, twin: SublayerTwin) -> None:
+    """Outputs and gradients of every layer's sublayer of `kind`, for one that reads nothing but the stream."""
+    model = build(architecture, dtype=torch.float64).eval()
+    given = inputs(architecture, rows=1, length=LENGTH)
+    found = 0
+    for name, stack in architecture.stacks.items():
+        for layer, variant in enumerate(stack.layers):
+            for branch, part in stack.variants[variant].branches.items():
+                if part.sublayer.kind == kind:
+                    module = model.get_submodule(f"{name}.layers.{layer}.{branch}.sublayer")
+                    _equals(model, given, module, partial(twin, part.sublayer))
+                    found += 1
+    assert found, f"no layer has a sublayer of kind {kind!r}, so its twin is held against nothing"
+
+
+def _equals(
+    model: nn.Module, given: tuple[Tensor, ...], module: nn.Module, twin: Callable[[dict[str, Tensor], Tensor], Tensor]
+) -> None:
+    calls: list[tuple[Tensor, Tensor]] = []
+    with module.register_forward_hook(lambda _, arguments, output: calls.append((arguments[0], output))):
+        model(*given)
+    (x, ours), *_ = calls
+    direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    own = {name: weight for name, weight in module.named_parameters() if weight.requires_grad}
+    weights = {name: weight.detach().clone().requires_grad_() for name, weight in module.named_parameters()}
+    row = x.detach().clone().requires_grad_()
+    theirs = twin(weights, row[0])[None]
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    gradients = (
+        torch.autograd.grad((y * direction).sum(), list(leaves))
+        for y, leaves in ((ours, [x, *own.values()]), (theirs, [row, *(weights[name] for name in own)]))
+    )
+    for name, one, other in zip(["its input", *own], *gradients, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=5e-5, msg=partial("the gradient of {}: {}".format, name))

@@ -1,0 +1,88 @@
+"""Every field of every description is moved from its default by some architecture of the zoo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+import pytest
+from pydantic_core import PydanticUndefined
+from zoo import ZOO
+
+from anyformer.describe import DescriptionError, Value
+from anyformer.model import Architecture
+from anyformer.parts import DifferentialAttention
+
+REFUSED = {"DifferentialAttention.keys_from": "own", "DifferentialAttention.values": "keys"}
+"""Fields inherited from a base class that the class itself refuses to have moved, and a value that it refuses."""
+
+
+def described(annotation: Any) -> Iterator[type[Value]]:
+    """The description classes that an annotation names: of a family of parts all of the package's own."""
+    if isinstance(annotation, type) and issubclass(annotation, Value):
+        registry = annotation.__dict__.get("kinds")
+        yield from [annotation] if registry is None else (each for each in registry.values() if of_package(each))
+    for inner in get_args(annotation):
+        yield from described(inner)
+
+
+def of_package(kind: type) -> bool:
+    """Parts that another test defines are no concern of the zoo's."""
+    return kind.__module__.startswith("anyformer.")
+
+
+def reachable() -> set[type[Value]]:
+    """Every class of description that an architecture can hold."""
+    found: set[type[Value]] = set()
+    waiting: list[type[Value]] = [Architecture]
+    while waiting:
+        kind = waiting.pop()
+        if kind not in found:
+            found.add(kind)
+            for field in kind.model_fields.values():
+                for annotation in (field.annotation, *field.metadata):
+                    waiting += described(annotation)
+    return found
+
+
+def moved(value: Any) -> Iterator[tuple[type[Value], str]]:
+    """(class, field) of every field in a description that is not at its default."""
+    if isinstance(value, Value):
+        yield type(value), ""
+        for name, field in type(value).model_fields.items():
+            inner = getattr(value, name)
+            if inner != field.get_default(call_default_factory=True):
+                yield type(value), name
+            yield from moved(inner)
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from moved(inner)
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from moved(inner)
+
+
+def unmoved(architectures: Mapping[str, Architecture]) -> set[str]:
+    seen = {each for architecture in architectures.values() for each in moved(architecture)}
+    owed = {
+        (kind, name)
+        for kind in reachable()
+        for name, field in [("", None), *kind.model_fields.items()]
+        if name != "kind" and (field is None or field.get_default(call_default_factory=True) is not PydanticUndefined)
+    }
+    return {f"{kind.__name__}.{name}".rstrip(".") for kind, name in owed - seen}
+
+
+def test_the_zoo_moves_every_field_of_every_description():
+    assert unmoved(ZOO) == REFUSED.keys()
+
+
+@pytest.mark.parametrize("field", REFUSED)
+def test_fields_that_nothing_can_move_are_refused(field):
+    with pytest.raises(DescriptionError, match="leave keys_from and values out"):
+        DifferentialAttention(heads=4, **{field.split(".")[1]: REFUSED[field]})
+
+
+def test_a_field_that_nothing_moves_is_named():
+    assert "Attention.softcap" in unmoved({"llama": ZOO["llama"]})
+    assert "LatentAttention" in unmoved({"llama": ZOO["llama"]})

@@ -1,0 +1,148 @@
+"""The legend of dimension letters holds: in shape suffixes, in shapes of docstrings, and in the sizes that tensors have."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import pytest
+import torch
+from zoo import ZOO
+
+from anyformer.describe import Value
+from anyformer.describe.value import subclasses
+from anyformer.dims import LEGEND
+from anyformer.model import build
+from anyformer.testing.inputs import inputs
+
+SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
+SUFFIX = re.compile(r"_*[a-z][a-z0-9_]*_([A-Z][A-Za-z0-9]*)")
+"""`x_BTD`. Lower-case letters and digits in it are sizes of that one place."""
+SHAPE = re.compile(r"(?<![\w.])\(([^()]+)\)")
+ITEM = re.compile(
+    r"[A-Z]|\d+|[a-z]+(?: [a-z]+)*|\.\.\.|[A-Za-z]_[a-z]|[A-Z] or \d|\d or [A-Z]|[A-Za-z\d]+(?: [-+*/] [A-Za-z\d]+)+"
+)
+
+
+def letters_of_names(text: str) -> Iterator[tuple[str, str]]:
+    """(name, letter) of every name that carries its shape."""
+    for node in ast.walk(ast.parse(text)):
+        name = next(
+            (getattr(node, field) for field in ("id", "attr", "arg") if isinstance(getattr(node, field, None), str)), ""
+        )
+        if found := SUFFIX.fullmatch(name):
+            yield from ((name, letter) for letter in found[1] if letter.isupper())
+
+
+def letters_of_shapes(text: str) -> Iterator[tuple[str, str]]:
+    """(shape, letter) of every shape in a docstring: parts between commas, of which one at least is a capital letter."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for found in SHAPE.finditer(node.value):
+                items = [item.strip() for item in found[1].split(",")]
+                items = items[:-1] if items[-1] == "" else items
+                single = [letter for item in items for letter in re.findall(r"\b[A-Z]\b", item)]
+                if "," in found[1] and single and all(ITEM.fullmatch(item) for item in items):
+                    yield from ((found[0], letter) for letter in single)
+
+
+@pytest.mark.parametrize("letters", [letters_of_names, letters_of_shapes])
+def test_every_letter_is_in_the_legend(letters):
+    unknown = {
+        f"{path.relative_to(SOURCE)}: {what}: {letter}"
+        for path in SOURCE.rglob("*.py")
+        for what, letter in letters(path.read_text())
+        if letter not in LEGEND
+    }
+    assert not unknown
+
+
+def test_a_letter_outside_the_legend_is_seen():
+    assert sorted(letters_of_names("x_BTY = self.y_Y2 + f(z_BD)")) == [
+        ("x_BTY", "B"), ("x_BTY", "T"), ("x_BTY", "Y"), ("y_Y2", "Y"), ("z_BD", "B"), ("z_BD", "D")
+    ]  # fmt: skip
+    text = '"""(B, T, Y) -> (Y,), (2 * Y, D); not (Raffel et al. 2020, X), N(0, I), (see A, as said)."""'
+    assert "".join(letter for _, letter in letters_of_shapes(text)) == "BTYYYD"
+
+
+FIELDS = {
+    "D": {"width"},
+    "E": {"head_width", "value_width"},
+    "F": {"width"},
+    "H": {"heads"},
+    "I": {"features", "channels"},
+    "K": {"kv_heads", "value_heads"},
+    "M": {"key_width"},
+    "N": {"count"},
+    "P": {"kv_rank", "width"},
+    "R": {"rope_width"},
+    "T": {"length", "count"},
+    "U": {"value_width"},
+    "V": {"vocab"},
+    "X": {"experts"},
+}
+"""What the field is called whose docstring begins with the letter."""
+
+
+def test_fields_say_their_letters():
+    wrong = {
+        f"{kind.__name__}.{name}: {field.description.splitlines()[0]}"
+        for kind in subclasses(Value)
+        if kind.__module__.startswith(("anyformer.parts", "anyformer.model"))
+        for name, field in kind.model_fields.items()
+        if field.description
+        and (letter := re.match(r"([A-Z])[.,]", field.description))
+        and name not in FIELDS.get(letter[1], set())
+    }
+    assert not wrong
+
+
+def sizes(frame: FrameType) -> Iterator[tuple[str, str, int]]:
+    """(name, letter, size) of every local tensor that carries its shape, from its last dimension on."""
+    for name, value in frame.f_locals.items():
+        if isinstance(value, torch.Tensor) and (found := SUFFIX.fullmatch(name)):
+            for letter, size in zip(reversed(found[1]), reversed(value.shape), strict=False):
+                yield name, letter, size
+
+
+def contradictions(call) -> set[str]:
+    """Calls of the package in which one letter has two sizes; 1 goes with every size, as it is broadcast."""
+    found = set()
+
+    def look(frame: FrameType, event: str, _: object) -> None:
+        if event == "return" and "anyformer" in frame.f_code.co_filename:
+            seen: dict[str, tuple[str, int]] = {}
+            for name, letter, size in sizes(frame):
+                other, before = seen.setdefault(letter, (name, size))
+                if letter in LEGEND and size != before and 1 not in (size, before):
+                    where = f"{Path(frame.f_code.co_filename).name}:{frame.f_code.co_name}"
+                    found.add(f"{where}: {letter} is {before} in {other} and {size} in {name}")
+
+    sys.setprofile(look)
+    try:
+        call()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+WHOLE = [name for name, each in ZOO.items() if each.embedding_width is None]
+"""D is two widths where embeddings are narrower than the stream."""
+SAMPLE = dict.fromkeys([*WHOLE[::6], "latent", "latent_queries", "delta_channels", "streams", "capacity", "perceiver"])
+"""Every sixth, for time: neighbours are alike."""
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_one_letter_is_one_size_in_a_call(name):
+    model = build(ZOO[name]).eval()
+    given = inputs(ZOO[name])
+    assert not contradictions(lambda: model(*given))
+
+
+def test_a_letter_of_two_sizes_is_seen():
+    code = compile("def f():\n    x_BT, y_BD = zeros(2, 3), zeros(4, 5)\nf()", "anyformer/wrong.py", "exec")
+    assert contradictions(lambda: exec(code, {"zeros": torch.zeros})) == {"wrong.py:f: B is 2 in x_BT and 4 in y_BD"}

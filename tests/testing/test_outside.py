@@ -1,0 +1,205 @@
+"""A part defined outside the package is one like ours: known by its kind, priced, trained, saved, held to the contracts."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import pytest
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.costs import cost
+from anyformer.describe import DescriptionError, from_toml, to_toml
+from anyformer.model import Architecture, build
+from anyformer.operations import Flops, Shape, Tally, matrix, total
+from anyformer.parts import Attention, RMSNorm, Rotary
+from anyformer.parts.call.context import Context
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+from anyformer.testing import contracts
+from anyformer.testing.around import decoder_of
+
+FAULT = ""
+"""What the part does wrong, for the tests that break it."""
+
+
+class LeakySum(Sublayer):
+    """o_t = s_t W_o, s_t = keep * s_(t-1) + x_t W_v: a running sum that forgets; s: (B, D)."""
+
+    kind: Literal["leaky_sum"] = "leaky_sum"
+    keep: Annotated[float, Field(gt=0, lt=1)] = 0.9
+    norm: RMSNorm | None = None
+
+    @property
+    def mixing(self) -> str | None:
+        return "running sum"
+
+    def build(self, width: int, plan: Plan, name: str) -> LeakySumModule:
+        return LeakySumModule(self, width, plan)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        rows = shape.batch * shape.length
+        parts = matrix("value", width, width, rows, role="replicate", bias=FAULT == "weights")
+        parts += matrix("output", width, width, rows, role="replicate", fill="residual")
+        if self.norm is not None:
+            parts += total({"norm": self.norm.cost(width)})
+        if FAULT == "flops":
+            parts += Tally(flops={"sum": Flops(rows, rows)})
+        if FAULT == "exact":
+            parts += Tally(flops={"sum": Flops(0, 10**9)})
+        if FAULT == "flops of chunks" and shape.length > plan.chunk:
+            parts += Tally(flops={"sum": Flops(rows, rows)})
+        if FAULT == "flops of a step" and shape.past:
+            parts += Tally(flops={"sum": Flops(rows, rows)})
+        return parts + Tally(state_bytes={"": shape.batch * width * (2 if FAULT == "bytes" else 4)})
+
+    def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> SumState:
+        return SumState(torch.zeros(batch, width, device=device))
+
+
+@dataclass
+class SumState:
+    """s."""
+
+    sums: Tensor
+    gaps = True
+
+    @property
+    def nbytes(self) -> int:
+        return self.sums.nbytes
+
+    def fork(self, rows: Tensor) -> SumState:
+        return SumState(self.sums[torch.zeros_like(rows) if FAULT == "fork" else rows].clone())
+
+    def take(self, other: Any) -> None:
+        self.sums.copy_(other.sums)
+
+    def check_trim(self, written: int, count: int) -> None:
+        raise NotImplementedError
+
+
+class LeakySumModule(nn.Module):
+    def __init__(self, part: LeakySum, width: int, plan: Plan) -> None:
+        super().__init__()
+        self.keep, self.chunk = part.keep, plan.chunk
+        self.value = nn.Linear(width, width, bias=False)
+        self.norm = part.norm.build(width) if part.norm else nn.Identity()
+        self.output = nn.Linear(width, width, bias=False)
+        if FAULT == "pickle":
+            self.unwritable = lambda: None
+        if FAULT == "buffer":
+            self.register_buffer("table", torch.ones(3))
+
+    def forward(self, x_BTD: Tensor, context: Context, state: SumState | None = None) -> Tensor:
+        value = self.value(x_BTD)
+        if FAULT == "no gradient":
+            value = value.detach()
+        total = torch.zeros_like(value[:, 0]) if state is None else state.sums.to(value.dtype)
+        valid = None if FAULT == "padding" else context.valid
+        segments = None if FAULT == "documents" else context.segments
+        sums = []
+        for t in range(value.shape[1]):
+            if segments is not None and t:
+                total = total.masked_fill((segments[:, t] != segments[:, t - 1])[:, None], 0)
+            if FAULT == "chunk" and t == self.chunk:
+                total = total * 0.5
+            after = self.keep * total + value[:, t]
+            total = after if valid is None else torch.where(valid[:, t, None], after, total)
+            sums.append(total)
+        if state is not None and FAULT != "state":
+            state.sums.copy_(total)
+        mixed = torch.stack(sums, 1)
+        if FAULT == "later tokens":
+            mixed = mixed + value.mean(1, keepdim=True)
+        if FAULT == "rounding":
+            mixed = (mixed + 1e5) - 1e5 if mixed.dtype == torch.bfloat16 else mixed
+        return self.output(self.norm(mixed * (1.1 if FAULT == "factor" else 1)))
+
+
+def leaky_twin(part: LeakySum, weights: dict[str, Tensor], x: Tensor) -> Tensor:
+    rows, total = [], torch.zeros(x.shape[1], dtype=x.dtype)
+    for features in x:
+        total = part.keep * total + weights["value.weight"] @ features
+        h = total
+        if part.norm is not None:
+            h = h / torch.sqrt((h * h).mean() + part.norm.eps) * weights["norm.weight"]
+        rows.append(weights["output.weight"] @ h)
+    return torch.stack(rows)
+
+
+@pytest.fixture
+def architecture() -> Architecture:
+    return decoder_of(LeakySum(), Attention(heads=4, rotary=Rotary()), LeakySum(keep=0.7, norm=RMSNorm()))
+
+
+def test_it_is_known_by_being_defined(architecture):
+    assert Sublayer.kinds["leaky_sum"] is LeakySum
+    text = to_toml(architecture)
+    assert 'kind = "leaky_sum"' in text
+    assert from_toml(Architecture, text) == architecture
+
+
+def test_it_is_priced_and_learns(architecture):
+    sheet = cost(architecture, batch=2, length=11)
+    model = build(architecture)
+    assert sheet.params.total == sum(weight.numel() for weight in model.parameters())
+    tokens = architecture.embedding.example(2, 11)
+    optimiser = torch.optim.SGD(model.parameters(), lr=1e-2)
+    losses = []
+    for _ in range(3):
+        loss = torch.nn.functional.cross_entropy(model(tokens)[:, :-1].flatten(0, 1), tokens[:, 1:].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_it_keeps_the_contracts(architecture):
+    contracts.check(architecture, {"leaky_sum": leaky_twin})
+
+
+FAULTS = {
+    "weights": "declared_weights_are_the_parameters",
+    "pickle": "model_survives_pickle",
+    "buffer": "materialised_equals_built",
+    "rounding": "bf16_stays_near_fp32",
+    "no gradient": "every_weight_learns",
+    "flops": "declared_flops_are_counted",
+    "flops of chunks": "declared_flops_of_chunks_are_counted",
+    "flops of a step": "declared_flops_of_a_decode_step_are_counted",
+    "exact": "exact_flops_never_exceed_dense_ones",
+    "later tokens": "no_token_sees_a_later_one",
+    "chunk": "any_chunk_equals_the_default_chunk",
+    "padding": "padded_row_equals_the_row_alone",
+    "documents": "packed_documents_equal_each_alone",
+    "bytes": "state_takes_the_declared_bytes",
+    "state": "cached_and_chunked_equal_the_whole",
+    "fork": "forked_state_continues_like_its_row",
+    "factor": "sublayer_equals_its_twin (leaky_sum)",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_is_found(fault, architecture, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.FAULT", fault)
+    promise = contracts.promises(architecture, {"leaky_sum": leaky_twin})[FAULTS[fault]]
+    with pytest.raises((AssertionError, AttributeError, pickle.PicklingError)):
+        promise()
+
+
+def test_everything_broken_is_named_at_once(architecture, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.FAULT", "state")
+    with pytest.raises(contracts.BrokenContractError) as found:
+        contracts.check(architecture)
+    for name in ("cached_and_chunked", "left_padding", "right_padding", "forked_state", "any_chunk"):
+        assert f"\n{name}" in f"\n{found.value}"
+
+
+def test_where_it_is_not_defined_the_remedy_is_named(architecture):
+    text = to_toml(architecture).replace('"leaky_sum"', '"their_mixer"')
+    with pytest.raises(DescriptionError, match=r"'their_mixer' is no kind.*import the module that defines it"):
+        from_toml(Architecture, text)
