@@ -23,6 +23,8 @@ from anyformer.parts import (
     LongRoPE,
     RMSNorm,
     Rotary,
+    SharedBias,
+    ValueResidual,
     post_norm,
     pre_norm,
     stack,
@@ -115,11 +117,24 @@ def test_thousands_of_random_combinations():
 
 
 FEED = FeedForward(width=8)
+LAYER_A = ValueResidual(variant="layer_a")
 SENSELESS = {
     "late norm of nothing": (lambda: Attention(heads=2, qk_norm_at="after_rotary"), "needs a qk_norm"),
     "keys of nobody": (
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, keys_from="other"), FEED)]),
         "no layer of that variant",
+    ),
+    "values of what has none": (
+        lambda: stack([pre_norm(RMSNorm(), FEED), pre_norm(RMSNorm(), Attention(heads=2, value_residual=LAYER_A))]),
+        r"layer_b\.attention \(layer 1\) reads 'values' of variant 'layer_a', which leaves nothing",
+    ),
+    "values of other heads": (
+        lambda: stack([pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, value_residual=LAYER_A))]),
+        "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
+    ),
+    "heads without the stack's bias": (
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], score_bias=SharedBias(heads=4)),
+        "reads 'score_bias' of size 2 of its stack, where its size is 4",
     ),
     "value bias without values": (lambda: Attention(heads=2, values="keys", bias=("value",)), "the keys are the values"),
     "a table that is not there": (

@@ -245,7 +245,7 @@ def test_padding_within_a_row_is_refused_where_slots_are_counted(name):
     model(x[:, :4], state=state)
     padding = torch.zeros(B, 3, dtype=torch.bool)
     padding[0, 0] = True
-    if state.gaps:
+    if state.allows_padding:
         model(x[:, 4:7], padding=padding, state=state)
     else:
         with pytest.raises(InputError, match="pad the first chunk"):

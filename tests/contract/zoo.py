@@ -72,6 +72,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    ValueResidual,
     VerticalStride,
     Window,
     Xavier,
@@ -126,6 +127,11 @@ def _mixer(sublayer, *, beside: bool) -> Architecture:
 
 
 OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
+MIXED_VALUES = pre_norm(
+    RMS,
+    Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
+    FEED,
+)
 SHARED_KEYS = pre_norm(
     RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
 )
@@ -325,6 +331,9 @@ DECODERS = {
     "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.4)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
+    ),
+    "value_residual": _decoder(OWN_KEYS).but(
+        decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
     ),
     "experts": _decoder(
         *[pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, router=Router(renormalise=Renormalise())))] * 2

@@ -240,12 +240,12 @@ def _state_traffic(architecture: Architecture, shape: Shape, plan: Plan, tally: 
 
 
 def _borrowers(architecture: Architecture) -> Iterator[tuple[str, str]]:
-    """(sublayer that reads another layer's keys and values, that layer)."""
+    """(sublayer that reads the decode state of another layer, that layer)."""
     for stack_name, stack in architecture.stacks.items():
         layers = stack.layers
         for variant, block in stack.variants.items():
             for branch_name, branch in block.branches.items():
-                if (owner := branch.sublayer.keys_of) is not None:
+                for owner in {read.variant for read in branch.sublayer.reads if read.variant and read.state}:
                     reader = f"{stack_name}.layers.{layers.index(variant)}.{branch_name}.sublayer"
                     yield reader, f"{stack_name}.layers.{layers.index(owner)}."
 

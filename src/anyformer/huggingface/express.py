@@ -92,7 +92,7 @@ def _canonical(architecture: Architecture) -> Architecture:
 
 def _numbered(stack: Stack) -> Stack:
     """Variants called by the order in which they come; the names stay where a layer speaks of another's."""
-    if any(sublayer.keys_of for block in stack.variants.values() for sublayer in block.sublayers):
+    if any(read.variant for read in stack.reads):
         return stack
     names = {name: f"layer{i}" for i, name in enumerate(dict.fromkeys(stack.layers))}
     return stack.but(

@@ -11,6 +11,7 @@ from anyformer.describe import DescriptionError, Problem, Value, change_all, num
 from anyformer.dims import LARGEST
 from anyformer.model.shown import as_table, in_short
 from anyformer.parts.attention.latents import Latents
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
@@ -68,9 +69,9 @@ class Architecture(Value):
         """Encoder, decoder and source belong together."""
         if self.encoder is None and self.decoder is None:
             raise ValueError("needs an encoder, a decoder or both")
-        if self.encoder is not None and self.encoder.reads_source:
+        if self.encoder is not None and SOURCE in self.encoder.reads:
             raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
-        reads = self.decoder is not None and self.decoder.reads_source
+        reads = self.decoder is not None and SOURCE in self.decoder.reads
         if self.latents is not None and not reads:
             raise ValueError("latents: a decoder with cross-attention must let them read the input")
         if self.source == "prefix" and not self.two_inputs:

@@ -1,6 +1,6 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
-from anyformer.parts.attention.attention import Attention
+from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
@@ -141,6 +141,7 @@ __all__ = [
     "TransformerXL",
     "TruncatedNormal",
     "UnitLength",
+    "ValueResidual",
     "VerticalStride",
     "Window",
     "Xavier",

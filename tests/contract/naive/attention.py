@@ -46,8 +46,13 @@ def attention(part, name, weights, x, run):
             ]
             for w in reads
         ]
+        if not cross and part.value_residual is not None:
+            mix, others = part.value_residual, run.values[part.value_residual.variant]
+            values = [
+                [mix.own * v + mix.other * o for v, o in zip(*both, strict=True)] for both in zip(values, others, strict=True)
+            ]
         if not cross:
-            run.memories[run.variant] = keys, values
+            run.memories[run.variant], run.values[run.variant] = (keys, values), values
     out = []
     for t, v in enumerate(x):
         queries, mixed = heads_of("query", v, t, H), []

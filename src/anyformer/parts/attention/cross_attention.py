@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
@@ -26,8 +27,11 @@ class CrossAttention(Heads):
     Every query sees every position of the source that is not padding. Keys and values are computed once per source.
     """
 
-    reads_source: ClassVar[bool] = True
     kind: Literal["cross_attention"] = "cross_attention"
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return (SOURCE,)
 
     def sketch(self, width: int) -> Sketch:
         return heads_sketch(self, width, f"{heads_title(self)} cross-attention", ("all of the source",), source=True)
@@ -74,4 +78,4 @@ class CrossAttentionModule(HeadsModule):
         else:
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value
-        return self.mix(x_BTD, q, k, v, context.visible_source(), context)
+        return self.mix(x_BTD, q, k, v, self.visible(x_BTD, context), context)

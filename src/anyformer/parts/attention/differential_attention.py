@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -15,6 +16,7 @@ from anyformer.parts.attention.attention import AttentionModule, SelfAttention
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
 from anyformer.tape import Held, Tape
@@ -52,8 +54,8 @@ class DifferentialAttention(SelfAttention):
         return ("difference of two halves of the heads", *super().said)
 
     @property
-    def mixing(self) -> str | None:
-        return "differential"
+    def traits(self) -> Traits:
+        return replace(super().traits, mixing="differential")
 
     def mixed(self, width: int) -> tuple[int, int]:
         return self.heads // 2, 2 * self.width_of_value(width)

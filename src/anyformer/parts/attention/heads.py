@@ -12,7 +12,7 @@ from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.sublayer import Sublayer, each_once, head_width
+from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
 from anyformer.tape import Held, Tape
 
@@ -95,8 +95,8 @@ class Heads(Sublayer):
         return self.groups
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        there = {
+    def traits(self) -> Traits:
+        techniques = {
             "QK-norm": self.qk_norm,
             "V-norm": self.value_norm,
             "score soft-cap": self.softcap,
@@ -105,7 +105,7 @@ class Heads(Sublayer):
             "output gate": self.gate,
             "sub-norm": self.sub_norm,
         }
-        return tuple(name for name, part in there.items() if part is not None)
+        return Traits(stability=tuple(name for name, part in techniques.items() if part is not None))
 
     def width_of_head(self, width: int) -> int:
         """E."""
@@ -116,8 +116,8 @@ class Heads(Sublayer):
         return self.width_of_head(width) if self.value_width is None else self.value_width
 
     @property
-    def divides_width(self) -> int:
-        return self.heads if self.head_width is None else 1
+    def resizing(self) -> Resizing:
+        return Resizing(self.heads if self.head_width is None else 1)
 
     def spelled_out(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)

@@ -6,24 +6,34 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.noise import Dropout
+from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm, of_each_head
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 
 
-class HeadsModule(nn.Module):
+class HeadsModule(Attends):
     """The projections, separate in storage, what is done to queries, keys and values, and the attention kernel.
 
     `reads`: keys and values are this layer's own. `norms_late`: the subclass normalises queries and keys itself.
     """
 
     def __init__(
-        self, heads: Heads, width: int, plan: Plan, name: str, *, reads: bool = True, norms_late: bool = False
+        self,
+        heads: Heads,
+        width: int,
+        plan: Plan,
+        name: str,
+        *,
+        mask: Mask | None = None,
+        reads: bool = True,
+        norms_late: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(mask)
         self.heads, self.plan, self.norms_late = heads, plan, norms_late
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)

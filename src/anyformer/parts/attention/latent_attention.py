@@ -11,8 +11,9 @@ from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
-from anyformer.parts.call.context import Context, Labelled, Visible
+from anyformer.parts.call.context import Context, Digested, Visible
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
@@ -21,7 +22,7 @@ from anyformer.parts.pointwise.elementwise import ROTATED, normalised
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
@@ -171,17 +172,10 @@ class LatentAttention(Sublayer):
         return tape.linear("output", mixed, H * V, width)
 
     @property
-    def mixing(self) -> str | None:
-        return "MLA"
-
-    @property
-    def position_name(self) -> str | None:
-        return "NoPE" if self.rotary is None else "RoPE"
-
-    @property
-    def tricks(self) -> tuple[str, ...]:
-        there = {"latent norm": self.norm, "output gate": self.gate}
-        return tuple(name for name, part in there.items() if part is not None)
+    def traits(self) -> Traits:
+        techniques = {"latent norm": self.norm, "output gate": self.gate}
+        stability = tuple(name for name, part in techniques.items() if part is not None)
+        return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -203,11 +197,11 @@ class LatentAttention(Sublayer):
         return FullState(latent, rope) if room == capacity else RingState(latent, rope)
 
 
-class LatentAttentionModule(nn.Module):
+class LatentAttentionModule(Attends):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: LatentAttention, width: int, plan: Plan) -> None:
-        super().__init__()
+        super().__init__(attention.mask)
         self.attention, self.plan = attention, plan
         H, R, bias = attention.heads, attention.kv_rank, attention.bias
         Q = attention.q_rank
@@ -221,8 +215,7 @@ class LatentAttentionModule(nn.Module):
         self.value_up = nn.Linear(R, H * attention.value_width, bias=False)
         self.gate = attention.gate.build(width, H, attention.value_width) if attention.gate else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
-        self.mask: Labelled[Mask] = Labelled(attention.mask, attention.mask.digest)
-        self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
+        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.scale = attention.scale_of_scores
 
     def extra_repr(self) -> str:
@@ -241,7 +234,7 @@ class LatentAttentionModule(nn.Module):
             assert context.chunk is not None, "a stack with state enters its chunk first"
             latent_B1SR, key_B1SP, keys = state.extend(latent_B1SR, key_B1SP, context.chunk)
             latent_B1SR, key_B1SP = latent_B1SR.to(rope.dtype), key_B1SP.to(rope.dtype)
-        visible = context.visible(self.mask, keys, banded=state is None)
+        visible = self.visible(x_BTD, context, keys, banded=state is None)
         form = self._absorbed if state is not None and x_BTD.shape[1] == 1 else self._expanded
         mixed_BTHV = form(nope.transpose(1, 2), rope, latent_B1SR, key_B1SP, visible).transpose(1, 2)
         if self.gate is not None:

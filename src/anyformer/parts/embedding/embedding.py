@@ -37,7 +37,7 @@ class Input(Drawn):
         return None
 
     @property
-    def tricks(self) -> tuple[str, ...]:
+    def stability(self) -> tuple[str, ...]:
         """What it does for stable training, in the field's words."""
         return ()
 
@@ -107,7 +107,7 @@ class Embedding(Input):
     """What becomes of the table's rows where tokens are masked."""
 
     @property
-    def tricks(self) -> tuple[str, ...]:
+    def stability(self) -> tuple[str, ...]:
         return ("embedding scale",) if self.scale != 1 else ()
 
     @property

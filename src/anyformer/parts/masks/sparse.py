@@ -45,7 +45,7 @@ class Chunk(Mask):
         return self.size
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return self.size > 1
 
     @property
@@ -79,7 +79,7 @@ class Strided(Mask):
         return self.stride
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -111,7 +111,7 @@ class Fixed(Mask):
         return self.size
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -133,7 +133,7 @@ class GlobalTokens(Mask):
         return self.count
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -161,7 +161,7 @@ class BlockWindow(Mask):
         return self.block * self.count
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return self.block > 1
 
     @property
@@ -192,5 +192,5 @@ class VerticalStride(Mask):
         return self.block * self.stride
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True

@@ -20,7 +20,7 @@ from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, matrix, total
 from anyformer.tape import Held, Tape
@@ -103,8 +103,8 @@ class DeltaAttention(Sublayer):
         return Sketch("Gated delta net" if self.decay else "Delta net", flow=chain(mixed, Cell(f"output {number(width)}")))
 
     @property
-    def mixing(self) -> str | None:
-        return "delta"
+    def traits(self) -> Traits:
+        return Traits("delta")
 
     @property
     def scale_of_queries(self) -> float:

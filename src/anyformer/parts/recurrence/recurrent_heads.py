@@ -9,7 +9,7 @@ from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.parts.attention.heads import PROJECTIONS, Count, Projection
-from anyformer.parts.sublayer import Sublayer, each_once, head_width
+from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 from anyformer.tally import Tally, matrix
 from anyformer.tape import Held, Tape
 
@@ -48,8 +48,8 @@ class RecurrentHeads(Sublayer):
         return head_width(width, self.heads, self.head_width)
 
     @property
-    def divides_width(self) -> int:
-        return self.heads if self.head_width is None else 1
+    def resizing(self) -> Resizing:
+        return Resizing(self.heads if self.head_width is None else 1)
 
     def spelled_out(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width))
