@@ -70,7 +70,7 @@ class Task:
 def test_a_tiny_variant_keeps_every_mechanism(name):
     made, there = architecture(name, tiny=True), ENTRIES[name].columns
     here = columns(made)
-    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "tricks"):
+    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "stability"):
         assert getattr(here, column) == getattr(there, column), column
     assert reaches(here.reach) == reaches(there.reach)
     assert here.chosen == min(there.chosen, 2)

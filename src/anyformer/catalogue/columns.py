@@ -33,7 +33,7 @@ def columns(architecture: Architecture) -> Columns:
         reach=_joined(word for block in blocks for word in _reaches(block)),
         experts=experts,
         chosen=chosen,
-        tricks=tuple(dict.fromkeys(_stability(architecture, blocks))),
+        stability=tuple(dict.fromkeys(_stability(architecture, blocks))),
         parameters=cost.parameters,
         active=cost.active_parameters,
     )
