@@ -14,6 +14,7 @@ from anyformer.model import Architecture, build
 from anyformer.parts import (
     ALiBi,
     Attention,
+    CrossAttention,
     Disentangled,
     FeedForward,
     Fixed,
@@ -21,6 +22,7 @@ from anyformer.parts import (
     HyperConnections,
     LayerNorm,
     LongRoPE,
+    QKNorm,
     RMSNorm,
     Rotary,
     SharedBias,
@@ -119,7 +121,10 @@ def test_thousands_of_random_combinations():
 FEED = FeedForward(width=8)
 LAYER_A = ValueResidual(variant="layer_a")
 SENSELESS = {
-    "late norm of nothing": (lambda: Attention(heads=2, qk_norm_at="after_rotary"), "needs a qk_norm"),
+    "late norm without rotation": (
+        lambda: CrossAttention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), at="after_rotary")),
+        "rotates nothing",
+    ),
     "keys of nobody": (
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, keys_from="other"), FEED)]),
         "no layer of that variant",
@@ -153,11 +158,11 @@ SENSELESS = {
     ),
     "rounding by another name": (lambda: ALiBi(rounded_to="half"), "bfloat16"),
     "norm over a projection, late": (
-        lambda: Attention(heads=2, qk_norm=RMSNorm(), qk_norm_over="projection", qk_norm_at="after_rotary"),
+        lambda: Attention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary")),
         "each head",
     ),
     "groups with a gain for each head": (
-        lambda: Attention(heads=2, qk_norm=GroupNorm(groups=2), qk_norm_over="each_head"),
+        lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupNorm(groups=2), over="each_head")),
         "rms_norm or layer_norm",
     ),
 }

@@ -53,6 +53,7 @@ from anyformer.parts import (
     Normal,
     Prefix,
     Proportional,
+    QKNorm,
     RelativeBuckets,
     RelativeTable,
     Renormalise,
@@ -133,7 +134,7 @@ MIXED_VALUES = pre_norm(
     FEED,
 )
 SHARED_KEYS = pre_norm(
-    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
+    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
 )
 
 DEEPSEEK = Router(
@@ -191,8 +192,8 @@ DECODERS = {
     "one_bias": _llama(**_at(bias=["value"])),
     "window": _llama(**_at(mask=Window(size=4))),
     "window_1": _llama(**_at(mask=Window(size=1))),
-    "softcap_scale_qk_norm": _llama(**_at(softcap=2.0, scale=0.4, qk_norm=RMSNorm(eps=1e-3))),
-    "qk_layer_norm": _llama(**_at(qk_norm=LayerNorm(bias=False), kv_heads=2)),
+    "softcap_scale_qk_norm": _llama(**_at(softcap=2.0, scale=0.4, qk_norm=QKNorm(norm=RMSNorm(eps=1e-3)))),
+    "qk_layer_norm": _llama(**_at(qk_norm=QKNorm(norm=LayerNorm(bias=False)), kv_heads=2)),
     "rotary_adjacent": _llama(
         **{"decoder.layer.attention.rotary.pairing": "adjacent", "decoder.layer.attention.rotary.theta": 100.0}
     ),
@@ -281,10 +282,10 @@ DECODERS = {
     "value_width_window": _llama(
         **_at(value_width=10, mask=Window(size=3), sink="head", gate=Gate(), sub_norm=RMS, value_scale=1.5)
     ),
-    "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
-    "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
-    "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
-    "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
+    "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=QKNorm(norm=RMS))),
+    "qk_norm_projection": _llama(**_at(qk_norm=QKNorm(norm=RMS, over="projection"), kv_heads=2)),
+    "qk_norm_each_head": _llama(**_at(qk_norm=QKNorm(norm=LayerNorm(bias=False), over="each_head"), kv_heads=2)),
+    "qk_norm_after_rotary": _llama(**_at(qk_norm=QKNorm(norm=RMSNorm(gain="none"), at="after_rotary"))),
     "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3))),
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
@@ -415,7 +416,7 @@ ENCODERS = {
     **NARROW_ENCODERS,
 }
 
-CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
+CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
     "pair_pre_norm": encoder_decoder(

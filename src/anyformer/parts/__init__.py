@@ -6,6 +6,7 @@ from anyformer.parts.attention.differential_attention import DifferentialAttenti
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
@@ -116,6 +117,7 @@ __all__ = [
     "PositiveRandom",
     "Prefix",
     "Proportional",
+    "QKNorm",
     "RMSNorm",
     "RandomFourier",
     "Rectified",

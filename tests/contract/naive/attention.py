@@ -14,7 +14,7 @@ def attention(part, name, weights, x, run):
     H, groups = part.heads, part.kv_heads or part.heads
     width = len(weights[f"{name}.query.weight"]) // H
     rotary = None if cross else part.rotary
-    late = not cross and part.qk_norm_at == "after_rotary"
+    late = not cross and part.qk_norm is not None and part.qk_norm.at == "after_rotary"
 
     def project(kind, v, count):
         y = linear(f"{name}.{kind}", weights, v)
@@ -22,17 +22,17 @@ def attention(part, name, weights, x, run):
 
     def heads_of(kind, v, t, count):
         y = project(kind, v, count)
-        if part.qk_norm is not None and part.qk_norm_over == "projection":
-            y = norm(part.qk_norm, f"{name}.{kind}_norm", weights, y)
-        if part.qk_norm is not None and part.qk_norm_over == "each_head":
-            y = norm_of_each_head(part.qk_norm, f"{name}.{kind}_norm", weights, y, count)
+        if part.qk_norm is not None and part.qk_norm.over == "projection":
+            y = norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y)
+        if part.qk_norm is not None and part.qk_norm.over == "each_head":
+            y = norm_of_each_head(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
-        early = part.qk_norm is not None and part.qk_norm_over == "head" and not late
+        early = part.qk_norm is not None and part.qk_norm.over == "head" and not late
         if early:
-            split = [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split]
+            split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
             split = [rotate(rotary, h, t) for h in split]
-        return [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
+        return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
         keys, values = run.memories[part.keys_from]

@@ -54,8 +54,6 @@ class SelfAttention(Heads):
     mask: Mask = Causal()
     """Which positions a query may look at."""
     rotary: Rotary | None = None
-    qk_norm_at: Literal["before_rotary", "after_rotary"] = "before_rotary"
-    """Where queries and keys are normalised (Llama 4 and Hunyuan: after)."""
     score_bias: ScoreBias | None = None
     """Added to the scores of this layer; a stack may have one for all its layers."""
     temperature: Temperature | None = None
@@ -68,8 +66,6 @@ class SelfAttention(Heads):
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
-        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over != "head"):
-            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head, with one gain for all")
         if self.keys_from is not None and (self.value_norm or self.values == "keys"):
             raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
         if self.keys_from is not None and self.value_residual is not None:
@@ -156,18 +152,18 @@ class SelfAttention(Heads):
         E, heads = self.width_of_head(width), (self.heads, self.groups if self.keys_from is None else 0)
         work = {"rotary": 0 if self.rotary is None else ROTATED * self.rotary.rotated(E) * sum(heads)}
         if self.qk_norm is not None:
-            whole = self.qk_norm_over == "projection"
+            whole = self.qk_norm.over == "projection"
             work["norms"] = sum(normalised(H * E) if whole else normalised(E, H) for H in heads if H)
         return work
 
     @property
     def _late(self) -> bool:
-        return self.qk_norm_at == "after_rotary"
+        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
 
     def _placed_keeps(self, tape: Tape, name: str, x: Held, width: int) -> Held:
         E = self.width_of_head(width)
         x = self.rotary.keeps(tape, x, E) if self.rotary is not None else x
-        return self.qk_norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
+        return self.qk_norm.norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
 
     @property
     def traits(self) -> Traits:
@@ -235,9 +231,8 @@ class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: SelfAttention, width: int, plan: Plan, name: str) -> None:
-        late = attention.qk_norm_at == "after_rotary"
         own = attention.keys_from is None
-        super().__init__(attention, width, plan, name, mask=attention.mask, reads=own, norms_late=late)
+        super().__init__(attention, width, plan, name, mask=attention.mask, reads=own)
         self.attention = attention
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
 from anyformer.parts.attention.attend_keeps import Seen
@@ -28,6 +29,12 @@ class CrossAttention(Heads):
     """
 
     kind: Literal["cross_attention"] = "cross_attention"
+
+    @model_validator(mode="after")
+    def _rotates_nothing(self) -> CrossAttention:
+        if self.qk_norm is not None and self.qk_norm.at == "after_rotary":
+            raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
+        return self
 
     @property
     def reads(self) -> tuple[Read, ...]:

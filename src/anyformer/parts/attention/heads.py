@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, field_validator, model_validator
 
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
-from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm
+from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.pointwise.gate import Gate
@@ -36,11 +36,8 @@ class Heads(Sublayer):
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
-    qk_norm: Norm | None = None
+    qk_norm: QKNorm | None = None
     """Norm of queries and keys."""
-    qk_norm_over: Literal["head", "each_head", "projection"] = "head"
-    """What it normalises: each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole
-    projection (OLMo 2)."""
     value_norm: Norm | None = None
     """Norm over the features of each value head (Gemma 4)."""
     value_scale: Annotated[float, Field(gt=0)] = 1.0
@@ -75,10 +72,6 @@ class Heads(Sublayer):
             raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
         if self.values == "keys" and self.value_width is not None:
             raise ValueError("value_width needs values = 'own': here the keys are the values")
-        if self.qk_norm is None and self.qk_norm_over != "head":
-            raise ValueError("qk_norm_over says what qk_norm normalises, and there is no qk_norm")
-        if self.qk_norm_over == "each_head" and not isinstance(self.qk_norm, RMSNorm | LayerNorm):
-            raise ValueError("qk_norm_over = 'each_head' needs a qk_norm of kind rms_norm or layer_norm")
         return self
 
     @property
@@ -138,18 +131,17 @@ class Heads(Sublayer):
         """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
         H, K = self.heads * E, self.groups * E
-        whole = self.qk_norm_over != "head"
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
         parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
         inner = total({"sub_norm": self.sub_norm.cost(self.heads * U)}) if self.sub_norm else Tally()
         if self.qk_norm is not None:
-            inner += total({"query_norm": self.qk_norm.cost(H if whole else E)})
+            inner += total({"query_norm": self.qk_norm.cost(self.heads, E)})
         if reads:
             parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
             if self.values == "own":
                 parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
             if self.qk_norm is not None:
-                inner += total({"key_norm": self.qk_norm.cost(K if whole else E)})
+                inner += total({"key_norm": self.qk_norm.cost(self.groups, E)})
             if self.value_norm is not None:
                 inner += total({"value_norm": self.value_norm.cost(U)})
         if self.sink is not None:
@@ -191,13 +183,13 @@ class Heads(Sublayer):
         if self.qk_norm is None or late:
             return x
         E, at = self.width_of_head(width), tape.within(f"{name}_norm")
-        match self.qk_norm_over:
+        match self.qk_norm.over:
             case "head":
-                return self.qk_norm.keeps(at, x, E)
+                return self.qk_norm.norm.keeps(at, x, E)
             case "projection":
-                return self.qk_norm.keeps(at, x, heads * E)
+                return self.qk_norm.norm.keeps(at, x, heads * E)
             case "each_head":
-                return self.qk_norm.keeps(at, x, heads * E, heads)
+                return self.qk_norm.norm.keeps(at, x, heads * E, heads)
 
     def mix_keeps(
         self, tape: Tape, x: Held, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None = None
