@@ -133,8 +133,8 @@ class Architecture(Value):
             return "decoder-only"
         return "encoder-only" if self.decoder is None else "encoder-decoder"
 
-    def spelled_out(self) -> Architecture:
-        """The same, with every size of a sublayer written out that follows from others."""
+    def resolved(self) -> Architecture:
+        """The same, with a number for every size of a sublayer that follows from others."""
         sublayers = {
             f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
             for name, stack in self.stacks.items()
@@ -142,7 +142,7 @@ class Architecture(Value):
             for i, step in enumerate(block.steps)
             for branch, part in step.branches.items()
         }
-        return change_all(self, {path: each.spelled_out(self.width) for path, each in sublayers.items()})
+        return change_all(self, {path: each.resolved(self.width) for path, each in sublayers.items()})
 
     def source_of(self, length: int, given: int | None = None) -> int:
         """Positions of the source: as many as given, else as of the target; 0 where nothing is read besides."""

@@ -124,8 +124,8 @@ class Sublayer(Drawn):
         """Among how many tensor-parallel ranks its decode state can be divided: its key heads; 1 where each needs all of it."""
         return 1
 
-    def spelled_out(self, width: int) -> Self:
-        """The same, with every size written out that follows from others."""
+    def resolved(self, width: int) -> Self:
+        """The same, with a number for every size that follows from others."""
         return self
 
     def check(self, width: int) -> None:

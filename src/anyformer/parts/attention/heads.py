@@ -112,7 +112,7 @@ class Heads(Sublayer):
     def resizing(self) -> Resizing:
         return Resizing(self.heads if self.head_width is None else 1)
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:

@@ -110,7 +110,7 @@ class LatentAttention(Sublayer):
         latents = [self.kv_rank, *([self.q_rank] if self.q_rank else [])]
         return {"rotary": rotary, "norms": 0 if self.norm is None else sum(map(normalised, latents))}
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
     def build(self, width: int, plan: Plan, name: str) -> LatentAttentionModule:

@@ -289,7 +289,7 @@ class StackModule(nn.Module):
         return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
 
 
-class Around(TypedDict, total=False):
+class StackOptions(TypedDict, total=False):
     """The fields of a `Stack` beside its layers."""
 
     position: Position | None
@@ -304,7 +304,7 @@ class Around(TypedDict, total=False):
     shared_weights: tuple[str, ...]
 
 
-def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[Around]) -> Stack:
+def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[StackOptions]) -> Stack:
     """A stack from its layers in order. Equal blocks are one variant, called as in `names`, else `layer` or `layer_a`, ..."""
     blocks = list(layers)
     distinct = list(dict.fromkeys(blocks))

@@ -111,7 +111,7 @@ class DeltaAttention(Sublayer):
         """Their factor."""
         return self.key_width**-0.5 if self.scale is None else self.scale
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(value_heads=self.states, value_width=self.columns, scale=self.scale_of_queries)
 
     def build(self, width: int, plan: Plan, name: str) -> DeltaAttentionModule:

@@ -51,7 +51,7 @@ class RecurrentHeads(Sublayer):
     def resizing(self) -> Resizing:
         return Resizing(self.heads if self.head_width is None else 1)
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width))
 
     def check(self, width: int) -> None:
