@@ -240,14 +240,16 @@ def _state_traffic(architecture: Architecture, shape: Shape, plan: Plan, tally: 
 
 
 def _borrowers(architecture: Architecture) -> Iterator[tuple[str, str]]:
-    """(sublayer that reads the decode state of another layer, that layer)."""
+    """(sublayer that reads the decode state of another layer's, that other sublayer)."""
     for stack_name, stack in architecture.stacks.items():
-        layers = stack.layers
+        layer = {variant: f"{stack_name}.layers.{stack.layers.index(variant)}" for variant in stack.variants}
         for variant, block in stack.variants.items():
-            for branch_name, branch in block.branches.items():
-                for owner in {read.variant for read in branch.sublayer.reads if read.variant and read.state}:
-                    reader = f"{stack_name}.layers.{layers.index(variant)}.{branch_name}.sublayer"
-                    yield reader, f"{stack_name}.layers.{layers.index(owner)}."
+            for name, branch in block.branches.items():
+                for read in branch.sublayer.reads:
+                    if read.state and read.variant is not None:
+                        leaving = stack.variants[read.variant].branches.items()
+                        owner = [name for name, other in leaving if read.name in other.sublayer.leaves][-1]
+                        yield f"{layer[variant]}.{name}.sublayer", f"{layer[read.variant]}.{owner}.sublayer"
 
 
 def _around(
