@@ -1,4 +1,4 @@
-"""What a query sees: every attention asks here."""
+"""Which keys a query sees: the one place where every attention asks."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Attends(nn.Module):
         self.mask = None if mask is None else Digested.of(mask)
 
     def visible(self, x_BTD: Tensor, context: Context, keys: Keys | None = None, *, banded: bool = False) -> Visible:
-        """What the queries made of x see among `keys`, without a mask of the source; `banded`: as a band where one holds it.
+        """Which of `keys` the queries made of x see; without a mask, which of the source. `banded`: as a band where possible.
 
-        A part that chooses keys by data, which is why x is here, narrows what the mask allows (`Visible.narrowed`).
+        A part that chooses keys by data (x) narrows here what the mask allows, with `Visible.narrowed`.
         """
         if self.mask is None or keys is None:
             return context.visible_source()

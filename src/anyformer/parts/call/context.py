@@ -50,10 +50,10 @@ _CAUSAL = Causal().digest
 
 @dataclass(frozen=True)
 class Visible:
-    """What each query may see: everything, or where `allowed`, bool (B or 1, 1, T or 1, S), is true.
+    """The keys that each query may see: all of them, or those where `allowed`, bool (B or 1, 1, T or 1, S), is true.
 
-    `causal`: the lower triangle of a square, which kernels know by themselves; only who needs it writes it out (`over`).
-    `band`: `allowed` is that of each block of the band over its keys, bool (B or 1, n, size, keys).
+    `causal`: the lower triangle of a square, which kernels know without a mask; `over` writes it out.
+    `band`: `allowed` stands for each block of queries over the keys around it, bool (B or 1, n, size, keys).
     """
 
     allowed: Tensor | None = None
@@ -61,19 +61,19 @@ class Visible:
     band: Band | None = None
 
     def over(self, length: int, device: torch.device) -> Tensor | None:
-        """`allowed` of T queries, written out; None where everything is visible."""
+        """The mask of T queries, written out; None where every key is visible."""
         if not self.causal:
             return self.allowed
         return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
     def narrowed(self, chosen: Tensor) -> Visible:
-        """Of this, only the keys that are `chosen`, bool (B or 1, 1, T, S)."""
+        """Only those of the visible keys that are `chosen`, bool (B or 1, 1, T, S)."""
         assert self.band is None, "a choice of keys is laid out for all pairs, so its layer asks for no band"
         allowed = self.over(chosen.shape[2], chosen.device)
         return Visible(chosen if allowed is None else allowed & chosen)
 
     def after(self, count: int, length: int, device: torch.device) -> Visible:
-        """The same for T queries with `count` keys in front that every query sees."""
+        """The same for T queries, with `count` more keys in front, which every query sees."""
         allowed = self.over(length, device)
         return self if allowed is None else Visible(F.pad(allowed, (count, 0), value=True))
 
@@ -167,7 +167,7 @@ class Context:
         )
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
-        """What `mask` lets each query of this call see among `keys`; `banded`: as a band where one holds it."""
+        """Which of `keys` the mask lets each query of this call see; `banded`: as a band, where one holds it."""
         band = self._band(mask.value, keys) if banded else None
         key = "mask", mask.digest, keys.label, band is not None
         if key not in self._tables:
