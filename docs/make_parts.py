@@ -119,7 +119,7 @@ MECHANISMS = (
     M(DEVELOPMENT, "2.6 Position embedding", "rotary positions", "Rotary"),
     M(DEVELOPMENT, "3 Hyperparameters", "8/3 rule, rounded", "gated_width"),
     M(DEVELOPMENT, "5 Stability tricks", "z-loss", "anyformer.objectives:CausalObjective", "`z_loss = 1e-4`"),
-    M(DEVELOPMENT, "5 Stability tricks", "normalised queries and keys", "Attention", "`qk_norm = RMSNorm()`"),
+    M(DEVELOPMENT, "5 Stability tricks", "normalised queries and keys", "Attention", "`qk_norm = QKNorm(norm=RMSNorm())`"),
     M(DEVELOPMENT, "5 Stability tricks", "soft-capped logits", "Head", "`softcap = 30.0`, and `Attention(softcap=50.0)`"),
     M(ITERATIONS, "1 Architecture", "encoder, decoder, encoder-decoder", "anyformer.model:Architecture"),
     M(ITERATIONS, "2.1 RoPE", "partial, scaled and proportional rotary", "Rotary", "`fraction`, `scaling`"),

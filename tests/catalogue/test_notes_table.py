@@ -41,7 +41,7 @@ def ours(name: str) -> dict:
     """A row of the catalogue in the words of the notes. The z-loss belongs to training: no description has it."""
     entry = ENTRIES[name]
     columns = entry.columns
-    tricks = {NAMED_TRICKS[trick] for trick in columns.tricks if trick in NAMED_TRICKS}
+    tricks = {NAMED_TRICKS[trick] for trick in columns.stability if trick in NAMED_TRICKS}
     return {
         "year": entry.year,
         "norm": columns.norm,

@@ -70,7 +70,7 @@ class Task:
 def test_a_tiny_variant_keeps_every_mechanism(name):
     made, there = architecture(name, tiny=True), ENTRIES[name].columns
     here = columns(made)
-    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "tricks"):
+    for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "stability"):
         assert getattr(here, column) == getattr(there, column), column
     assert reaches(here.reach) == reaches(there.reach)
     assert here.chosen == min(there.chosen, 2)
@@ -95,8 +95,8 @@ def test_variants_that_differ_in_numbers_alone_are_one():
 
 def test_roots_of_the_width_follow_it():
     palm, gemma, granite = (architecture(name, tiny=True) for name in ("palm-540b", "gemma-3-27b", "granite-3.3-8b"))
-    assert palm.spelled_out().head.scale == build(palm).head.scale == 16**-0.5
-    assert gemma.spelled_out().embedding.scale == build(gemma).embedding.scale == 4.0
+    assert palm.resolved().head.scale == build(palm).head.scale == 16**-0.5
+    assert gemma.resolved().embedding.scale == build(gemma).embedding.scale == 4.0
     assert granite.embedding.scale == 12.0
 
 

@@ -37,6 +37,7 @@ from anyformer.parts import (
     LogTemperature,
     Normal,
     Proportional,
+    QKNorm,
     RelativeBuckets,
     Renormalise,
     RMSNorm,
@@ -126,7 +127,7 @@ class Draw:
         heads, kv_heads, E = self.one((4, 4, 4), (4, 2, 8), (2, 2, 8), (4, 1, 4), (6, 2, 4))
         shared = {
             "heads": heads, "kv_heads": kv_heads, "head_width": E, "mask": self.mask(causal), **self.position(causal),
-            "qk_norm": self.maybe(self.per_head_norm()), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
+            "qk_norm": self.maybe(QKNorm(norm=self.per_head_norm())), "softcap": self.maybe(4.0), "clip": self.maybe(1.5),
             "sink": self.maybe("head"), "gate": self.maybe(Gate(per=self.one("feature", "head"))),
             "bias": self.one((), ("query", "key"), ("value", "output")), "sub_norm": self.maybe(RMSNorm(), 0.2),
             "value_norm": self.maybe(RMSNorm(gain="none"), 0.2),
@@ -195,7 +196,9 @@ class Draw:
             return decoder_only(embedding, WIDTH, **self.stack(True), head=head, initialisation=start)
         if kind == "encoder":
             return encoder_only(embedding, WIDTH, **self.stack(False), head=head, initialisation=start)
-        cross = CrossAttention(heads=4, kv_heads=self.one(2, 4), softcap=self.maybe(4.0, 0.2), qk_norm=self.maybe(RMSNorm()))
+        cross = CrossAttention(
+            heads=4, kv_heads=self.one(2, 4), softcap=self.maybe(4.0, 0.2), qk_norm=self.maybe(QKNorm(norm=RMSNorm()))
+        )
         return encoder_decoder(
             embedding, WIDTH, stack(**self.stack(False)), stack(**self.stack(True, cross)), head=head, initialisation=start
         )

@@ -15,6 +15,7 @@ from anyformer.operations import Shape
 from anyformer.parts import (
     ALiBi,
     Attention,
+    CrossAttention,
     Disentangled,
     FeedForward,
     Fixed,
@@ -22,8 +23,11 @@ from anyformer.parts import (
     HyperConnections,
     LayerNorm,
     LongRoPE,
+    QKNorm,
     RMSNorm,
     Rotary,
+    SharedBias,
+    ValueResidual,
     post_norm,
     pre_norm,
     stack,
@@ -115,11 +119,27 @@ def test_thousands_of_random_combinations():
 
 
 FEED = FeedForward(width=8)
+LAYER_A = ValueResidual(variant="layer_a")
 SENSELESS = {
-    "late norm of nothing": (lambda: Attention(heads=2, qk_norm_at="after_rotary"), "needs a qk_norm"),
+    "late norm without rotation": (
+        lambda: CrossAttention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), at="after_rotary")),
+        "rotates nothing",
+    ),
     "keys of nobody": (
         lambda: stack([pre_norm(RMSNorm(), Attention(heads=2, keys_from="other"), FEED)]),
         "no layer of that variant",
+    ),
+    "values of what has none": (
+        lambda: stack([pre_norm(RMSNorm(), FEED), pre_norm(RMSNorm(), Attention(heads=2, value_residual=LAYER_A))]),
+        r"layer_b\.attention \(layer 1\) reads 'values' of variant 'layer_a', which leaves nothing",
+    ),
+    "values of other heads": (
+        lambda: stack([pre_norm(RMSNorm(), part) for part in (Attention(heads=4), Attention(heads=2, value_residual=LAYER_A))]),
+        "reads 'values' of size 2 of variant 'layer_a', where its size is 4",
+    ),
+    "heads without the stack's bias": (
+        lambda: stack([pre_norm(RMSNorm(), Attention(heads=2), FEED)], score_bias=SharedBias(heads=4)),
+        "reads 'score_bias' of size 2 of its stack, where its size is 4",
     ),
     "value bias without values": (lambda: Attention(heads=2, values="keys", bias=("value",)), "the keys are the values"),
     "a table that is not there": (
@@ -138,11 +158,11 @@ SENSELESS = {
     ),
     "rounding by another name": (lambda: ALiBi(rounded_to="half"), "bfloat16"),
     "norm over a projection, late": (
-        lambda: Attention(heads=2, qk_norm=RMSNorm(), qk_norm_over="projection", qk_norm_at="after_rotary"),
+        lambda: Attention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary")),
         "each head",
     ),
     "groups with a gain for each head": (
-        lambda: Attention(heads=2, qk_norm=GroupNorm(groups=2), qk_norm_over="each_head"),
+        lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupNorm(groups=2), over="each_head")),
         "rms_norm or layer_norm",
     ),
 }

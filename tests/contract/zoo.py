@@ -57,6 +57,7 @@ from anyformer.parts import (
     Normal,
     Prefix,
     Proportional,
+    QKNorm,
     RelativeBuckets,
     RelativeTable,
     Renormalise,
@@ -76,6 +77,7 @@ from anyformer.parts import (
     TopK,
     TransformerXL,
     TruncatedNormal,
+    ValueResidual,
     VerticalStride,
     Window,
     Xavier,
@@ -129,8 +131,13 @@ def _mixer(sublayer, *, beside: bool) -> Architecture:
 
 
 OWN_KEYS = pre_norm(RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary()), FEED)
+MIXED_VALUES = pre_norm(
+    RMS,
+    Attention(heads=4, kv_heads=2, rotary=Rotary(), value_residual=ValueResidual(variant="first", own=0.6, other=0.7)),
+    FEED,
+)
 SHARED_KEYS = pre_norm(
-    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=RMS, keys_from="own"), FEED
+    RMS, Attention(heads=4, kv_heads=2, mask=Window(size=4), rotary=Rotary(), qk_norm=QKNorm(norm=RMS), keys_from="own"), FEED
 )
 
 DEEPSEEK = Router(
@@ -190,8 +197,8 @@ DECODERS = {
     "one_bias": _llama(**_at(bias=["value"])),
     "window": _llama(**_at(mask=Window(size=4))),
     "window_1": _llama(**_at(mask=Window(size=1))),
-    "softcap_scale_qk_norm": _llama(**_at(softcap=2.0, scale=0.4, qk_norm=RMSNorm(eps=1e-3))),
-    "qk_layer_norm": _llama(**_at(qk_norm=LayerNorm(bias=False), kv_heads=2)),
+    "softcap_scale_qk_norm": _llama(**_at(softcap=2.0, scale=0.4, qk_norm=QKNorm(norm=RMSNorm(eps=1e-3)))),
+    "qk_layer_norm": _llama(**_at(qk_norm=QKNorm(norm=LayerNorm(bias=False)), kv_heads=2)),
     "rotary_adjacent": _llama(
         **{"decoder.layer.attention.rotary.pairing": "adjacent", "decoder.layer.attention.rotary.theta": 100.0}
     ),
@@ -290,10 +297,10 @@ DECODERS = {
     "value_width_window": _llama(
         **_at(value_width=10, mask=Window(size=3), sink="head", gate=Gate(), sub_norm=RMS, value_scale=1.5)
     ),
-    "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=RMS)),
-    "qk_norm_projection": _llama(**_at(qk_norm=RMS, qk_norm_over="projection", kv_heads=2)),
-    "qk_norm_each_head": _llama(**_at(qk_norm=LayerNorm(bias=False), qk_norm_over="each_head", kv_heads=2)),
-    "qk_norm_after_rotary": _llama(**_at(qk_norm=RMSNorm(gain="none"), qk_norm_at="after_rotary")),
+    "keys_as_values": _llama(**_at(values="keys", kv_heads=2, qk_norm=QKNorm(norm=RMS))),
+    "qk_norm_projection": _llama(**_at(qk_norm=QKNorm(norm=RMS, over="projection"), kv_heads=2)),
+    "qk_norm_each_head": _llama(**_at(qk_norm=QKNorm(norm=LayerNorm(bias=False), over="each_head"), kv_heads=2)),
+    "qk_norm_after_rotary": _llama(**_at(qk_norm=QKNorm(norm=RMSNorm(gain="none"), at="after_rotary"))),
     "temperature_log": _llama(**_at(temperature=LogTemperature(strength=0.7, span=3, shift=2))),
     "temperature_length": _llama(**_at(temperature=LengthTemperature(trained=4))),
     "alibi": _llama(**_at(rotary=None, score_bias=ALiBi())),
@@ -378,6 +385,9 @@ DECODERS = {
     "rotary_proportional": _llama(**_at(rotary=Rotary(scaling=Proportional(fraction=0.7, factor=2.0)))),
     "shared_keys": _decoder(OWN_KEYS).but(
         decoder=Stack(variants=Named(own=OWN_KEYS, shared=SHARED_KEYS), order="own*2 shared*2 own shared", final_norm=RMS)
+    ),
+    "value_residual": _decoder(OWN_KEYS).but(
+        decoder=Stack(variants=Named(first=OWN_KEYS, layer=MIXED_VALUES), order="first layer*2", final_norm=RMS)
     ),
     "experts": _decoder(
         *[pre_norm(RMS, SELF, Experts(experts=4, chosen=2, width=12, router=Router(renormalise=Renormalise())))] * 2
@@ -476,9 +486,9 @@ ENCODERS = {
     **NARROW_ENCODERS,
 }
 
-CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=RMS)
+CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
-    heads=2, clip=0.8, gate=Gate(), qk_norm=RMS, qk_norm_over="projection", scale=0.4, sink="head", sub_norm=RMS,
+    heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
     value_norm=RMS, value_scale=0.7, value_width=5,
 )  # fmt: skip
 PAIRS = {

@@ -98,7 +98,7 @@ def test_widths_are_the_multiples_asked_for_and_heads_divide(multiple):
         assert found.sizes.width % multiple == 0
         assert found.sizes.ffn % multiple == 0
         for sublayer in found.architecture.output_stack.variants["layer"].sublayers:
-            heads = sublayer.divides_width
+            heads = sublayer.resizing.divisor
             assert found.sizes.width % heads == 0
             assert heads == 1 or found.sizes.width // heads % 8 == 0
 
@@ -117,7 +117,8 @@ def test_only_what_may_move_moves():
     found = match(made, Budget(parameters=500 * 10**9), move=("ffn",)).architecture
     changed = {path.split(".")[-1] for path, _, _ in diff(made, found)}
     assert changed == {"width"}
-    ffn = {name: [s.network.width for s in block.sublayers if s.network] for name, block in found.decoder.variants.items()}
+    networks = {name: [s.resizing.network for s in block.sublayers] for name, block in found.decoder.variants.items()}
+    ffn = {name: [network.width for network in found if network] for name, found in networks.items()}
     assert abs(ffn["dense"][0] / ffn["routed"][0] - 18432 / 2048) < 0.05  # the dense network stays as many times as wide
 
 
@@ -135,9 +136,9 @@ def test_depth_keeps_the_pattern_of_layers():
 
 def test_what_follows_from_sizes_follows():
     gemma = architecture("gemma-2-9b")
-    assert resized(gemma, Sizes(1024, 42, 14336)).spelled_out().embedding.scale == 1024**0.5
+    assert resized(gemma, Sizes(1024, 42, 14336)).resolved().embedding.scale == 1024**0.5
     llama = architecture("llama-3-8b")
-    assert resized(llama, Sizes(4096, 8, 14336)).spelled_out().initialisation.residual_scale == 16**-0.5
+    assert resized(llama, Sizes(4096, 8, 14336)).resolved().initialisation.residual_scale == 16**-0.5
 
 
 def test_a_width_that_cannot_move_leaves_the_others_to():

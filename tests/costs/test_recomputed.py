@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from dataclasses import is_dataclass
 
 import pytest
 import torch
@@ -115,8 +116,8 @@ def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kern
 
     def watched(forward):
         def layer(x: Tensor, context: Context, states: None = None) -> Tensor:
-            memories = [y for memory in context.memories.values() for y in (memory.key, memory.value)]
-            reads = (x, context.positions, context.tokens, context.source, context.relative, *memories)
+            left = [x for value in context.shared.values() for x in (vars(value).values() if is_dataclass(value) else [value])]
+            reads = (x, context.positions, context.tokens, context.source, *(y for y in left if isinstance(y, Tensor)))
             with keeping(model) as kept, Products() as products:
                 y = forward(x, context, states)
             there = {address(x) for x in reads if x is not None} | (set(products.given) if how == "selective" else set())

@@ -24,7 +24,7 @@ from anyformer.describe import (
     to_toml,
 )
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Causal, FeedForward, RMSNorm, Rotary, Window
+from anyformer.parts import Attention, Causal, FeedForward, QKNorm, RMSNorm, Rotary, Window
 
 TINY = llama(width=32, depth=4, heads=4, kv_heads=2, ffn=48, vocab=100)
 
@@ -96,7 +96,7 @@ def test_paths_may_skip_the_plumbing(path, value):
 def test_change_and_diff_are_inverse():
     changes = {
         "decoder.layer.attention.kv_heads": 4,
-        "decoder.layer.attention.qk_norm": RMSNorm(eps=1e-6),
+        "decoder.layer.attention.qk_norm": QKNorm(norm=RMSNorm(eps=1e-6)),
         "decoder.layer.attention.mask": Causal() & Window(size=8),
         "decoder.order": "layer*2",
     }

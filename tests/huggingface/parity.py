@@ -169,7 +169,7 @@ def decodes(pair: Pair) -> bool:
 def routes(pair: Pair) -> bool:
     """Whether tokens choose experts."""
     blocks = [block for stack in pair.ours.architecture.stacks.values() for block in stack.variants.values()]
-    return any(sublayer.routing is not None for block in blocks for sublayer in block.sublayers)
+    return any((network := each.resizing.network) and network.experts for block in blocks for each in block.sublayers)
 
 
 def logit_gap(pair: Pair) -> float:

@@ -13,7 +13,7 @@ DERIVED = ZOO["derived_factors"]
 
 
 def test_the_model_is_that_of_the_numbers():
-    numbers = DERIVED.spelled_out()
+    numbers = DERIVED.resolved()
     width, depth = DERIVED.width, DERIVED.decoder.depth
     assert (numbers.embedding.scale, numbers.head.scale) == (width**0.5, width**-0.5)
     assert numbers.initialisation.residual_scale == (2 * depth) ** -0.5
@@ -26,8 +26,8 @@ def test_the_model_is_that_of_the_numbers():
 
 def test_they_follow_another_size():
     wide = change_all(DERIVED, {"width": 2 * DERIVED.width, "decoder.order": "layer*8"})
-    assert wide.spelled_out().embedding.scale == (2 * DERIVED.width) ** 0.5
-    assert wide.spelled_out().initialisation.residual_scale == 0.25
+    assert wide.resolved().embedding.scale == (2 * DERIVED.width) ** 0.5
+    assert wide.resolved().initialisation.residual_scale == 0.25
 
 
 @pytest.mark.parametrize("given", ["sqrt_wdth", "inverse_sqrt_2_depth", 0, -1.0, True, float("inf")])

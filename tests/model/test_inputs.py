@@ -8,7 +8,7 @@ from zoo import DECODERS, ENCODERS, PAIRS
 
 from anyformer.describe import DescriptionError, change
 from anyformer.model import InputError, build
-from anyformer.model.entered import count_positions
+from anyformer.model.inputs import count_positions
 
 X = torch.ones(2, 5, dtype=torch.long)
 

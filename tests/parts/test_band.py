@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from hypothesis import given
@@ -20,7 +22,7 @@ from anyformer.parts import (
     Strided,
     Window,
 )
-from anyformer.parts.call.context import Context, Labelled
+from anyformer.parts.call.context import Context, Digested
 from anyformer.parts.call.state import Keys
 from anyformer.parts.masks import band as bands
 from anyformer.parts.masks.band import Band, band_of
@@ -77,9 +79,9 @@ def test_a_band_changes_nothing(mask, kernel, documents):
     plan = Plan(attention=kernel)
     banded, whole = contexts(plan, documents)
     keys = Keys(banded.positions, "self")
-    if documents is None or not mask.ahead:
-        assert banded.visible(Labelled.of(mask), keys, banded=True).band is not None
-    assert whole.visible(Labelled.of(mask), keys, banded=True).band is None
+    if documents is None or not mask.looks_ahead:
+        assert banded.visible(Digested.of(mask), keys, banded=True).band is not None
+    assert whole.visible(Digested.of(mask), keys, banded=True).band is None
     for part in (
         Attention(heads=4, kv_heads=2, mask=mask, rotary=Rotary()),
         Attention(heads=2, mask=mask, softcap=3.0, sink="head"),
@@ -107,7 +109,7 @@ def test_no_band_where_it_does_not_fit(facts, monkeypatch):
     if part.dropout:
         from anyformer.parts.call.noise import Noise
 
-        context.noise = Noise.fresh(2, torch.device("cpu"))
+        context = replace(context, noise=Noise.fresh(2, torch.device("cpu")))
     loud(part.build(D, plan, "part"))(torch.zeros(2, T, D, dtype=torch.float64), context)
 
 

@@ -49,7 +49,9 @@ def dense(mask, past: int, length: int, prefix: int) -> np.ndarray:
 def test_ranges_are_the_predicate(mask, past, length, prefix):
     ranges = mask.ranges(np.arange(past, past + length), past + length, prefix)
     assert np.array_equal(ranges.dense(past + length), dense(mask, past, length, prefix))
-    assert mask.pairs(Shape(length=length, past=past, prefix=prefix)) == dense(mask, past, length, prefix).sum()
+    shape = Shape(length=length, past=past, prefix=prefix)
+    assert mask.pairs(shape) == dense(mask, past, length, prefix).sum()
+    assert np.array_equal(mask.counts(shape), dense(mask, past, length, prefix).sum(1))
 
 
 @given(masks, st.integers(1, 14))
@@ -62,8 +64,8 @@ def test_reach_bounds_what_a_query_sees(mask, length):
 @given(masks, st.integers(2, 14))
 def test_ahead_says_whether_later_keys_are_seen(mask, length):
     sees_later = np.triu(dense(mask, 0, length, 0), 1).any()
-    assert mask.ahead or not sees_later
-    assert any(limit.contract == "causal" for limit in mask.limits) == mask.ahead
+    assert mask.looks_ahead or not sees_later
+    assert any(limit.contract == "causal" for limit in mask.limits) == mask.looks_ahead
 
 
 def test_a_long_mask_is_counted_by_few_calls():

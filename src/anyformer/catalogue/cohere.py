@@ -7,7 +7,7 @@ from functools import partial
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, Rotary, Window, parallel
+from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, QKNorm, Rotary, Window, parallel
 
 NORM = LayerNorm(eps=1e-5, bias=False)
 
@@ -28,8 +28,7 @@ def command_r(
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=NORM if qk_norm else None,
-        qk_norm_over="each_head" if qk_norm else "head",
+        qk_norm=QKNorm(norm=NORM, over="each_head") if qk_norm else None,
         rotary=Rotary(theta=theta, pairing="adjacent", rotate_in="fp32"),
     )
     block = parallel(NORM, attention, FeedForward(width=ffn, activation="silu", gated=True))

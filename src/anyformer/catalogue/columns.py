@@ -17,8 +17,8 @@ def columns(architecture: Architecture) -> Columns:
     stacks = architecture.stacks.values()
     blocks = [block for stack in stacks for block in stack.variants.values()]
     sublayers = [sublayer for block in blocks for sublayer in block.sublayers]
-    routings = [sublayer.routing for sublayer in sublayers if sublayer.routing is not None]
-    experts, chosen = max(routings, default=(0, 0))
+    networks = [sublayer.resizing.network for sublayer in sublayers]
+    experts, chosen = max(((each.experts or 0, each.chosen or 0) for each in networks if each), default=(0, 0))
     cost = architecture.cost(Shape(source=1))
     return Columns(
         shape=architecture.shape_of_model,
@@ -28,12 +28,12 @@ def columns(architecture: Architecture) -> Columns:
         placement=_joined(word for block in blocks for word in block.placement),
         wiring="parallel" if any(block.parallel for block in blocks) else "serial",
         position=_joined(word for stack in stacks for word in _positions(stack)),
-        activation=_joined(sublayer.nonlinearity for sublayer in sublayers),
-        attention=_joined(sublayer.mixing for sublayer in sublayers),
+        activation=_joined(sublayer.traits.activation for sublayer in sublayers),
+        attention=_joined(sublayer.traits.mixing for sublayer in sublayers),
         reach=_joined(word for block in blocks for word in _reaches(block)),
         experts=experts,
         chosen=chosen,
-        tricks=tuple(dict.fromkeys(_tricks(architecture, blocks))),
+        stability=tuple(dict.fromkeys(_stability(architecture, blocks))),
         parameters=cost.parameters,
         active=cost.active_parameters,
     )
@@ -47,7 +47,7 @@ def _joined(words: Iterable[str | None]) -> str:
 def _positions(stack: Stack) -> Iterator[str]:
     """How the stack tells positions apart. A layer without positions of its own has those of the stack."""
     shared = [part.position_name for part in (stack.position, stack.score_bias) if part is not None]
-    own = [sublayer.position_name for block in stack.variants.values() for sublayer in block.sublayers]
+    own = [sublayer.traits.position for block in stack.variants.values() for sublayer in block.sublayers]
     yield from shared
     yield from (name for name in own if name is not None and not (shared and name == NONE))
 
@@ -58,10 +58,10 @@ def _reaches(block: Block) -> Iterator[str]:
             yield "full" if mask.reach is None else f"local {mask.reach}"
 
 
-def _tricks(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[str]:
+def _stability(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[str]:
     for block in blocks:
-        yield from block.tricks
-    yield from architecture.embedding.tricks
+        yield from block.stability
+    yield from architecture.embedding.stability
     head, stacks = architecture.head, architecture.stacks.values()
     there = {
         "embedding norm": any(stack.input_norm is not None for stack in stacks),

@@ -7,7 +7,7 @@ from functools import partial
 from anyformer.catalogue.deepseek import by_correction, dense_then_experts, fine_experts
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, LatentAttention, RMSNorm, Rotary, pre_norm, sandwich
+from anyformer.parts import Attention, Embedding, FeedForward, LatentAttention, QKNorm, RMSNorm, Rotary, pre_norm, sandwich
 
 
 def glm(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int, eps: float, around: bool) -> Architecture:
@@ -34,7 +34,7 @@ def glm45_attention(*, heads: int, kv_heads: int, qk_norm: bool) -> Attention:
         kv_heads=kv_heads,
         head_width=128,
         bias=("query", "key", "value"),
-        qk_norm=RMSNorm(eps=1e-5) if qk_norm else None,
+        qk_norm=QKNorm(norm=RMSNorm(eps=1e-5)) if qk_norm else None,
         rotary=Rotary(theta=1_000_000.0, fraction=0.5),
     )
 

@@ -12,6 +12,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Head,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -33,8 +34,7 @@ def hunyuan(
         heads=heads,
         kv_heads=kv_heads,
         head_width=HEAD_WIDTH,
-        qk_norm=norm,
-        qk_norm_at="after_rotary",
+        qk_norm=QKNorm(norm=norm, at="after_rotary"),
         rotary=Rotary(theta=10_000.0 * alpha ** (HEAD_WIDTH / (HEAD_WIDTH - 2))),
     )
     block = pre_norm(norm, attention, feedforward)

@@ -16,6 +16,7 @@ from anyformer.parts import (
     FeedForward,
     GatedConvolution,
     Head,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -31,7 +32,7 @@ CONVOLUTION = GatedConvolution(convolution=ShortConvolution(kernel=3))
 
 def attention(heads: int, kv_heads: int) -> Attention:
     """Queries and keys normalised head by head."""
-    return Attention(heads=heads, kv_heads=kv_heads, qk_norm=NORM, rotary=Rotary(theta=1_000_000.0))
+    return Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=NORM), rotary=Rotary(theta=1_000_000.0))
 
 
 def lfm2(

@@ -18,6 +18,7 @@ from anyformer.parts import (
     Head,
     Llama3Scaling,
     LogTemperature,
+    QKNorm,
     RMSNorm,
     Rotary,
     Router,
@@ -54,8 +55,7 @@ def llama4(
         head_width=head_width,
         mask=Causal() & Chunk(size=chunk),
         rotary=Rotary(theta=500_000.0, pairing="adjacent", rotate_in="fp32", scaling=scaling),
-        qk_norm=RMSNorm(eps=1e-5, gain="none") if qk_norm else None,
-        qk_norm_at="after_rotary" if qk_norm else "before_rotary",
+        qk_norm=QKNorm(norm=RMSNorm(eps=1e-5, gain="none"), at="after_rotary") if qk_norm else None,
     )
     global_ = Attention(
         heads=heads, kv_heads=kv_heads, head_width=head_width, temperature=LogTemperature(strength=0.1, span=8192, shift=1)

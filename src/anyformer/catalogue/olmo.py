@@ -14,6 +14,7 @@ from anyformer.parts import (
     FeedForward,
     Head,
     LayerNorm,
+    QKNorm,
     RMSNorm,
     Rotary,
     Window,
@@ -42,8 +43,7 @@ def olmo2(
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=norm,
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=norm, over="projection"),
         rotary=Rotary(theta=theta, rotate_in="fp32"),
     )
     block = output_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
@@ -58,16 +58,14 @@ def olmo3(
     local = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=norm,
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=norm, over="projection"),
         rotary=Rotary(theta=500_000.0, rotate_in="fp32"),
         mask=Window(size=window),
     )
     global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
-        qk_norm=norm,
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=norm, over="projection"),
         rotary=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
     )
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
@@ -86,7 +84,7 @@ def olmoe(*, width: int, depth: int, heads: int, experts: int, chosen: int, expe
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, qk_norm=norm, qk_norm_over="projection", rotary=Rotary()),
+        Attention(heads=heads, qk_norm=QKNorm(norm=norm, over="projection"), rotary=Rotary()),
         Experts(experts=experts, chosen=chosen, width=expert),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)

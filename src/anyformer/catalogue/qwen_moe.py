@@ -14,6 +14,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gate,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -60,7 +61,7 @@ def qwen3_moe(
     norm = RMSNorm(eps=1e-6)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=norm, rotary=Rotary(theta=theta)),
+        Attention(heads=heads, kv_heads=kv_heads, head_width=128, qk_norm=QKNorm(norm=norm), rotary=Rotary(theta=theta)),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -85,7 +86,7 @@ def qwen3_next(*, width: int, depth: int, experts: int, chosen: int, expert: int
         heads=16,
         kv_heads=2,
         head_width=256,
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         rotary=Rotary(theta=10_000_000.0, fraction=0.25),
         gate=Gate(activation="sigmoid"),
     )

@@ -27,8 +27,8 @@ class Columns:
     """Experts of a layer, 0 in a dense network."""
     chosen: int
     """How many of them a token passes."""
-    tricks: tuple[str, ...]
-    """What stabilises training."""
+    stability: tuple[str, ...]
+    """Techniques for stable training."""
     parameters: int
     active: int
     """Parameters that one token uses."""
@@ -51,4 +51,4 @@ class Listed:
     def parse(cls, data: dict[str, Any]) -> Listed:
         """From a line of the index."""
         columns = data["columns"]
-        return cls(**data | {"columns": Columns(**columns | {"tricks": tuple(columns["tricks"])})})
+        return cls(**data | {"columns": Columns(**columns | {"stability": tuple(columns["stability"])})})

@@ -7,7 +7,7 @@ from typing import Literal
 
 from anyformer.catalogue.entry import Entry
 from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, LayerNorm, Rotary, parallel, pre_norm
+from anyformer.parts import Attention, Embedding, FeedForward, LayerNorm, QKNorm, Rotary, parallel, pre_norm
 
 
 def stablelm(
@@ -30,8 +30,7 @@ def stablelm(
         heads=heads,
         kv_heads=kv_heads,
         bias=bias,
-        qk_norm=LayerNorm(eps=1e-5, bias=False) if together else None,
-        qk_norm_over="each_head" if together else "head",
+        qk_norm=QKNorm(norm=LayerNorm(eps=1e-5, bias=False), over="each_head") if together else None,
         rotary=Rotary(fraction=0.25),
     )
     wiring = parallel if together else pre_norm

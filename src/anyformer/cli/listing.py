@@ -186,7 +186,7 @@ MADE_OF: tuple[Column, ...] = (
     ("reach", lambda entry: entry.columns.reach),
     ("shape", lambda entry: entry.columns.shape),
     ("branches", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
-    ("stability", lambda entry: ", ".join(entry.columns.tricks)),
+    ("stability", lambda entry: ", ".join(entry.columns.stability)),
 )
 SHORT: tuple[Column, ...] = (
     NAME,

@@ -63,7 +63,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
 
 def described(architecture: Architecture, width: int) -> Iterator[str]:
     """The stacks as a tree: each variant of a layer once, and of the others what differs."""
-    architecture = architecture.spelled_out()
+    architecture = architecture.resolved()
     yield from _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}", width)
     yield from _row(0, "input", _words(architecture.embedding), width)
     if architecture.decoder_embedding is not None:

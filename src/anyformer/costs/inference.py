@@ -185,11 +185,11 @@ def read_per_step(
 def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int, float], ...]:
     """(experts of a layer, those that one decoding step of so many rows is expected to read), each kind of mixture once."""
     kinds = dict.fromkeys(
-        sublayer.routing
+        (network.experts, network.chosen or 0)
         for stack in architecture.stacks.values()
         for block in stack.variants.values()
         for sublayer in block.sublayers
-        if sublayer.routing is not None
+        if (network := sublayer.resizing.network) is not None and network.experts is not None
     )
     return tuple((experts, distinct_experts(experts, chosen, batch)) for experts, chosen in kinds)
 

@@ -127,7 +127,7 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
     """
     for _, network in networks(architecture):
         ratio, usual = network.width / architecture.width, 8 / 3 if network.gated else 4.0
-        if not network.routed and not 1 / 1.5 <= ratio / usual <= 1.5:
+        if network.experts is None and not 1 / 1.5 <= ratio / usual <= 1.5:
             kind, rule = ("gated", "8/3") if network.gated else ("plain", "4")
             yield Remark(
                 "feed-forward width",

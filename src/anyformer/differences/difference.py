@@ -41,7 +41,7 @@ def difference(left: Architecture, right: Architecture, *, batch: int = 1, lengt
     """What changes from `left` to `right`; FLOPs and decode state (16 bits) for `batch` texts of `length` tokens."""
     ours, theirs = (cost(each, batch=batch, length=length, mode="prefill", plan=_PLAN) for each in (left, right))
     # Written out, an absent number of key heads is 12 rather than nothing, and what is equal in other words is equal.
-    details = _merged(_architectures(left.spelled_out(), right.spelled_out()))
+    details = _merged(_architectures(left.resolved(), right.resolved()))
     return Difference(tuple(_summary(left, right)), details, tuple(_costs(ours, theirs)))
 
 

@@ -23,7 +23,7 @@ def express(architecture: Architecture, model_type: str | None = None) -> tuple[
     Without `model_type` the first family that can; raises with what differs from it, or from the nearest where none can.
     """
     candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
-    spellings, wanted = (architecture, architecture.spelled_out()), _canonical(architecture)
+    spellings, wanted = (architecture, architecture.resolved()), _canonical(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
     for number, each in enumerate(candidates):
         differences = _attempt(each, spellings, wanted)
@@ -68,9 +68,9 @@ def _attempt(each: Family, spellings: tuple[Architecture, Architecture], wanted:
 
     What a family gives for a size that is left out may not be what follows from the others here; written out it is.
     """
-    as_it_stands, spelled_out = spellings
+    as_it_stands, resolved = spellings
     found = _written(each, as_it_stands, wanted)
-    return found if isinstance(found, dict) else _written(each, spelled_out, wanted)
+    return found if isinstance(found, dict) else _written(each, resolved, wanted)
 
 
 def _written(each: Family, architecture: Architecture, wanted: Architecture) -> dict[str, Any] | list[str]:
@@ -87,12 +87,12 @@ def _written(each: Family, architecture: Architecture, wanted: Architecture) -> 
 def _canonical(architecture: Architecture) -> Architecture:
     """What is equal for architectures that compute the same: how weights start and what layers are called do not count."""
     plain = {"initialisation": Initialisation()} | {name: _numbered(stack) for name, stack in architecture.stacks.items()}
-    return architecture.but(**plain).spelled_out()
+    return architecture.but(**plain).resolved()
 
 
 def _numbered(stack: Stack) -> Stack:
     """Variants called by the order in which they come; the names stay where a layer speaks of another's."""
-    if any(sublayer.keys_of for block in stack.variants.values() for sublayer in block.sublayers):
+    if any(read.variant for read in stack.reads):
         return stack
     names = {name: f"layer{i}" for i, name in enumerate(dict.fromkeys(stack.layers))}
     return stack.but(

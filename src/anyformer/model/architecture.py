@@ -12,6 +12,7 @@ from anyformer.dims import LARGEST
 from anyformer.model.shown import as_table, in_short, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
@@ -68,9 +69,9 @@ class Architecture(Value):
         """Encoder, decoder and source belong together."""
         if self.encoder is None and self.decoder is None:
             raise ValueError("needs an encoder, a decoder or both")
-        if self.encoder is not None and self.encoder.reads_source:
+        if self.encoder is not None and SOURCE in self.encoder.reads:
             raise ValueError("encoder: cross-attention belongs into a decoder; an encoder has no other sequence to read")
-        reads = self.decoder is not None and self.decoder.reads_source
+        reads = self.decoder is not None and SOURCE in self.decoder.reads
         if self.latents is not None and not reads:
             raise ValueError("latents: a decoder with cross-attention must let them read the input")
         if self.source == "prefix" and not self.two_inputs:
@@ -132,7 +133,7 @@ class Architecture(Value):
             return "decoder-only"
         return "encoder-only" if self.decoder is None else "encoder-decoder"
 
-    def spelled_out(self) -> Architecture:
+    def resolved(self) -> Architecture:
         """The same, with every number written out that follows from others: sizes of sublayers, factors."""
         sublayers = {
             f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
@@ -144,12 +145,12 @@ class Architecture(Value):
         second, head = self.decoder_embedding, self.head
         return change_all(
             self.but(
-                embedding=self.embedding.spelled_out(self.table_width),
-                decoder_embedding=second and second.spelled_out(self.table_width),
-                head=head and head.spelled_out(self.width),
+                embedding=self.embedding.resolved(self.table_width),
+                decoder_embedding=second and second.resolved(self.table_width),
+                head=head and head.resolved(self.width),
                 initialisation=self.initialisation.of_depth(self.output_stack.depth),
             ),
-            {path: each.spelled_out(self.width) for path, each in sublayers.items()},
+            {path: each.resolved(self.width) for path, each in sublayers.items()},
         )
 
     def source_of(self, length: int, given: int | None = None) -> int:

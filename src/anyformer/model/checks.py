@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import DescriptionError
 from anyformer.model.architecture import Architecture
+from anyformer.model.inputs import Call
 from anyformer.operations import Tally
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
@@ -31,22 +32,10 @@ def check_weights(tally: Tally) -> None:
         )
 
 
-def check_inputs(
-    architecture: Architecture,
-    tally: Tally,
-    tokens: Tensor | None,
-    decoder_tokens: Tensor | None,
-    *,
-    padding: Tensor | None,
-    decoder_padding: Tensor | None,
-    documents: Tensor | None,
-    prefix: Tensor | None,
-    positions: Tensor | None,
-    types: Tensor | None,
-    state: StackState | None,
-    training: bool,
-) -> None:
+def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, training: bool) -> None:
     """Refuse what does not fit `architecture`, whose declarations are `tally`, with an `InputError`."""
+    tokens, decoder_tokens, state = call.tokens, call.decoder_tokens, call.state
+    padding, documents, prefix, positions = call.padding, call.documents, call.prefix, call.positions
     two = architecture.two_inputs
     if two and decoder_tokens is None:
         raise InputError(f"this {architecture.shape_of_model} model reads two inputs: model(source, decoder_tokens)")
@@ -64,15 +53,15 @@ def check_inputs(
     read = 0 if tokens is None else _positions(architecture.embedding, "tokens", tokens, padding)
     length = read
     if decoder_tokens is not None:
-        length = _positions(architecture.output_embedding, "decoder_tokens", decoder_tokens, decoder_padding)
+        length = _positions(architecture.output_embedding, "decoder_tokens", decoder_tokens, call.decoder_padding)
     for name, value, like in (
-        ("padding", padding, tokens), ("decoder_padding", decoder_padding, decoder_tokens),
-        ("documents", documents, tokens), ("types", types, tokens),
+        ("padding", padding, tokens), ("decoder_padding", call.decoder_padding, decoder_tokens),
+        ("documents", documents, tokens), ("types", call.types, tokens),
     ):  # fmt: skip
         if value is not None and like is not None and value.shape != like.shape[:2]:
             raise InputError(f"{name} should have the shape of its tokens {tuple(like.shape[:2])}, got {tuple(value.shape)}")
-    late = decoder_padding if two else padding
-    if late is not None and state is not None and not state.gaps and _has_gap(late, state):
+    late = call.decoder_padding if two else padding
+    if late is not None and state is not None and not state.allows_padding and _has_gap(late, state):
         raise InputError(
             "padding in a later chunk of a row that has begun: a window remembers so many slots, and padding would push "
             "positions out; pad the first chunk instead"
@@ -80,15 +69,13 @@ def check_inputs(
     if tokens is not None and decoder_tokens is not None and len(tokens) != len(decoder_tokens):
         raise InputError(f"a source and a target make a row: got {len(tokens)} sources and {len(decoder_tokens)} targets")
     _check_kinds(
-        {"padding": padding, "decoder_padding": decoder_padding},
-        {"documents": documents, "types": types, "positions": positions, "prefix": prefix},
+        {"padding": padding, "decoder_padding": call.decoder_padding},
+        {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix},
     )
-    reads = tokens if decoder_tokens is None else decoder_tokens
-    assert reads is not None
-    if positions is not None and tuple(positions.shape) not in ((len(reads), length), (1, length)):
-        raise InputError(f"positions should have shape {(len(reads), length)}, got {tuple(positions.shape)}")
-    if prefix is not None and tuple(prefix.shape) != (len(reads),):
-        raise InputError(f"prefix is a length for each row, of shape ({len(reads)},), got {tuple(prefix.shape)}")
+    if positions is not None and tuple(positions.shape) not in ((len(call.generated), length), (1, length)):
+        raise InputError(f"positions should have shape {(len(call.generated), length)}, got {tuple(positions.shape)}")
+    if prefix is not None and tuple(prefix.shape) != (len(call.generated),):
+        raise InputError(f"prefix is a length for each row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
     _check_room(architecture, read, length, 0 if state is None else state.slots.used)
 
 

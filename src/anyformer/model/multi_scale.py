@@ -16,6 +16,7 @@ from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
@@ -54,7 +55,7 @@ class MultiScale(Value):
 
     @model_validator(mode="after")
     def _fits_together(self) -> MultiScale:
-        if self.encoder.reads_source:
+        if SOURCE in self.encoder.reads:
             raise ValueError("encoder: cross-attention has no other sequence to read here")
         if self.encoder.reads_tokens:
             raise ValueError("encoder: a layer looks at the tokens themselves, and here are none")

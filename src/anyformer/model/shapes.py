@@ -11,7 +11,7 @@ from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.stack import Around, Stack, stack
+from anyformer.parts.layers.stack import Stack, StackOptions, stack
 
 
 def decoder_only(
@@ -23,14 +23,14 @@ def decoder_only(
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
-    **around: Unpack[Around],
+    **options: Unpack[StackOptions],
 ) -> Architecture:
     """A language model: `layers` from first to last, masked as their attention says (causal unless told otherwise)."""
     return Architecture(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        decoder=stack(layers, names=names, **around),
+        decoder=stack(layers, names=names, **options),
         head=head or Head(),
         initialisation=initialisation or Initialisation(),
     )
@@ -45,14 +45,14 @@ def encoder_only(
     embedding_width: int | None = None,
     head: Head | None = None,
     initialisation: Initialisation | None = None,
-    **around: Unpack[Around],
+    **options: Unpack[StackOptions],
 ) -> Architecture:
     """An encoder: give its attention a mask that sees both ways. Without a head it returns features."""
     return Architecture(
         width=width,
         embedding=embedding,
         embedding_width=embedding_width,
-        encoder=stack(layers, names=names, **around),
+        encoder=stack(layers, names=names, **options),
         head=head,
         initialisation=initialisation or Initialisation(),
     )

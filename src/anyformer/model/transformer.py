@@ -3,39 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict, Unpack
+from dataclasses import replace
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_inputs, check_weights
-from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
+from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
-from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
-from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
 from anyformer.plan import Plan
-
-
-class Facts(TypedDict, total=False):
-    """The keyword arguments of `Transformer.features`."""
-
-    padding: Tensor | None
-    decoder_padding: Tensor | None
-    documents: Tensor | None
-    prefix: Tensor | None
-    positions: Tensor | None
-    types: Tensor | None
-    state: StackState | None
-    noise: Noise | None
-    auxiliary: Auxiliary | None
 
 
 class Transformer(Described):
@@ -57,6 +42,7 @@ class Transformer(Described):
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, narrow, self.plan, name))
         self.head = architecture.head.build(architecture.outputs, width, narrow) if architecture.head else None
+        self._output = "encoder" if architecture.decoder is None else "decoder"
         self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
     @property
@@ -72,29 +58,16 @@ class Transformer(Described):
     def initialisation(self) -> Initialisation:
         return self.architecture.initialisation.of_depth(self.architecture.output_stack.depth)
 
-    def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **facts: Unpack[Facts]) -> Tensor:
+    def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
-        features = self.features(tokens, decoder_tokens, **facts)
+        call = Call(tokens, decoder_tokens, **options)
+        features = self._features(call)
         if self.head is not None and self.head.head.pool is not None:
-            padding = None if self.latents is not None else self.architecture.embedding.padding(facts.get("padding"))
+            padding = None if self.latents is not None else self.architecture.embedding.padding(call.padding)
             features = self.head.pooled(features, padding)
         return self.logits(features)
 
-    def features(
-        self,
-        tokens: Tensor | None,
-        decoder_tokens: Tensor | None = None,
-        *,
-        padding: Tensor | None = None,
-        decoder_padding: Tensor | None = None,
-        documents: Tensor | None = None,
-        prefix: Tensor | None = None,
-        positions: Tensor | None = None,
-        types: Tensor | None = None,
-        state: StackState | None = None,
-        noise: Noise | None = None,
-        auxiliary: Auxiliary | None = None,
-    ) -> Tensor:
+    def features(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
         """What the head reads, (B, T, D): of the target alone where there are two inputs.
 
         tokens: the input, or of two inputs the source; None there when `state` already holds it. Tokens (B, T) int, or what
@@ -108,39 +81,28 @@ class Transformer(Described):
         state: decode state, extended by this call; noise: for dropout.
         auxiliary: where expert layers leave their penalties and statistics.
         """
-        check_inputs(
-            self.architecture, self._tally, tokens, decoder_tokens, padding=padding, decoder_padding=decoder_padding,
-            documents=documents, prefix=prefix, positions=positions, types=types, state=state, training=self.training,
-        )  # fmt: skip
-        if self.training and self._draws and noise is None:
-            reads = decoder_tokens if decoder_tokens is not None else tokens
-            assert reads is not None
-            noise = Noise.fresh(len(reads), reads.device)
-        stack = self.architecture.output_stack
-        if decoder_tokens is None:
-            assert tokens is not None
-            entered = self._enter(tokens, padding, types)
-            if self.latents is not None:
-                return self._latent(self.latents, entered, noise, auxiliary)
-            return self._stack(
-                entered, stack, documents=documents, prefix=prefix, positions=positions, state=state, noise=noise,
-                auxiliary=auxiliary,
-            )  # fmt: skip
-        source = None
-        if tokens is not None:
-            source = self._encoded(self._enter(tokens, padding, types), noise, auxiliary and auxiliary.of_source())
-        target = self._enter(decoder_tokens, decoder_padding, target=True)
+        return self._features(Call(tokens, decoder_tokens, **options))
+
+    def _features(self, call: Call) -> Tensor:
+        check_inputs(self.architecture, self._tally, call, training=self.training)
+        if self.training and self._draws and call.noise is None:
+            call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
+        source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types)
+        if call.decoder_tokens is None:
+            assert source is not None, "checked above"
+            return self._stack(source, call) if self.latents is None else self._latent(self.latents, source, call)
+        if source is not None:
+            source = self._encoded(source, call.of_source())
+        target = self._enter(call.decoder_tokens, call.decoder_padding, target=True)
         if self.architecture.source == "prefix":
-            return self._prefixed(source, target, state, noise, auxiliary)
-        return self._attending(source, target, positions, state, noise, auxiliary)
+            return self._prefixed(source, target, call)
+        return self._stack(target, call, source)
 
     def advance(
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
     ) -> Tensor:
-        """Features (B, T, D) of a chunk of the generating stack, with no check: its room in `state` is already reserved."""
-        entered = self._enter(tokens, padding, target=True)
-        source_padding = state.source_padding
-        return self._run(entered, self.architecture.output_stack, prefix=prefix, state=state, source_padding=source_padding)
+        """Features (B, T, D) of a chunk of the generating stack, with no check: its slots in `state` are already reserved."""
+        return self._run(self._enter(tokens, padding, target=True), self._output, Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
         """(..., D) -> (..., V); the features themselves where there is no head."""
@@ -160,120 +122,78 @@ class Transformer(Described):
         stack = self.architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
-    def _enter(self, given: Tensor, padding: Tensor | None, types: Tensor | None = None, *, target: bool = False) -> Entered:
+    def _enter(self, given: Tensor, padding: Tensor | None, types: Tensor | None = None, *, target: bool = False) -> StackInput:
         """Embed the input, or the source; or the target."""
         second = self.decoder_embedding if target else None
         entrance = self.architecture.output_embedding if target else self.architecture.embedding
         x_BTD = (second or self.embedding)(given, padding, types)
-        return Entered(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
+        return StackInput(x_BTD, entrance.padding(padding), None if entrance.symbols is None else given)
 
-    def _encoded(self, source: Entered, noise: Noise | None, auxiliary: Auxiliary | None) -> Entered:
+    def _encoded(self, source: StackInput, call: Call) -> StackInput:
         """The source as the decoder reads it: through the encoder, if there is one."""
-        encoder = self.architecture.encoder
-        if encoder is None:
-            return source
-        return Entered(self._run(source, encoder, noise=noise, auxiliary=auxiliary), source.padding)
+        return source if self.architecture.encoder is None else StackInput(self._run(source, "encoder", call), source.padding)
 
-    def _latent(self, latents: LatentsModule, entered: Entered, noise: Noise | None, auxiliary: Auxiliary | None) -> Tensor:
+    def _latent(self, latents: LatentsModule, given: StackInput, call: Call) -> Tensor:
         """The latent array (B, M, D) after it has read the input."""
-        assert self.architecture.decoder is not None
-        source = self._encoded(entered, noise, auxiliary)
+        inner = Call(noise=call.noise, auxiliary=call.auxiliary)
+        source = self._encoded(given, inner)
         x, read = latents(source.x, count_positions(source.x, source.padding, None))
-        return self._run(
-            Entered(x), self.architecture.decoder, source=read, source_padding=source.padding, noise=noise, auxiliary=auxiliary
-        )
+        return self._run(StackInput(x), "decoder", inner, StackInput(read, source.padding))
 
-    def _attending(
-        self,
-        source: Entered | None,
-        target: Entered,
-        positions: Tensor | None,
-        state: StackState | None,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None,
-    ) -> Tensor:
-        """The decoder's features, reading `source` or what `state` stored of it by cross-attention."""
-        assert self.architecture.decoder is not None
-        padding = None if source is None else source.padding
-        if state is not None and source is not None:
-            state.source_padding = padding
-        elif state is not None:
-            padding = state.source_padding
-        return self._stack(
-            target, self.architecture.decoder, positions=positions, state=state, noise=noise, auxiliary=auxiliary,
-            source=None if source is None else source.x, source_padding=padding,
-        )  # fmt: skip
-
-    def _prefixed(
-        self,
-        source: Entered | None,
-        target: Entered,
-        state: StackState | None,
-        noise: Noise | None,
-        auxiliary: Auxiliary | None,
-    ) -> Tensor:
-        """The decoder's features of the target, which `source` stands before, or has stood before in `state`."""
-        assert self.architecture.decoder is not None
-        prefix, whole = None, target
+    def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> Tensor:
+        """The decoder's features of the target, which `source` stands before, or has stood before in the state."""
+        whole, call = target, replace(call, prefix=None, documents=None)
         if source is not None:
-            prefix, whole = source.valid.sum(1), target.after(source)
-            auxiliary = auxiliary and auxiliary.after(source.length)
-        features = self._stack(whole, self.architecture.decoder, prefix=prefix, state=state, noise=noise, auxiliary=auxiliary)
-        return features[:, whole.length - target.length :]
+            whole, auxiliary = target.after(source), call.auxiliary and call.auxiliary.after(source.length)
+            call = replace(call, prefix=source.valid.sum(1), auxiliary=auxiliary)
+        return self._stack(whole, call)[:, whole.length - target.length :]
 
-    def _stack(self, entered: Entered, stack: Stack, *, state: StackState | None, **facts: Any) -> Tensor:
-        """Make room in the state, then run one stack."""
-        if state is not None:
-            state.slots.reserve(entered.length)
-        return self._run(entered, stack, state=state, **facts)
+    def _stack(self, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
+        """Reserve slots in the state, then run the stack that the head reads."""
+        if call.state is not None:
+            call.state.slots.reserve(given.length)
+        return self._run(given, self._output, call, source)
 
-    def _run(
-        self,
-        entered: Entered,
-        stack: Stack,
-        *,
-        documents: Tensor | None = None,
-        prefix: Tensor | None = None,
-        positions: Tensor | None = None,
-        state: StackState | None = None,
-        auxiliary: Auxiliary | None = None,
-        **facts: Any,
-    ) -> Tensor:
-        """Count positions and run one stack; `facts` are those of `Context`."""
-        order = None
-        if entered.padding is not None and (state is not None or self.architecture.source == "prefix"):
+    def _run(self, given: StackInput, name: str, call: Call, source: StackInput | None = None) -> Tensor:
+        """Count positions and run the stack of this name; `source`: what its cross-attention reads, if not in the state."""
+        order, state, auxiliary = None, call.state, call.auxiliary
+        if given.padding is not None and (state is not None or self.architecture.source == "prefix"):
             # A window remembers so many slots: padding must not come between the positions that follow.
-            order = (~entered.padding).byte().argsort(dim=1, stable=True)
-            entered = entered.ordered(order)
-            auxiliary = auxiliary and auxiliary.ordered(order)
-        padding, given = entered.padding, positions is not None
-        chunk = None if state is None else state.slots.enter(padding, entered.length)
-        if state is not None and prefix is not None:
-            state.prefix = prefix
-        elif state is not None:
-            prefix = state.prefix
-        if chunk is not None:
+            order = (~given.padding).byte().argsort(dim=1, stable=True)
+            given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
+        padding, documents, prefix, chunk = given.padding, call.documents, call.prefix, None
+        source_padding = None if source is None else source.padding
+        if state is not None:
+            chunk = state.slots.enter(padding, given.length)
             positions = chunk.positions
-        elif positions is None:
-            positions = count_positions(entered.x, padding, documents)
+            # What the first chunk said of the prefix and the source holds for all.
+            state.prefix = state.prefix if prefix is None else prefix
+            state.source_padding = state.source_padding if source is None else source.padding
+            prefix, source_padding = state.prefix, state.source_padding
+        elif call.positions is not None:
+            positions = call.positions
+        else:
+            positions = count_positions(given.x, padding, documents)
+        counted = call.positions is None
         context = Context(
             positions,
             self.plan,
-            aligned=padding is None and documents is None and not given and state is None,
-            padded=padding is not None or given,
+            aligned=padding is None and documents is None and counted and state is None,
+            padded=padding is not None or not counted,
             documents=documents,
             prefix=prefix,
-            tokens=entered.tokens,
-            chunk=chunk,
+            noise=call.noise,
+            tokens=given.tokens,
             auxiliary=auxiliary,
-            **facts,
+            chunk=chunk,
+            source=None if source is None else source.x,
+            source_padding=source_padding,
         )
-        x_BTD = entered.x
+        x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
             # The residual stream runs in the type of the products: half the memory traffic of everything between them.
             x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
-        module = self.get_submodule("decoder" if stack is self.architecture.decoder else "encoder")
-        y_BTD: Tensor = module(x_BTD, context, state.layers if state else None)
+        y_BTD: Tensor = getattr(self, name)(x_BTD, context, state.layers if state else None)
         return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
 
 

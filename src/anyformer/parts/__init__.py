@@ -1,11 +1,12 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
-from anyformer.parts.attention.attention import Attention
+from anyformer.parts.attention.attention import Attention, ValueResidual
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.attention.differential_attention import DifferentialAttention
 from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
 from anyformer.parts.attention.latent_attention import LatentAttention
 from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
 from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
 from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
@@ -116,6 +117,7 @@ __all__ = [
     "PositiveRandom",
     "Prefix",
     "Proportional",
+    "QKNorm",
     "RMSNorm",
     "RandomFourier",
     "Rectified",
@@ -141,6 +143,7 @@ __all__ = [
     "TransformerXL",
     "TruncatedNormal",
     "UnitLength",
+    "ValueResidual",
     "VerticalStride",
     "Window",
     "Xavier",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Self, TypeVar
 
@@ -10,6 +11,7 @@ from torch import nn
 
 from anyformer.describe import DescriptionError, Registry
 from anyformer.operations import Shape, Tally
+from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
@@ -36,12 +38,41 @@ def head_width(width: int, heads: int, given: int | None) -> int:
 
 
 @dataclass(frozen=True)
+class Traits:
+    """What tables and pictures of architectures say of a sublayer, in the field's words."""
+
+    mixing: str | None = None
+    """How it moves information along its own sequence (`GQA`, `MLA`); None where it does not."""
+    position: str | None = None
+    """How it tells positions apart (`RoPE`, `NoPE`); None where nothing has to be told apart."""
+    activation: str | None = None
+    """The activation of its feed-forward network (`SwiGLU`)."""
+    stability: tuple[str, ...] = ()
+    """Its techniques for stable training (`QK-norm`)."""
+
+
+@dataclass(frozen=True)
 class Network:
-    """A feed-forward network: its width F, whether it is gated, whether it is one of experts that tokens choose."""
+    """A feed-forward network, or a mixture of them."""
 
     width: int
+    """F."""
     gated: bool
-    routed: bool = False
+    experts: int | None = None
+    """Of a mixture: how many there are."""
+    chosen: int | None = None
+    """Of a mixture: how many of them a token passes."""
+    fields: tuple[str, ...] = ("width",)
+    """Paths in the sublayer of all widths that grow with F."""
+
+
+@dataclass(frozen=True)
+class Resizing:
+    """What bounds the sizes of an architecture, and what of a sublayer may be resized."""
+
+    divisor: int = 1
+    """What must divide the width of the stream: heads, where they share it among them."""
+    network: Network | None = None
 
 
 class Sublayer(Drawn):
@@ -49,13 +80,16 @@ class Sublayer(Drawn):
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
-    reads_source: ClassVar[bool] = False
-    """Whether it attends to another sequence."""
 
     @property
-    def reads_tokens(self) -> bool:
-        """Whether it looks at the tokens themselves, beside the stream."""
-        return False
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads beside the stream: of the call, of its stack, of layers before it."""
+        return ()
+
+    @property
+    def leaves(self) -> Mapping[str, int]:
+        """What it leaves for later layers by name, with the size that a `Read` asks for."""
+        return {}
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -63,66 +97,22 @@ class Sublayer(Drawn):
         return ()
 
     @property
-    def keys_of(self) -> str | None:
-        """The variant whose keys and values it reads; None where it has its own, or none."""
-        return None
+    def traits(self) -> Traits:
+        """What tables and pictures say of it."""
+        return Traits()
 
     @property
-    def shared_bias_heads(self) -> int | None:
-        """How many heads take a score bias of the stack; None where none do."""
-        return None
-
-    @property
-    def reads_relative(self) -> int | None:
-        """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
-        return None
-
-    @property
-    def mixing(self) -> str | None:
-        """How it moves information along its own sequence, in the field's word (`GQA`, `MLA`); None where it does not."""
-        return None
-
-    @property
-    def position_name(self) -> str | None:
-        """How it tells positions apart (`RoPE`, `NoPE`); None where nothing has to be told apart."""
-        return None
-
-    @property
-    def nonlinearity(self) -> str | None:
-        """The activation of its feed-forward network in the field's word (`SwiGLU`)."""
-        return None
-
-    @property
-    def routing(self) -> tuple[int, int] | None:
-        """How many experts it has, and how many of them a token passes."""
-        return None
-
-    @property
-    def network(self) -> Network | None:
-        """Its feed-forward network; None where it is none."""
-        return None
-
-    def with_network(self, width: int) -> Self:
-        """The same with a feed-forward network of another width."""
-        return self
-
-    @property
-    def divides_width(self) -> int:
-        """What the stream's width must be a multiple of: its heads, where they share the width among them."""
-        return 1
+    def resizing(self) -> Resizing:
+        """What a change of the architecture's width, or of its feed-forward networks, has to know."""
+        return Resizing()
 
     @property
     def cuts(self) -> tuple[int, ...]:
         """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
         return ()
 
-    @property
-    def tricks(self) -> tuple[str, ...]:
-        """What it does for stable training, in the field's words."""
-        return ()
-
-    def spelled_out(self, width: int) -> Self:
-        """The same, with every size written out that follows from others."""
+    def resolved(self, width: int) -> Self:
+        """The same, with a number for every size that follows from others."""
         return self
 
     def check(self, width: int) -> None:

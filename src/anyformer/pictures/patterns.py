@@ -13,6 +13,7 @@ from anyformer.costs.page import longest
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Bidirectional
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sublayer import Sublayer
 
@@ -111,8 +112,8 @@ def patterns_of(architecture: Architecture, length: int) -> Patterns:
         for pattern in found:
             places.setdefault(pattern, []).append(f"{stack}.{variant}.{branch}")
         held.setdefault((stack, variant), []).extend(found)
-        if not found and sublayer.mixing is not None:
-            unmasked.setdefault((stack, variant), []).append(sublayer.mixing)
+        if not found and sublayer.traits.mixing is not None:
+            unmasked.setdefault((stack, variant), []).append(sublayer.traits.mixing)
     numbers = {pattern: i for i, pattern in enumerate(places)}
     strips = [
         Strip(
@@ -139,5 +140,5 @@ def _patterns(sublayer: Sublayer, shape: Shape) -> Iterator[Pattern]:
     for mask in sublayer.masks:
         looks = mask.pairs(shape) != mask.pairs(replace(shape, prefix=0))
         yield Pattern(mask, shape.length, shape.length, shape.prefix if looks else 0)
-    if sublayer.reads_source:
+    if SOURCE in sublayer.reads:
         yield Pattern(Bidirectional(), shape.length, shape.source, across=True)

@@ -110,12 +110,12 @@ def bounds(architecture: Architecture) -> Bounds:
     """Read off its parts."""
     stacks = architecture.stacks.values()
     sublayers = [each for stack in stacks for block in stack.variants.values() for each in block.sublayers]
-    routings = [each.routing for each in sublayers]
+    networks = [each.resizing.network for each in sublayers]
     return Bounds(
         sum(stack.depth for stack in stacks),
         architecture.width,
         tuple(sorted({count for each in sublayers for count in each.cuts})),
-        tuple(sorted({routing[0] for routing in routings if routing is not None})),
+        tuple(sorted({each.experts for each in networks if each is not None and each.experts is not None})),
     )
 
 

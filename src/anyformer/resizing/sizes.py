@@ -8,11 +8,11 @@ from functools import cache
 from math import lcm
 from typing import Literal
 
-from anyformer.describe import Named
+from anyformer.describe import Named, change_all, get
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
 from anyformer.parts.layers.order import write_order
-from anyformer.parts.sublayer import Network
+from anyformer.parts.sublayer import Network, Sublayer
 
 Knob = Literal["width", "depth", "ffn"]
 """What may move: D, the layers of the stack that the head reads, F of the network that most layers have."""
@@ -79,18 +79,25 @@ def _resized_stack(stack: Stack, depth: int, keeps_depth: bool, network_of: Call
 
 
 def _resized_block(block: Block, network_of: Callable[[int], int]) -> Block:
-    widths = [branch.sublayer.network for branch in block.branches.values()]
+    widths = [branch.sublayer.resizing.network for branch in block.branches.values()]
     if all(network is None or network_of(network.width) == network.width for network in widths):
         return block
     steps = []
     for step in block.steps:
         branches = {}
         for name, branch in step.branches.items():
-            network = branch.sublayer.network
-            wide = branch.sublayer if network is None else branch.sublayer.with_network(network_of(network.width))
-            branches[name] = branch.but(sublayer=wide)
+            branches[name] = branch.but(sublayer=_widened(branch.sublayer, network_of))
         steps.append(step.but(branches=Named(branches)))
     return block.but(steps=tuple(steps))
+
+
+def _widened(sublayer: Sublayer, network_of: Callable[[int], int]) -> Sublayer:
+    """With a feed-forward network of another width, and all that grows with it."""
+    network = sublayer.resizing.network
+    if network is None:
+        return sublayer
+    times = network_of(network.width) / network.width
+    return change_all(sublayer, {path: max(1, round(get(sublayer, path) * times)) for path in network.fields})
 
 
 def lengthened(layers: tuple[str, ...], depth: int) -> tuple[str, ...]:
@@ -136,8 +143,8 @@ def networks(architecture: Architecture) -> Iterator[tuple[int, Network]]:
     for stack in reversed(architecture.stacks.values()):
         for name, block in stack.variants.items():
             for sublayer in block.sublayers:
-                if sublayer.network is not None:
-                    yield stack.layers.count(name), sublayer.network
+                if (network := sublayer.resizing.network) is not None:
+                    yield stack.layers.count(name), network
 
 
 def _commonest(architecture: Architecture) -> Network | None:
@@ -148,7 +155,7 @@ def _sharing(architecture: Architecture) -> Iterator[int]:
     """Heads among which the width is shared."""
     for stack in architecture.stacks.values():
         for block in stack.variants.values():
-            yield from (sublayer.divides_width for sublayer in block.sublayers)
+            yield from (sublayer.resizing.divisor for sublayer in block.sublayers)
 
 
 def _head_step(width: int, heads: int) -> int:

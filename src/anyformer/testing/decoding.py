@@ -100,7 +100,7 @@ def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
     padding = torch.zeros(B, 3, dtype=torch.bool)
     padding[0, 0] = True
     refused = refusal(lambda: model(x[:, 4:7], padding=padding, state=state))
-    if state.gaps:
+    if state.allows_padding:
         assert not refused, refused
     else:
         assert "pad the first chunk" in refused, "padding would push positions out of the window, and is not refused"

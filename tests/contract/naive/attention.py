@@ -15,7 +15,7 @@ def attention(part, name, weights, x, run):
     H, groups = part.heads, part.kv_heads or part.heads
     width = len(weights[f"{name}.query.weight"]) // H
     rotary = None if cross else part.rotary
-    late = not cross and part.qk_norm_at == "after_rotary"
+    late = not cross and part.qk_norm is not None and part.qk_norm.at == "after_rotary"
 
     def project(kind, v, count):
         y = linear(f"{name}.{kind}", weights, v)
@@ -23,17 +23,17 @@ def attention(part, name, weights, x, run):
 
     def heads_of(kind, v, t, count):
         y = project(kind, v, count)
-        if part.qk_norm is not None and part.qk_norm_over == "projection":
-            y = norm(part.qk_norm, f"{name}.{kind}_norm", weights, y)
-        if part.qk_norm is not None and part.qk_norm_over == "each_head":
-            y = norm_of_each_head(part.qk_norm, f"{name}.{kind}_norm", weights, y, count)
+        if part.qk_norm is not None and part.qk_norm.over == "projection":
+            y = norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y)
+        if part.qk_norm is not None and part.qk_norm.over == "each_head":
+            y = norm_of_each_head(part.qk_norm.norm, f"{name}.{kind}_norm", weights, y, count)
         split = list(y.view(count, width))
-        early = part.qk_norm is not None and part.qk_norm_over == "head" and not late
+        early = part.qk_norm is not None and part.qk_norm.over == "head" and not late
         if early:
-            split = [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split]
+            split = [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split]
         if rotary is not None:
             split = [rotate(rotary, h, t, len(x)) for h in split]
-        return [norm(part.qk_norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
+        return [norm(part.qk_norm.norm, f"{name}.{kind}_norm", weights, h) for h in split] if late else split
 
     if not cross and part.keys_from is not None:
         keys, values = run.memories[part.keys_from]
@@ -47,8 +47,13 @@ def attention(part, name, weights, x, run):
             ]
             for w in reads
         ]
+        if not cross and part.value_residual is not None:
+            mix, others = part.value_residual, run.values[part.value_residual.variant]
+            values = [
+                [mix.own * v + mix.other * o for v, o in zip(*both, strict=True)] for both in zip(values, others, strict=True)
+            ]
         if not cross:
-            run.memories[run.variant] = keys, values
+            run.memories[run.variant], run.values[run.variant] = (keys, values), values
     out = []
     for t, v in enumerate(x):
         queries = heads_of("query", v, t, H)

@@ -17,7 +17,7 @@ class Running:
 
     def __init__(self, stack, name, source, prefix, tokens):
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
-        self.memories, self.variant = {}, ""
+        self.memories, self.values, self.variant = {}, {}, ""
 
 
 def run_stack(stack, name, weights, x, source, prefix, tokens):

@@ -9,7 +9,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from anyformer.model import InputError, Transformer
-from anyformer.model.entered import rearranged
+from anyformer.model.inputs import rearranged
 from anyformer.parts.call.stack_state import StackState
 
 

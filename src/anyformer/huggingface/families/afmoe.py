@@ -37,6 +37,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gate,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Router,
@@ -71,7 +72,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", None),
         head_width=config("head_dim", 128),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         gate=Gate(),
         dropout=config("attention_dropout", 0.0),
     )

@@ -16,7 +16,7 @@ from anyformer.huggingface.families.llama import ATTENTION, decoder_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Shapes, Table, To
 from anyformer.model import Architecture
-from anyformer.parts import RMSNorm, pre_norm
+from anyformer.parts import QKNorm, RMSNorm, pre_norm
 
 BETA, EPS = 0.5, -1e-6
 
@@ -53,7 +53,7 @@ def read(config: Config) -> Architecture:
     config.expect("post_norm", False)
     config.expect("mlp_bias", False)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
-    heads = attention(config, rotary=decoder.rope_or(config, ROPE, theta=12_000_000.0), qk_norm=norm)
+    heads = attention(config, rotary=decoder.rope_or(config, ROPE, theta=12_000_000.0), qk_norm=QKNorm(norm=norm))
     return model(config, repeated(config, pre_norm(norm, heads, plain(config, "xielu"))), norm)
 
 

@@ -26,7 +26,7 @@ from anyformer.parts import (
 )
 from anyformer.parts.attention.heads import PROJECTIONS
 from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.stack import Around
+from anyformer.parts.layers.stack import StackOptions
 
 EMBEDDINGS: Table = {
     "embedding": "embeddings.word_embeddings",
@@ -60,7 +60,7 @@ def encoder_names(
 
 def encoder(
     config: Config, block: Block, head: Head | None, *, types: int = 2, embedding_width: int | None = None,
-    **around: Unpack[Around],
+    **around: Unpack[StackOptions],
 ) -> Architecture:  # fmt: skip
     """An encoder of equal blocks; `types` where the configuration does not say how many kinds of segments there are."""
     config.expect("is_decoder", False)

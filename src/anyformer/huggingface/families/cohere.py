@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.spelling import read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, Rotary
+from anyformer.parts import LayerNorm, QKNorm, Rotary
 from anyformer.parts.layers.wiring import parallel
 
 NORM: Table = {"step_0_norm_before": "input_layernorm"}
@@ -22,7 +22,7 @@ NORM: Table = {"step_0_norm_before": "input_layernorm"}
 def read(config: Config) -> Architecture:
     config.assume(use_qk_norm=False)
     norm, rotary = _norm(config), _rotary(config, 500_000.0)
-    fields = {"qk_norm": norm, "qk_norm_over": "each_head"} if config("use_qk_norm") else {}
+    fields = {"qk_norm": QKNorm(norm=norm, over="each_head")} if config("use_qk_norm") else {}
     layer = parallel(norm, attention(config, rotary=rotary, **fields), feedforward(config))
     return _scaled(config, [("layer", layer)] * config("num_hidden_layers"), norm)
 

@@ -14,7 +14,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import FULL, read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import RMSNorm
+from anyformer.parts import QKNorm, RMSNorm
 
 UNUSED = 4096
 """A window where no layer has one, and none is placed either."""
@@ -28,7 +28,7 @@ def read(config: Config) -> Architecture:
     layers = []
     for window in windows(config):
         placed = rotary if window or everywhere else None
-        heads = attention(config, bias=(), rotary=placed, mask=masked(window), qk_norm=norm)
+        heads = attention(config, bias=(), rotary=placed, mask=masked(window), qk_norm=QKNorm(norm=norm))
         layers.append((kind(window), block(heads, network, after=norm)))
     return model(config, layers, norm)
 

@@ -28,7 +28,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import NAME, SIZE
 from anyformer.model import Architecture
-from anyformer.parts import Experts, RMSNorm, Window
+from anyformer.parts import Experts, QKNorm, RMSNorm, Window
 
 _CORRECTION: Table = dict.fromkeys(CORRECTION, "mlp.e_score_correction_bias")
 
@@ -37,7 +37,7 @@ def read(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
     count, shared = config("num_experts", 64), config("num_shared_experts", 1)
     experts = read_experts(config, read_router(config, scale=2.5), count=count, shared=shared, width=1024)
-    full = read_attention(config, kv_heads=32).but(qk_norm=norm)
+    full = read_attention(config, kv_heads=32).but(qk_norm=QKNorm(norm=norm))
     size, step = config("sliding_window", 4096), config("sliding_window_pattern", 4, kind=SIZE | NAME)
     local = full.but(rotary=read_rotary(rope_parameters(config)), mask=Window(size=size))
     if not isinstance(step, int) and config("layer_types", None) is None:

@@ -15,7 +15,7 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
-from anyformer.parts import Bidirectional, Block, RMSNorm, Window
+from anyformer.parts import Bidirectional, Block, QKNorm, RMSNorm, Window
 
 BEFORE: Table = {"attention.norm_before": "input_layernorm", "feedforward.norm_before": "pre_feedforward_layernorm"}
 TANH = "gelu_pytorch_tanh"
@@ -76,7 +76,7 @@ def read3(config: Config) -> Architecture:
         config, {FULL: config("rope_theta", 1_000_000.0), SLIDING: config("rope_local_base_freq", 10_000.0)}
     )
     rotary = {name: read_rotary(table, unread=("truncate",)) for name, table in tables.items()}
-    fields = {"scale": config("query_pre_attn_scalar") ** -0.5, "qk_norm": norm}
+    fields = {"scale": config("query_pre_attn_scalar") ** -0.5, "qk_norm": QKNorm(norm=norm)}
     network = feedforward(config, "hidden_activation")
     layers: list[tuple[str, Block]] = []
     for window in decoder.windows(

@@ -25,6 +25,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gain,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Router,
@@ -108,7 +109,7 @@ def _heads(config: Config, window: int | None, norm: RMSNorm, *, reads: bool) ->
     return attention(
         config,
         scale=1.0,
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         bias=tuple(biased) if config("attention_bias", False) else (),
         **(own if reads else {"keys_from": kind(window)}),
     )

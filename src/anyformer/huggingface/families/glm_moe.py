@@ -35,7 +35,7 @@ from anyformer.huggingface.families.qwen_moe import QKV
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Router, Window, pre_norm
+from anyformer.parts import Attention, Experts, FeedForward, QKNorm, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 
@@ -43,7 +43,7 @@ def read_glm4(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
     attention = read_attention(config, kv_heads=8).but(
         bias=QKV if config("attention_bias", False) else (),
-        qk_norm=norm if config("use_qk_norm", False) else None,
+        qk_norm=QKNorm(norm=norm) if config("use_qk_norm", False) else None,
         rotary=partial_rotary(config, 0.5),
     )
     count, shared = config("n_routed_experts", 128), config("n_shared_experts", 1)
@@ -85,7 +85,9 @@ def write_solar(architecture: Architecture) -> dict[str, Any]:
 def read_dots1(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-6))
     attention = read_attention(config, kv_heads=32).but(
-        bias=PROJECTIONS if config("attention_bias", False) else (), qk_norm=norm, rotary=read_rotary(rope_parameters(config))
+        bias=PROJECTIONS if config("attention_bias", False) else (),
+        qk_norm=QKNorm(norm=norm),
+        rotary=read_rotary(rope_parameters(config)),
     )
     router = read_router(config, renormalises=False)
     experts = read_experts(config, router, count=config("n_routed_experts"), shared=config("n_shared_experts"))

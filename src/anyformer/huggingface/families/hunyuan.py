@@ -14,7 +14,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rotary, rope_parameters
 from anyformer.huggingface.vocabulary import POSITIVE, SIZE
 from anyformer.model import Architecture
-from anyformer.parts import RMSNorm, Rotary, pre_norm
+from anyformer.parts import QKNorm, RMSNorm, Rotary, pre_norm
 
 QK_NORM: Table = {
     "attention.query_norm": "self_attn.query_layernorm",
@@ -27,7 +27,7 @@ def read(config: Config) -> Architecture:
     config.expect("use_qk_norm", True)
     config.expect("use_cla", False)
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
-    heads = attention(config, rotary=read_stretched(config), qk_norm=norm, qk_norm_at="after_rotary")
+    heads = attention(config, rotary=read_stretched(config), qk_norm=QKNorm(norm=norm, at="after_rotary"))
     return model(config, repeated(config, pre_norm(norm, heads, feedforward(config))), norm)
 
 

@@ -27,7 +27,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Correction, Experts, FeedForward, Renormalise, RMSNorm, Router, TopK, pre_norm
+from anyformer.parts import Attention, Correction, Experts, FeedForward, QKNorm, Renormalise, RMSNorm, Router, TopK, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 from anyformer.parts.feedforward.feedforward import PROJECTIONS as NETWORK
 
@@ -46,7 +46,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", 8),
         head_width=config("head_dim", 128),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         rotary=read_rotary(rope_parameters(config, theta=11_158_840.0)),
         dropout=config("attention_dropout", 0.0),
     )

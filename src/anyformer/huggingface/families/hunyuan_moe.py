@@ -23,7 +23,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Rotary, Router, pre_norm
+from anyformer.parts import Attention, Experts, QKNorm, Renormalise, RMSNorm, Rotary, Router, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 _NAMES: Table = {
@@ -54,8 +54,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", None),
         head_width=config("head_dim", None) or narrow or config("hidden_size") // count,
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
-        qk_norm_at="after_rotary",
+        qk_norm=QKNorm(norm=norm, at="after_rotary"),
         dropout=config("attention_dropout", 0.0),
     )
     attention = attention.but(rotary=_rotary(config, attention.width_of_head(config("hidden_size"))))

@@ -35,6 +35,7 @@ from anyformer.parts import (
     Correction,
     Experts,
     FeedForward,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Router,
@@ -88,7 +89,7 @@ def _attentions(config: Config, norm: RMSNorm) -> dict[str, Attention]:
         heads=config("num_attention_heads"),
         kv_heads=config("num_key_value_heads", 4),
         head_width=config("head_dim", 128),
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         dropout=config("attention_dropout", 0.0),
     )
     local = full.but(rotary=read_rotary(rope_parameters(config)), mask=Window(size=config("sliding_window", 513)))

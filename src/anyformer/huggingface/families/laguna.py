@@ -39,6 +39,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     Gate,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Rotary,
@@ -80,7 +81,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", 8),
         head_width=config("head_dim", 128),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         gate=Gate.model_validate({"per": _gate(config), "activation": "softplus"}),
         dropout=config("attention_dropout", 0.0),
     )

@@ -18,6 +18,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     GatedConvolution,
+    QKNorm,
     Renormalise,
     RMSNorm,
     Router,
@@ -113,7 +114,7 @@ def _decoder(config: Config, mixers: list[str], mlps: list[str], networks: Any) 
             heads=config("num_attention_heads", 32),
             kv_heads=config("num_key_value_heads", 8),
             head_width=config("head_dim", None),
-            qk_norm=norm,
+            qk_norm=QKNorm(norm=norm),
             rotary=read_rotary(rope_parameters(config, theta=1e6)),
         ),
     }

@@ -34,6 +34,7 @@ from anyformer.parts import (
     Experts,
     FeedForward,
     LogTemperature,
+    QKNorm,
     RMSNorm,
     Router,
     TopK,
@@ -82,7 +83,7 @@ def _attentions(config: Config, norm: RMSNorm) -> dict[str, Attention]:
     )
     rotary = plain.but(rotary=read_rotary(rope_parameters(config, theta=5e5), pairing="adjacent", rotate_in="fp32"))
     if config("use_qk_norm", True):
-        rotary = rotary.but(qk_norm=norm.but(gain="none"), qk_norm_at="after_rotary")
+        rotary = rotary.but(qk_norm=QKNorm(norm=norm.but(gain="none"), at="after_rotary"))
     strength, span = config("attn_scale", 0.1), config("floor_scale", 8192)
     tuned = LogTemperature(strength=strength, span=span) if config("attn_temperature_tuning", True) else None
     return {"rotary": rotary, "unplaced": plain.but(temperature=tuned)}

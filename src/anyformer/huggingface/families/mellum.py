@@ -27,7 +27,7 @@ from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, 
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Causal, Experts, FeedForward, Renormalise, RMSNorm, Router, Window, pre_norm
+from anyformer.parts import Attention, Causal, Experts, FeedForward, QKNorm, Renormalise, RMSNorm, Router, Window, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 THETAS = {FULL: 500_000.0, SLIDING: 10_000.0}
@@ -46,7 +46,7 @@ def read(config: Config) -> Architecture:
         kv_heads=config("num_key_value_heads", 4),
         head_width=config("head_dim", 128),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
+        qk_norm=QKNorm(norm=norm),
         dropout=config("attention_dropout", 0.0),
     )
     act = activation(config("hidden_act", "silu"))

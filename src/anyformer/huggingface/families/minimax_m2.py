@@ -22,7 +22,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Correction, Experts, Renormalise, RMSNorm, Router, TopK, pre_norm
+from anyformer.parts import Attention, Correction, Experts, QKNorm, Renormalise, RMSNorm, Router, TopK, pre_norm
 
 _CORRECTION: Table = {"experts.router.correction": "block_sparse_moe.e_score_correction_bias"}
 _FIXED = {
@@ -45,8 +45,7 @@ def read(config: Config) -> Architecture:
         heads=config("num_attention_heads"),
         kv_heads=config("num_key_value_heads", 8),
         head_width=width,
-        qk_norm=norm,
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=norm, over="projection"),
         rotary=partial_rotary(config, 1.0 if rotated is None else rotated / width, theta=5e6),
         dropout=config("attention_dropout", 0.0),
     )

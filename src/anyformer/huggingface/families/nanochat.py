@@ -17,7 +17,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Shapes, Table, To
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, RMSNorm, pre_norm
+from anyformer.parts import Attention, QKNorm, RMSNorm, pre_norm
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.fc1", "feedforward.down": "mlp.fc2"}
 
@@ -40,7 +40,7 @@ class HalvesSwapped:
 
 def read(config: Config) -> Architecture:
     norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), gain="none")
-    heads = attention(config, rotary=read_rope(config), qk_norm=norm, qk_norm_at="after_rotary")
+    heads = attention(config, rotary=read_rope(config), qk_norm=QKNorm(norm=norm, at="after_rotary"))
     block = pre_norm(norm, heads, plain(config, "relu2"))
     made = model(config, repeated(config, block), norm, softcap=config("final_logit_softcapping", 15.0))
     return change(made, "decoder.input_norm", norm)

@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, RMSNorm, Rotary
+from anyformer.parts import LayerNorm, QKNorm, RMSNorm, Rotary
 
 AFTER: Table = {
     "attention.norm_after": "post_attention_layernorm",
@@ -69,7 +69,10 @@ def _output_normed(config: Config, windows: list[int | None], rotary: dict[str, 
     network = feedforward(config)
     heads = [
         attention(
-            config, rotary=rotary[SLIDING if window else FULL], mask=masked(window), qk_norm=norm, qk_norm_over="projection"
+            config,
+            rotary=rotary[SLIDING if window else FULL],
+            mask=masked(window),
+            qk_norm=QKNorm(norm=norm, over="projection"),
         )
         for window in windows
     ]

@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, DeltaAttention, FeedForward, RMSNorm, Rotary, output_norm, pre_norm
+from anyformer.parts import Attention, DeltaAttention, FeedForward, QKNorm, RMSNorm, Rotary, output_norm, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 SIDES = {"query": "q", "key": "k", "value": "v"}
@@ -74,8 +74,7 @@ def _attention(config: Config) -> Attention:
         kv_heads=config("num_key_value_heads", None) or config("num_attention_heads"),
         head_width=config("head_dim", None),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain"),
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain"), over="projection"),
         rotary=_rotary(config),
         dropout=config("attention_dropout", 0.0),
     )

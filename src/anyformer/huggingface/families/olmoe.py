@@ -11,7 +11,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Router, output_norm, pre_norm
+from anyformer.parts import Attention, Experts, QKNorm, Renormalise, RMSNorm, Router, output_norm, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTPUT_NORMS: Table = {
@@ -64,8 +64,7 @@ def _attention(config: Config, norm: RMSNorm) -> Attention:
         kv_heads=config("num_key_value_heads", None),
         head_width=config("head_dim", None),
         bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=norm,
-        qk_norm_over="projection",
+        qk_norm=QKNorm(norm=norm, over="projection"),
         dropout=config("attention_dropout", 0.0),
     )
 

@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, pre_norm
+from anyformer.parts import LayerNorm, QKNorm, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 LAYER: Table = {
@@ -33,7 +33,7 @@ def read(config: Config) -> Architecture:
         config,
         rotary=read_rope(config, fraction=0.5),
         bias=PROJECTIONS,
-        qk_norm=norm if config("qk_layernorm", True) else None,
+        qk_norm=QKNorm(norm=norm) if config("qk_layernorm", True) else None,
     )
     block = pre_norm(norm, heads, plain(config, "relu2", bias=True))
     block = change(block, "feedforward.dropout", config("hidden_dropout", 0.0))

@@ -26,7 +26,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rope, read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, RMSNorm, Rotary, parallel, pre_norm
+from anyformer.parts import LayerNorm, QKNorm, RMSNorm, Rotary, parallel, pre_norm
 from anyformer.parts.attention.heads import PROJECTIONS
 
 PHI_LAYER: Table = {
@@ -46,7 +46,7 @@ PHI3_ONLY = {"attention_bias": False, "mlp_bias": False, "lm_head_bias": False, 
 
 def read_phi(config: Config) -> Architecture:
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    qk_norm = norm if config("qk_layernorm", False) else None
+    qk_norm = QKNorm(norm=norm) if config("qk_layernorm", False) else None
     heads = attention(config, rotary=read_rope(config, fraction=0.5), bias=PROJECTIONS, qk_norm=qk_norm)
     network = plain(config, "gelu_new", bias=True)
     block = parallel(norm, heads, network, dropout=config("resid_pdrop", 0.0))

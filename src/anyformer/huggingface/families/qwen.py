@@ -12,7 +12,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
-from anyformer.parts import RMSNorm
+from anyformer.parts import QKNorm, RMSNorm
 
 QK_NORM: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}
 
@@ -29,7 +29,7 @@ def write(architecture: Architecture) -> dict[str, Any]:
 
 def read3(config: Config) -> Architecture:
     config.assume(num_key_value_heads=32, head_dim=128)
-    return _read(config, qk_norm=RMSNorm(eps=config("rms_norm_eps", 1e-6)))
+    return _read(config, qk_norm=QKNorm(norm=RMSNorm(eps=config("rms_norm_eps", 1e-6))))
 
 
 def write3(architecture: Architecture) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Pieces, Table, To
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LayerNorm, parallel, pre_norm
+from anyformer.parts import Attention, LayerNorm, QKNorm, parallel, pre_norm
 
 SHARED_NORM: Table = {"step_0_norm_before": "input_layernorm"}
 
@@ -23,7 +23,7 @@ def read(config: Config) -> Architecture:
     config.assume(num_key_value_heads=32)
     needs(config, "num_key_value_heads")
     norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    normed = {"qk_norm": norm.but(bias=False), "qk_norm_over": "each_head"} if config("qk_layernorm", False) else {}
+    normed = {"qk_norm": QKNorm(norm=norm.but(bias=False), over="each_head")} if config("qk_layernorm", False) else {}
     bias = ("query", "key", "value") if config("use_qkv_bias", False) else ()
     heads = attention(config, rotary=read_rope(config, fraction=0.25), bias=bias, **normed)
     wired = parallel if config("use_parallel_residual", False) else pre_norm

@@ -9,22 +9,43 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Value
 from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
-from anyformer.parts.attention.score_bias import ScoreBias
+from anyformer.parts.attention.score_bias import SCORE_BIAS, ScoreBias
 from anyformer.parts.attention.temperature import Temperature
-from anyformer.parts.call.context import Context, Labelled, Memory
+from anyformer.parts.call.context import Context, Digested, Memory
+from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Source, Tape
+
+
+class ValueResidual(Value):
+    """v' = own * v + other * v_other, with the values that an earlier layer used for the same tokens (ResFormer).
+
+    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5. v': (B, T, K, U).
+    """
+
+    variant: str
+    """The variant whose latest layer before this one gives v_other: for the first layer's values, a variant of its own."""
+    own: float = 0.5
+    other: float = 0.5
+
+
+VALUES = "values"
+"""The values (B, T, K, U) of the tokens of this call, as an attention uses them."""
+MEMORY = "keys and values"
+"""The keys and values that an attention sees, those of its decode state with them: a `Memory`."""
 
 
 class SelfAttention(Heads):
@@ -33,8 +54,6 @@ class SelfAttention(Heads):
     mask: Mask = Causal()
     """Which positions a query may look at."""
     rotary: Rotary | None = None
-    qk_norm_at: Literal["before_rotary", "after_rotary"] = "before_rotary"
-    """Where queries and keys are normalised (Llama 4 and Hunyuan: after)."""
     score_bias: ScoreBias | None = None
     """Added to the scores of this layer; a stack may have one for all its layers."""
     temperature: Temperature | None = None
@@ -43,13 +62,14 @@ class SelfAttention(Heads):
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
+    value_residual: ValueResidual | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
-        if self.qk_norm_at == "after_rotary" and (self.qk_norm is None or self.qk_norm_over != "head"):
-            raise ValueError("qk_norm_at = 'after_rotary' needs a qk_norm over each head, with one gain for all")
         if self.keys_from is not None and (self.value_norm or self.values == "keys"):
             raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
+        if self.keys_from is not None and self.value_residual is not None:
+            raise ValueError("with keys_from this layer has no values of its own: leave value_residual out")
         if self.keys_from is not None and {"key", "value"} & set(self.bias):
             raise ValueError("with keys_from this layer has no keys and values of its own: no bias on 'key' or 'value'")
         return self
@@ -76,7 +96,8 @@ class SelfAttention(Heads):
         """What shapes its scores, in words."""
         there = [words(part) for part in (self.score_bias, self.temperature) if part is not None]
         virtual = [] if self.virtual_tokens is None else [f"{self.virtual_tokens} virtual tokens"]
-        return (self.mask.words, *there, *virtual)
+        first = [] if self.value_residual is None else [f"with values of the latest {self.value_residual.variant} layer"]
+        return (self.mask.words, *there, *virtual, *first)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)
@@ -106,6 +127,9 @@ class SelfAttention(Heads):
             q = tape.times("temperature", q, tape.new(tape.shape.length, q.number, learns=False))
         if self.keys_from is None:
             key, value = self.keys_and_values_keep(tape, x, width, late=self._late)
+            if self.value_residual is not None:
+                tape.give("shared", tape.memories[self.value_residual.variant].value)
+                value = tape.like(value)
             tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
         memory = tape.memories[self.keys_from or tape.variant]
         if self.keys_from is not None:
@@ -129,38 +153,36 @@ class SelfAttention(Heads):
 
     @property
     def _late(self) -> bool:
-        return self.qk_norm_at == "after_rotary"
+        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
 
     def _placed_keeps(self, tape: Tape, name: str, x: Held, width: int) -> Held:
         E = self.width_of_head(width)
         x = self.rotary.keeps(tape, x, E) if self.rotary is not None else x
-        return self.qk_norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
+        return self.qk_norm.norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
 
     @property
-    def mixing(self) -> str | None:
-        return "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA"
+    def traits(self) -> Traits:
+        positions = ["RoPE"] if self.rotary is not None else []
+        positions += [self.score_bias.position_name] if self.score_bias is not None else []
+        techniques = {"query temperature": self.temperature, "value residual": self.value_residual}
+        return Traits(
+            "MHA" if self.groups == self.heads else "MQA" if self.groups == 1 else "GQA",
+            "+".join(positions) or "NoPE",
+            stability=(*super().traits.stability, *(name for name, part in techniques.items() if part is not None)),
+        )
 
     @property
-    def position_name(self) -> str | None:
-        names = ["RoPE"] if self.rotary is not None else []
-        names += [self.score_bias.position_name] if self.score_bias is not None else []
-        return "+".join(names) or "NoPE"
+    def reads(self) -> tuple[Read, ...]:
+        found = [Read(SCORE_BIAS, size=self.heads, required=False), *(self.score_bias.reads if self.score_bias else ())]
+        if self.keys_from is not None:
+            found.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
+        if self.value_residual is not None:
+            found.append(Read(VALUES, self.value_residual.variant, size=self.groups))
+        return tuple(found)
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        return (*super().tricks, "query temperature") if self.temperature is not None else super().tricks
-
-    @property
-    def keys_of(self) -> str | None:
-        return self.keys_from
-
-    @property
-    def shared_bias_heads(self) -> int | None:
-        return self.heads
-
-    @property
-    def reads_relative(self) -> int | None:
-        return self.score_bias.reads_relative if self.score_bias else None
+    def leaves(self) -> Mapping[str, int]:
+        return {MEMORY: self.groups, VALUES: self.groups} if self.keys_from is None else {}
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -204,11 +226,10 @@ class AttentionModule(HeadsModule):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: SelfAttention, width: int, plan: Plan, name: str) -> None:
-        late = attention.qk_norm_at == "after_rotary"
-        super().__init__(attention, width, plan, name, reads=attention.keys_from is None, norms_late=late)
+        own = attention.keys_from is None
+        super().__init__(attention, width, plan, name, mask=attention.mask, reads=own)
         self.attention = attention
-        self.mask: Labelled[Mask] = Labelled(attention.mask, attention.mask.digest)
-        self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
+        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
         for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
             if not attention.virtual_tokens:
@@ -222,15 +243,12 @@ class AttentionModule(HeadsModule):
             q = q * self.attention.temperature.factor(context.positions)[..., None, None].to(q.dtype)
         q = q.transpose(1, 2)
         if self.attention.keys_from is not None:
-            memory = context.memories[self.attention.keys_from]
+            memory = context.shared[self.attention.keys_from, MEMORY]
         else:
             memory = self._remember(x_BTD, context, state)
-        bias = context.score_bias(q, memory)
-        if self.score_bias is not None:
-            own = self.score_bias(q, memory, context, self)
-            bias = own if bias is None else bias + own
+        bias = self._bias(q, memory, context)
         banded = bias is None and self.attention.virtual_tokens is None and not self.drops
-        k, v, visible = memory.key, memory.value, context.visible(self.mask, memory.keys, banded=banded)
+        k, v, visible = memory.key, memory.value, self.visible(x_BTD, context, memory.keys, banded=banded)
         if self.attention.virtual_tokens is not None:
             k, v = (
                 torch.cat([self.get_parameter(name).to(x.dtype).expand(len(x), -1, -1, -1), x], 2)
@@ -241,16 +259,33 @@ class AttentionModule(HeadsModule):
         return self.mix(x_BTD, q, k, v, visible, context, bias)
 
     def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> Memory:
-        """This layer's keys and values, with those of its state; left in the context for layers that share them."""
+        """This layer's keys and values, with those of its state; left for the layers that read them."""
         k, v = self.keys_and_values(x_BTD)
+        residual = self.attention.value_residual
+        if residual is not None:
+            v = residual.own * v + residual.other * context.shared[residual.variant, VALUES]
+        if context.variant is not None:
+            context.leave(VALUES, v)
         k, v = self._placed(k, self.key_norm, context).transpose(1, 2), v.transpose(1, 2)
         keys = context.keys
         if state is not None:
             assert context.chunk is not None, "a stack with state enters its chunk first"
             k, v, keys = state.extend(k, v, context.chunk)
         memory = Memory(k, v, keys)
-        context.memories[context.variant] = memory
+        if context.variant is not None:
+            context.leave(MEMORY, memory)
         return memory
+
+    def _bias(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
+        """What is added to the scores: the stack's bias, computed once for equal keys, and this layer's own."""
+        shared = context.shared.get((None, SCORE_BIAS))
+        bias: Tensor | None = None
+        if shared is not None:
+            bias = context.once((SCORE_BIAS, memory.keys.label), lambda: shared(q_BHTE, memory, context, None))
+        if self.score_bias is None:
+            return bias
+        own: Tensor = self.score_bias(q_BHTE, memory, context, self)
+        return own if bias is None else bias + own
 
     def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
         """Rotated by position, and normalised after that where the description says so."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
+from pydantic import model_validator
 from torch import Tensor
 
 from anyformer.operations import Limit, Shape, State, Tally
@@ -13,6 +14,7 @@ from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
@@ -26,8 +28,17 @@ class CrossAttention(Heads):
     Every query sees every position of the source that is not padding. Keys and values are computed once per source.
     """
 
-    reads_source: ClassVar[bool] = True
     kind: Literal["cross_attention"] = "cross_attention"
+
+    @model_validator(mode="after")
+    def _rotates_nothing(self) -> CrossAttention:
+        if self.qk_norm is not None and self.qk_norm.at == "after_rotary":
+            raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
+        return self
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        return (SOURCE,)
 
     def sketch(self, width: int) -> Sketch:
         return heads_sketch(self, width, f"{heads_title(self)} cross-attention", ("all of the source",), source=True)
@@ -76,4 +87,4 @@ class CrossAttentionModule(HeadsModule):
         else:
             assert state is not None, "without a source, cross-attention reads what an earlier call stored"
             k, v = state.key, state.value
-        return self.mix(x_BTD, q, k, v, context.visible_source(), context)
+        return self.mix(x_BTD, q, k, v, self.visible(x_BTD, context), context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
@@ -16,6 +17,7 @@ from anyformer.parts.attention.scores import paired
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -52,8 +54,8 @@ class DifferentialAttention(SelfAttention):
         return ("difference of two halves of the heads", *super().said)
 
     @property
-    def mixing(self) -> str | None:
-        return "differential"
+    def traits(self) -> Traits:
+        return replace(super().traits, mixing="differential")
 
     def mixed(self, width: int) -> tuple[int, int]:
         return self.heads // 2, 2 * self.width_of_value(width)

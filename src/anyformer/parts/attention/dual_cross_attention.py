@@ -20,8 +20,9 @@ from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.depthwise import Depthwise, depthwise, depthwise_keeps
-from anyformer.parts.call.context import Context, Labelled, Visible
+from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional
 from anyformer.parts.norms.layer_norm import LayerNorm
@@ -185,11 +186,11 @@ class SpatialCrossAttention(AcrossScales):
         return (*_BOTH_WAYS.limits, *(Limit(contract, "no position is remembered between calls") for contract in contracts))
 
 
-class AcrossScalesModule(nn.Module):
+class AcrossScalesModule(Attends):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, part: AcrossScales, width: int, plan: Plan) -> None:
-        super().__init__()
+        super().__init__(part.masks[0] if part.masks else None)
         self.part, self.plan = part, plan
         self.scales = nn.ModuleList(
             nn.ModuleDict(
@@ -236,11 +237,7 @@ class ChannelCrossAttentionModule(AcrossScalesModule):
 class SpatialCrossAttentionModule(AcrossScalesModule):
     """(B, T, D) -> (B, T, D)."""
 
-    def __init__(self, part: AcrossScales, width: int, plan: Plan) -> None:
-        super().__init__(part, width, plan)
-        self.mask: Labelled[Mask] = Labelled(_BOTH_WAYS, _BOTH_WAYS.digest)
-
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
         q, k, v = (self._split(x) for x in (scale["query"](all_BTD), scale["key"](all_BTD), scale["value"](own)))
-        visible = context.visible(self.mask, context.keys)
+        visible = self.visible(all_BTD, context, context.keys)
         return attend(q, k, v, visible, scale=q.shape[-1] ** -0.5, kernel=self.plan.attention).transpose(1, 2).flatten(2)

@@ -8,14 +8,13 @@ from pydantic import Field, field_validator, model_validator
 
 from anyformer.describe import Count, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.operations.elementwise import normalised
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import paired
-from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.pointwise.gate import Gate
-from anyformer.parts.sublayer import Sublayer, each_once, head_width
+from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
 from anyformer.tape import Held, Tape
 
 Projection = Literal["query", "key", "value", "output"]
@@ -36,11 +35,8 @@ class Heads(Sublayer):
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
-    qk_norm: Norm | None = None
+    qk_norm: QKNorm | None = None
     """Norm of queries and keys."""
-    qk_norm_over: Literal["head", "each_head", "projection"] = "head"
-    """What it normalises: each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole
-    projection (OLMo 2)."""
     value_norm: Norm | None = None
     """Norm over the features of each value head (Gemma 4)."""
     value_scale: Annotated[float, Field(gt=0)] = 1.0
@@ -75,10 +71,6 @@ class Heads(Sublayer):
             raise ValueError("a bias on 'value' needs values = 'own': here the keys are the values")
         if self.values == "keys" and self.value_width is not None:
             raise ValueError("value_width needs values = 'own': here the keys are the values")
-        if self.qk_norm is None and self.qk_norm_over != "head":
-            raise ValueError("qk_norm_over says what qk_norm normalises, and there is no qk_norm")
-        if self.qk_norm_over == "each_head" and not isinstance(self.qk_norm, RMSNorm | LayerNorm):
-            raise ValueError("qk_norm_over = 'each_head' needs a qk_norm of kind rms_norm or layer_norm")
         return self
 
     @property
@@ -91,8 +83,8 @@ class Heads(Sublayer):
         return self.heads, self.groups
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        there = {
+    def traits(self) -> Traits:
+        techniques = {
             "QK-norm": self.qk_norm,
             "V-norm": self.value_norm,
             "score soft-cap": self.softcap,
@@ -101,7 +93,7 @@ class Heads(Sublayer):
             "output gate": self.gate,
             "sub-norm": self.sub_norm,
         }
-        return tuple(name for name, part in there.items() if part is not None)
+        return Traits(stability=tuple(name for name, part in techniques.items() if part is not None))
 
     def width_of_head(self, width: int) -> int:
         """E."""
@@ -112,10 +104,10 @@ class Heads(Sublayer):
         return self.width_of_head(width) if self.value_width is None else self.value_width
 
     @property
-    def divides_width(self) -> int:
-        return self.heads if self.head_width is None else 1
+    def resizing(self) -> Resizing:
+        return Resizing(self.heads if self.head_width is None else 1)
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:
@@ -138,13 +130,13 @@ class Heads(Sublayer):
         parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
-            inner["query_norm"] = self._norm_cost(self.qk_norm, E, self.heads, rows)
+            inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if reads:
             parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
             if self.values == "own":
                 parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
             if self.qk_norm is not None:
-                inner["key_norm"] = self._norm_cost(self.qk_norm, E, self.groups, source_rows)
+                inner["key_norm"] = self.qk_norm.cost(self.groups, E, source_rows)
             if self.value_norm is not None:
                 inner["value_norm"] = self.value_norm.cost(U, source_rows * self.groups)
         if self.sink is not None:
@@ -152,13 +144,6 @@ class Heads(Sublayer):
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
         return parts + total(inner)
-
-    def _norm_cost(self, norm: Norm, E: int, heads: int, rows: int) -> Tally:
-        """Of the norm of queries or keys: one gain for all heads, or features of all heads brought to one size."""
-        if self.qk_norm_over == "head":
-            return norm.cost(E, rows * heads)
-        whole = norm.cost(heads * E, rows)
-        return whole if self.qk_norm_over == "projection" else Tally(whole.own_weights, {"": normalised(E, rows * heads)})
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, softmax and mixing over so many (query, key) pairs per head and row, `exact` of them allowed by the mask."""
@@ -189,13 +174,13 @@ class Heads(Sublayer):
         if self.qk_norm is None or late:
             return x
         E, at = self.width_of_head(width), tape.within(f"{name}_norm")
-        match self.qk_norm_over:
+        match self.qk_norm.over:
             case "head":
-                return self.qk_norm.keeps(at, x, E)
+                return self.qk_norm.norm.keeps(at, x, E)
             case "projection":
-                return self.qk_norm.keeps(at, x, heads * E)
+                return self.qk_norm.norm.keeps(at, x, heads * E)
             case "each_head":
-                return self.qk_norm.keeps(at, x, heads * E, heads)
+                return self.qk_norm.norm.keeps(at, x, heads * E, heads)
 
     def mix_keeps(
         self, tape: Tape, x: Held, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None = None

@@ -6,36 +6,46 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm, of_each_head
+from anyformer.parts.masks.mask import Mask
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 
 
-class HeadsModule(nn.Module):
+class HeadsModule(Attends):
     """The projections, separate in storage, what is done to queries, keys and values, and the attention kernel.
 
-    `reads`: keys and values are this layer's own. `norms_late`: the subclass normalises queries and keys itself.
+    `reads`: keys and values are this layer's own. After the rotation, queries and keys are normalised by who rotates them.
     """
 
     def __init__(
-        self, heads: Heads, width: int, plan: Plan, name: str, *, reads: bool = True, norms_late: bool = False
+        self,
+        heads: Heads,
+        width: int,
+        plan: Plan,
+        name: str,
+        *,
+        mask: Mask | None = None,
+        reads: bool = True,
     ) -> None:
-        super().__init__()
-        self.heads, self.plan, self.norms_late = heads, plan, norms_late
+        super().__init__(mask)
+        self.heads, self.plan = heads, plan
+        self.norms_late = heads.qk_norm is not None and heads.qk_norm.at == "after_rotary"
+        self.norms_heads = heads.qk_norm is None or heads.qk_norm.over == "head"
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
         self.scale = heads.scale_of(width)
         self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
         self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
-        self.query_norm = _qk_norm(heads, heads.heads, E)
+        self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
         if reads:
             own = heads.values == "own"
             self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
             self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
-            self.key_norm = _qk_norm(heads, heads.groups, E)
+            self.key_norm = heads.qk_norm.build(heads.groups, E) if heads.qk_norm else nn.Identity()
             self.value_norm = _norm(heads.value_norm, U)
         self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
         self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
@@ -64,7 +74,7 @@ class HeadsModule(nn.Module):
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
         if self.norms_late:
             return self._split(x)
-        return norm(self._split(x)) if self.heads.qk_norm_over == "head" else self._split(norm(x))
+        return norm(self._split(x)) if self.norms_heads else self._split(norm(x))
 
     def _clipped(self, x: Tensor) -> Tensor:
         return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
@@ -110,11 +120,3 @@ class HeadsModule(nn.Module):
 
 def _norm(norm: Norm | None, width: int) -> nn.Module:
     return norm.build(width) if norm else nn.Identity()
-
-
-def _qk_norm(part: Heads, heads: int, head_width: int) -> nn.Module:
-    """The norm of queries or keys, which have so many heads."""
-    if part.qk_norm_over == "each_head":
-        assert isinstance(part.qk_norm, RMSNorm | LayerNorm), "checked by the description"
-        return of_each_head(part.qk_norm, heads, head_width)
-    return _norm(part.qk_norm, head_width if part.qk_norm_over == "head" else heads * head_width)

@@ -59,7 +59,7 @@ def heads_sketch(
     value: Flow = heads_cell("V", K, U, groups) if part.values == "own" else Cell("V = K", "pointwise")
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
     over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
-    norm = None if part.qk_norm is None else Cell(over[part.qk_norm_over], "norm")
+    norm = None if part.qk_norm is None else Cell(over[part.qk_norm.over], "norm")
     cells = [turned, norm] if late else [norm, turned]
     if memory is not None:
         read = fan(chain(query, *cells), Given(Cell(f"K, V of the latest {memory} layer", "memory")))

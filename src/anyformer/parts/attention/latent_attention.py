@@ -13,9 +13,10 @@ from anyformer.operations import Limit, Shape, State, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.scores import paired
-from anyformer.parts.call.context import Context, Labelled, Visible
+from anyformer.parts.call.context import Context, Digested, Visible
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
@@ -23,7 +24,7 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -99,7 +100,7 @@ class LatentAttention(Sublayer):
         """Whether queries meet the latents themselves, which are then P wide."""
         return shape.length == 1 and shape.past > 0
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(scale=self.scale_of_scores)
 
     def build(self, width: int, plan: Plan, name: str) -> LatentAttentionModule:
@@ -165,17 +166,10 @@ class LatentAttention(Sublayer):
         return tape.linear("output", mixed, H * V, width)
 
     @property
-    def mixing(self) -> str | None:
-        return "MLA"
-
-    @property
-    def position_name(self) -> str | None:
-        return "NoPE" if self.rotary is None else "RoPE"
-
-    @property
-    def tricks(self) -> tuple[str, ...]:
-        there = {"latent norm": self.norm, "output gate": self.gate}
-        return tuple(name for name, part in there.items() if part is not None)
+    def traits(self) -> Traits:
+        techniques = {"latent norm": self.norm, "output gate": self.gate}
+        stability = tuple(name for name, part in techniques.items() if part is not None)
+        return Traits("MLA", "NoPE" if self.rotary is None else "RoPE", stability=stability)
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -197,11 +191,11 @@ class LatentAttention(Sublayer):
         return FullState(latent, rope) if room == capacity else RingState(latent, rope)
 
 
-class LatentAttentionModule(nn.Module):
+class LatentAttentionModule(Attends):
     """(B, T, D) -> (B, T, D)."""
 
     def __init__(self, attention: LatentAttention, width: int, plan: Plan) -> None:
-        super().__init__()
+        super().__init__(attention.mask)
         self.attention, self.plan = attention, plan
         H, P, bias = attention.heads, attention.kv_rank, attention.bias
         rank = attention.q_rank
@@ -215,8 +209,7 @@ class LatentAttentionModule(nn.Module):
         self.value_up = nn.Linear(P, H * attention.value_width, bias=False)
         self.gate = attention.gate.build(width, H, attention.value_width) if attention.gate else None
         self.output = nn.Linear(H * attention.value_width, width, bias="output" in bias)
-        self.mask: Labelled[Mask] = Labelled(attention.mask, attention.mask.digest)
-        self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
+        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.scale = attention.scale_of_scores
 
     def extra_repr(self) -> str:
@@ -235,7 +228,7 @@ class LatentAttentionModule(nn.Module):
             assert context.chunk is not None, "a stack with state enters its chunk first"
             latent_B1SP, key_B1SR, keys = state.extend(latent_B1SP, key_B1SR, context.chunk)
             latent_B1SP, key_B1SR = latent_B1SP.to(rope.dtype), key_B1SR.to(rope.dtype)
-        visible = context.visible(self.mask, keys, banded=state is None)
+        visible = self.visible(x_BTD, context, keys, banded=state is None)
         form = self._absorbed if state is not None and x_BTD.shape[1] == 1 else self._expanded
         mixed_BTHU = form(nope.transpose(1, 2), rope, latent_B1SP, key_B1SR, visible).transpose(1, 2)
         if self.gate is not None:

@@ -14,7 +14,7 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Resizing, Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -85,8 +85,8 @@ class InducedAttention(Sublayer):
     attention: CrossAttention
 
     @property
-    def mixing(self) -> str | None:
-        return "induced"
+    def traits(self) -> Traits:
+        return Traits("induced")
 
     def sketch(self, width: int) -> Sketch:
         inner = self.attention.sketch(width)
@@ -98,8 +98,8 @@ class InducedAttention(Sublayer):
         )
 
     @property
-    def divides_width(self) -> int:
-        return self.attention.divides_width
+    def resizing(self) -> Resizing:
+        return self.attention.resizing
 
     def check(self, width: int) -> None:
         self.attention.check(width)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.operations import Contraction, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.shared import Read
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
 from anyformer.parts.sketch import Drawn
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 Term = Literal["content_to_position", "position_to_content"]
 TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
+RELATIVE = "relative"
+"""The stack's table of relative positions, for the layers that read it: (2 * span, D)."""
 
 
 class TransformerXL(ScoreBias):
@@ -132,8 +135,8 @@ class Disentangled(ScoreBias):
         return self
 
     @property
-    def reads_relative(self) -> int:
-        return self.span
+    def reads(self) -> tuple[Read, ...]:
+        return (Read(RELATIVE, size=self.span),)
 
     def build(self, heads: Heads, width: int) -> DisentangledModule:
         return DisentangledModule(self, heads, width)
@@ -200,8 +203,8 @@ class DisentangledModule(nn.Module):
 
     def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
         """(B, H, T, S)."""
-        assert context.relative is not None, "the stack has checked that its table is there"
-        k_BKSE, query_BT, key_BS, table_nD = memory.key, context.positions, memory.keys.positions, context.relative
+        table_nD: Tensor = context.shared[None, RELATIVE]
+        k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
         B, H, T, E = q_BHTE.shape
         K, S = k_BKSE.shape[1], k_BKSE.shape[2]
         table_nD = table_nD.to(q_BHTE.dtype)

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from anyformer.describe import Registry, Value
 from anyformer.operations import Shape, Tally, Weight
 from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import Keys
 from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.tape import Held, Tape
@@ -20,6 +21,10 @@ from anyformer.tape import Held, Tape
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
     from anyformer.parts.attention.heads_module import HeadsModule
+
+
+SCORE_BIAS = "score_bias"
+"""The stack's score bias, for the layers that read it: its module."""
 
 
 class ScoreBias(Value):
@@ -31,9 +36,9 @@ class ScoreBias(Value):
     """How it tells positions apart, in a word."""
 
     @property
-    def reads_relative(self) -> int | None:
-        """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
-        return None
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads of the stack."""
+        return ()
 
     def check(self, width: int) -> None:
         """Refuse what only the width reveals."""

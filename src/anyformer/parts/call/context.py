@@ -1,7 +1,7 @@
-"""Context: the run-time facts of one forward through one stack, and what layers share of it.
+"""Context: what one call of a stack tells its layers, and what they share in it.
 
 Positions, padding, document boundaries and prefix lengths are data of a call, not of the description. Masks and rotary
-tables that several layers need are computed once per forward and kept here.
+tables that several layers need are computed once per call and kept here.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch.utils._pytree import tree_leaves
 from anyformer.describe import Value
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.call.shared import Read, Shared, read_only
 from anyformer.parts.call.state import EMPTY, Chunk, Keys
 from anyformer.parts.masks.band import Band, band_of
 from anyformer.parts.masks.mask import Mask
@@ -30,18 +31,18 @@ V = TypeVar("V", bound=Value)
 
 
 @dataclass(frozen=True)
-class Labelled(Generic[V]):
+class Digested(Generic[V]):
     """A description and its digest, taken once at build time: layers with equal descriptions share what is computed from them.
 
     (A compiler can trace a comparison of strings, not the hash of a description.)
     """
 
     value: V
-    label: str
+    digest: str
 
     @staticmethod
-    def of(value: V) -> Labelled[V]:
-        return Labelled(value, value.digest)
+    def of(value: V) -> Digested[V]:
+        return Digested(value, value.digest)
 
 
 _CAUSAL = Causal().digest
@@ -49,10 +50,10 @@ _CAUSAL = Causal().digest
 
 @dataclass(frozen=True)
 class Visible:
-    """What each query may see: everything, or where `allowed`, bool (B or 1, 1, T or 1, S), is true.
+    """The keys that each query may see: all of them, or those where `allowed`, bool (B or 1, 1, T or 1, S), is true.
 
-    `causal`: the lower triangle of a square, which kernels know by themselves; only who needs it writes it out (`over`).
-    `band`: `allowed` is that of each block of the band over its keys, bool (B or 1, n, size, keys).
+    `causal`: the lower triangle of a square, which kernels know without a mask; `over` writes it out.
+    `band`: `allowed` stands for each block of queries over the keys around it, bool (B or 1, n, size, keys).
     """
 
     allowed: Tensor | None = None
@@ -60,31 +61,38 @@ class Visible:
     band: Band | None = None
 
     def over(self, length: int, device: torch.device) -> Tensor | None:
-        """`allowed` of T queries, written out; None where everything is visible."""
+        """The mask of T queries, written out; None where every key is visible."""
         if not self.causal:
             return self.allowed
         return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
+    def narrowed(self, chosen: Tensor) -> Visible:
+        """Only those of the visible keys that are `chosen`, bool (B or 1, 1, T, S)."""
+        assert self.band is None, "a choice of keys is laid out for all pairs, so its layer asks for no band"
+        allowed = self.over(chosen.shape[2], chosen.device)
+        return Visible(chosen if allowed is None else allowed & chosen)
+
     def after(self, count: int, length: int, device: torch.device) -> Visible:
-        """The same for T queries with `count` keys in front that every query sees."""
+        """The same for T queries, with `count` more keys in front, which every query sees."""
         allowed = self.over(length, device)
         return self if allowed is None else Visible(F.pad(allowed, (count, 0), value=True))
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What a self-attention layer looks at: keys and values (B, K, S, E) and where they stand."""
+    """What a self-attention layer looks at: keys (B, K, S, E), values (B, K, S, U) and the positions of both."""
 
     key: Tensor
     value: Tensor
     keys: Keys
 
 
-@dataclass
+@dataclass(frozen=True)
 class Context:
-    """One call's facts. `positions` (B or 1, T) count from 0 within a row (or a document) and are EMPTY on padding."""
+    """What one call of a stack tells its layers. A layer is given this value, or a copy with its variant or noise."""
 
     positions: Tensor
+    """(B or 1, T): counted from 0 within a row, or within a document; EMPTY on padding."""
     plan: Plan
     aligned: bool = True
     """Every row is positions 0 ... T - 1, with no padding and one document: masks need no batch dimension."""
@@ -99,34 +107,36 @@ class Context:
     """Where expert layers leave penalties and statistics, if the caller wants them."""
     chunk: Chunk | None = None
     source: Tensor | None = None
+    """(B, S, D): the other sequence, which cross-attention reads; None where there is none, or decode state holds it."""
     source_padding: Tensor | None = None
-    relative: Tensor | None = None
-    """The stack's table of relative positions (DeBERTa), (2 * span, D)."""
-    bias: Callable[[Tensor, Memory, Context, None], Tensor] | None = None
-    """The stack's score bias, one for all layers (T5)."""
-    variant: str = ""
-    """The variant of the layer that is computed now."""
-    memories: dict[str, Memory] = field(default_factory=dict)
-    """The latest memory of each variant, for layers that share it."""
-    _shared: dict[Hashable, Any] = field(default_factory=dict)
+    """(B, S) bool, true on padding."""
+    variant: str | None = None
+    """The variant of the layer that is computed, if other layers read what it leaves."""
+    shared: Shared = field(default_factory=dict)
+    """What the stack and its layers have left for later layers."""
+    _tables: dict[Hashable, Any] = field(default_factory=dict)
 
-    def of_layer(self, reads: Iterable[str]) -> Context:
-        """A copy for one computation of one layer, which may be repeated: it shares with others what they give it, `reads`
-        (variants whose memories it reads), and what it makes stays in the copy."""
-        memories = {variant: self.memories[variant] for variant in reads}
-        return replace(self, memories=memories, auxiliary=self.auxiliary and self.auxiliary.apart(), _shared={})
+    def alone(self, reads: Iterable[Read]) -> Context:
+        """The same call for a layer that may be computed again: it finds what it `reads`, and what it leaves, reports and
+        computes stays in this copy."""
+        auxiliary = self.auxiliary and self.auxiliary.apart()
+        return replace(self, shared=read_only(self.shared, reads), auxiliary=auxiliary, _tables={})
+
+    def leave(self, name: str, value: object) -> None:
+        """Leave something for later layers, as this variant; where `variant` is None, as the stack."""
+        self.shared[self.variant, name] = value
 
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
         """`make()`, computed at the first call with this key."""
-        if key not in self._shared:
-            self._shared[key] = make()
-        value: R = self._shared[key]
+        if key not in self._tables:
+            self._tables[key] = make()
+        value: R = self._tables[key]
         return value
 
     @property
     def made(self) -> Iterator[tuple[Hashable, Tensor]]:
         """What `once` has made, tensor by tensor."""
-        for key, value in self._shared.items():
+        for key, value in self._tables.items():
             for i, x in enumerate(tree_leaves(value.allowed if isinstance(value, Visible) else value)):
                 if isinstance(x, Tensor):
                     yield (key, i), x
@@ -149,22 +159,21 @@ class Context:
             return None
         return self.once("segments", lambda: F.pad((documents[:, 1:] != documents[:, :-1]).cumsum(1), (1, 0)))
 
-    def rotary(self, rotary: Labelled[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    def rotary(self, rotary: Digested[Rotary], head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """The cosines and sines of this call's positions."""
         return self.once(
-            ("rotary", rotary.label, head_width, dtype),
+            ("rotary", rotary.digest, head_width, dtype),
             lambda: rotary.value.table(self.positions.clamp(min=0), head_width, dtype),
         )
 
-    def score_bias(self, q_BHTE: Tensor, memory: Memory) -> Tensor | None:
-        """The stack's score bias over the keys of this memory, computed once for equal keys."""
-        bias = self.bias
-        return None if bias is None else self.once(("bias", memory.keys.label), lambda: bias(q_BHTE, memory, self, None))
-
-    def visible(self, mask: Labelled[Mask], keys: Keys, *, banded: bool = False) -> Visible:
-        """What `mask` lets each query of this call see among `keys`; `banded`: as a band where one holds it."""
+    def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
+        """Which of `keys` the mask lets each query of this call see; `banded`: as a band, where one holds it."""
         band = self._band(mask.value, keys) if banded else None
-        return self.once(("mask", mask.label, keys.label, band is not None), lambda: self._visible(mask, keys, band))
+        key = "mask", mask.digest, keys.label, band is not None
+        if key not in self._tables:
+            self._tables[key] = self._visible(mask, keys, band)
+        visible: Visible = self._tables[key]
+        return visible
 
     def visible_source(self) -> Visible:
         """Cross-attention sees every position of the source that is not padding."""
@@ -179,9 +188,9 @@ class Context:
             return None
         return band_of(mask, self.positions.shape[1], aligned=self.aligned)
 
-    def _visible(self, mask: Labelled[Mask], keys: Keys, band: Band | None) -> Visible:
+    def _visible(self, mask: Digested[Mask], keys: Keys, band: Band | None) -> Visible:
         square = self.aligned and self.prefix is None and self.chunk is None
-        if square and mask.label == _CAUSAL:
+        if square and mask.digest == _CAUSAL:
             return Visible(causal=True)
         if band is not None:
             return Visible(self._banded(mask.value, band), band=band)

@@ -16,7 +16,7 @@ SUM_BYTES = 4
 class ConvolutionState:
     """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""
 
-    gaps = True
+    allows_padding = True
 
     def __init__(self, recent: Tensor) -> None:
         self.recent = recent
@@ -42,7 +42,7 @@ class ConvolutionState:
 class RecurrentState:
     """Running sums (B, K, G, M, E) in fp32, and the states of the convolutions before them by name."""
 
-    gaps = True
+    allows_padding = True
 
     def __init__(self, sums: Tensor, convolutions: Mapping[str, ConvolutionState] | None = None) -> None:
         self.sums, self.convolutions = sums, dict(convolutions or {})

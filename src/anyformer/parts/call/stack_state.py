@@ -11,15 +11,17 @@ from anyformer.parts.call.state import Slots, State, StateError
 
 @dataclass
 class StackState:
-    """The decode state of a stack: the book of slots, each layer's memory, and what the first chunk said once for all:
+    """The decode state of a stack: its slots, and the state of each layer's branches by name.
 
-    the padding of the source (B, S) and the prefix lengths (B,), None where there are none.
+    The first chunk says once for all where the source is padding, and how long each row's prefix is.
     """
 
     slots: Slots
     layers: list[dict[str, State]]
     source_padding: Tensor | None = None
+    """(B, S) bool; None without padding."""
     prefix: Tensor | None = None
+    """(B,); None without a prefix."""
 
     @property
     def nbytes(self) -> int:
@@ -27,9 +29,9 @@ class StackState:
         return self.slots.nbytes + sum(state.nbytes for layer in self.layers for state in layer.values())
 
     @property
-    def gaps(self) -> bool:
+    def allows_padding(self) -> bool:
         """Whether padding may come between the positions of a row."""
-        return all(state.gaps for layer in self.layers for state in layer.values())
+        return all(state.allows_padding for layer in self.layers for state in layer.values())
 
     def fork(self, rows: Tensor) -> StackState:
         """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""

@@ -1,6 +1,6 @@
 """Decode state: what a layer keeps of the positions it has seen. Preallocated, one protocol, chosen by the part.
 
-The stack keeps one book (`Slots`) of which position stands where; each layer's state keeps only its tensors. Positions
+The stack keeps one table (`Slots`) of the position in each slot; each layer's state keeps only its tensors. Positions
 are tensors, so one compiled graph serves every step.
 """
 
@@ -32,7 +32,7 @@ class State(Protocol):
         ...
 
     @property
-    def gaps(self) -> bool:
+    def allows_padding(self) -> bool:
         """Whether padding may come between the positions of a row; not where so many slots are remembered."""
         ...
 
@@ -50,7 +50,7 @@ class State(Protocol):
 
 
 class Slots:
-    """The book of a stack's state: `positions` (B, C), the position that stands in each slot, EMPTY where none.
+    """The slots of a stack's state: `positions` (B, C), the position that stands in each slot, EMPTY where none.
 
     `reserve` keeps count on the host; the graph of a step reads only tensors and `visible`, a bound on the slots in use
     that a compiled step keeps constant for many steps.
@@ -89,7 +89,7 @@ class Slots:
         self.visible = min(self.capacity, -(-self.used // multiple) * multiple)
 
     def enter(self, padding_BT: Tensor | None, length: int) -> Chunk:
-        """Write a reserved chunk into the book: each row counts on from its largest position, padding gets EMPTY."""
+        """Write a reserved chunk's positions: each row counts on from its largest position, padding gets EMPTY."""
         first = self.positions.amax(1, keepdim=True) + 1
         if padding_BT is None:
             positions = first + torch.arange(length, device=first.device)
@@ -101,7 +101,7 @@ class Slots:
         return Chunk(slots, positions, self.positions[:, : self.visible])
 
     def take(self, other: Slots) -> None:
-        """The book of `other`, which has no more slots."""
+        """Hold the positions of `other`, which has no more slots."""
         self.positions[:, : other.capacity] = other.positions
         self.used, self.start, self.visible = other.used, other.start, other.visible
 
@@ -124,11 +124,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Where the current chunk goes: its `slots` (T,) and `positions` (B, T), and the visible book after writing it, (B, S)."""
+    """Where the current chunk goes: its `slots` (T,) and `positions` (B, T); and the position in every visible slot, (B, S)."""
 
     slots: Tensor
     positions: Tensor
-    book: Tensor
+    slot_positions: Tensor
 
 
 def take_over(larger: Tensor, smaller: Tensor) -> None:
@@ -139,7 +139,7 @@ def take_over(larger: Tensor, smaller: Tensor) -> None:
 class FullState:
     """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
 
-    gaps = True
+    allows_padding = True
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value
@@ -152,8 +152,8 @@ class FullState:
         """(B, K, T, E) twice -> keys and values (B, K, S, E) of all visible slots."""
         self.key.index_copy_(2, chunk.slots, key.to(self.key.dtype))
         self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))
-        seen = chunk.book.shape[1]
-        return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.book, "full")
+        seen = chunk.slot_positions.shape[1]
+        return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.slot_positions, "full")
 
     def take(self, other: FullState) -> None:
         take_over(self.key, other.key)
@@ -172,7 +172,7 @@ class RingState:
     A chunk looks at the old ring and at itself *before* it overwrites anything, so that chunks of any length are right.
     """
 
-    gaps = False
+    allows_padding = False
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value
@@ -206,7 +206,7 @@ class RingState:
         """Positions of the ring's places when `written` slots had been written: place p holds the latest slot = p mod W."""
         place = torch.arange(self.size, device=written.device)
         slot = written - 1 - (written - 1 - place) % self.size
-        held = chunk.book.index_select(1, slot.clamp(min=0))
+        held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
         return torch.where(slot >= 0, held, EMPTY)
 
     def take(self, other: FullState | RingState) -> None:
@@ -228,7 +228,7 @@ class RingState:
 class CrossState:
     """Keys and values of the source, computed once: (B, K, S, E) each."""
 
-    gaps = True
+    allows_padding = True
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value

@@ -38,7 +38,7 @@ class Input(Drawn):
         return None
 
     @property
-    def tricks(self) -> tuple[str, ...]:
+    def stability(self) -> tuple[str, ...]:
         """What it does for stable training, in the field's words."""
         return ()
 
@@ -62,7 +62,7 @@ class Input(Drawn):
         """What it keeps for backward; gives what enters the stack."""
         raise NotImplementedError
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         """The same, with every number written out that follows from the width."""
         return self
 
@@ -112,14 +112,14 @@ class Embedding(Input):
     """What becomes of the table's rows where tokens are masked."""
 
     @property
-    def tricks(self) -> tuple[str, ...]:
+    def stability(self) -> tuple[str, ...]:
         return ("embedding scale",) if self.scale != 1 else ()
 
     @property
     def symbols(self) -> int:
         return self.vocab
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(scale=of_width(self.scale, width))
 
     def sketch(self, width: int) -> Sketch:

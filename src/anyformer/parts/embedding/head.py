@@ -92,7 +92,7 @@ class Head(Drawn):
         """Whether the embedding's table could stand for W."""
         return self.outputs is None and (self.transform is None or self.transform.width is None)
 
-    def spelled_out(self, width: int) -> Head:
+    def resolved(self, width: int) -> Head:
         """The same, with the number that `scale` is where D = `width`."""
         return self.but(scale=of_width(self.scale, width))
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from anyformer.describe import Choice
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
@@ -39,8 +40,8 @@ class LayerEmbedding(Sublayer):
         return Sketch("Embedding of this layer", flow=chain(inner, Cell(f"out {number(width)}")))
 
     @property
-    def reads_tokens(self) -> bool:
-        return True
+    def reads(self) -> tuple[Read, ...]:
+        return (TOKENS,)
 
     def build(self, width: int, plan: Plan, name: str) -> LayerEmbeddingModule:
         return LayerEmbeddingModule(self, width)

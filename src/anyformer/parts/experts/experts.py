@@ -13,6 +13,7 @@ from anyformer.describe import Choice, Count, Value
 from anyformer.operations import ExpertProduct, Operation, Shape, Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
+from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
@@ -26,7 +27,7 @@ from anyformer.parts.feedforward.feedforward import PROJECTIONS, ClampAt, FeedFo
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Network, Sublayer, each_once
+from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -98,35 +99,22 @@ class Experts(Sublayer):
         return self
 
     @property
-    def nonlinearity(self) -> str | None:
-        return activation_name(self.activation, gated=self.gated)
+    def traits(self) -> Traits:
+        stability = ("clamp",) if self.clamp is not None else ()
+        return Traits(activation=activation_name(self.activation, gated=self.gated), stability=stability)
 
     @property
-    def routing(self) -> tuple[int, int] | None:
-        return self.experts, self.chosen
-
-    @property
-    def network(self) -> Network | None:
-        return Network(self.width, self.gated, routed=True)
-
-    def with_network(self, width: int) -> Self:
+    def resizing(self) -> Resizing:
         """The shared expert stays as many times as wide."""
-        shared = self.shared
-        if shared is not None:
-            wide = max(1, round(shared.feedforward.width * width / self.width))
-            shared = shared.but(feedforward=shared.feedforward.but(width=wide))
-        return self.but(width=width, shared=shared)
+        shared = () if self.shared is None else ("shared.feedforward.width",)
+        return Resizing(network=Network(self.width, self.gated, self.experts, self.chosen, ("width", *shared)))
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(router=self.router.but(multiplier=of_width(self.router.multiplier, width)))
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        return ("clamp",) if self.clamp is not None else ()
-
-    @property
-    def reads_tokens(self) -> bool:
-        return self.router.choice.reads_tokens
+    def reads(self) -> tuple[Read, ...]:
+        return (TOKENS,) if self.router.choice.reads_tokens else ()
 
     def sketch(self, width: int) -> Sketch:
         k, title = self.chosen, activation_name(self.activation, gated=self.gated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, Protocol, Self
+from typing import Annotated, Literal, Protocol
 
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from anyformer.parts.call.noise import Dropout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, keeps_input
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Network, Sublayer, each_once
+from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -61,20 +61,14 @@ class FeedForward(Sublayer):
         return self
 
     @property
-    def nonlinearity(self) -> str | None:
-        return activation_name(self.activation, gated=self.gated)
+    def traits(self) -> Traits:
+        techniques = {"clamp": self.clamp, "sub-norm": self.sub_norm}
+        stability = tuple(name for name, part in techniques.items() if part is not None)
+        return Traits(activation=activation_name(self.activation, gated=self.gated), stability=stability)
 
     @property
-    def network(self) -> Network | None:
-        return Network(self.width, self.gated)
-
-    def with_network(self, width: int) -> Self:
-        return self.but(width=width)
-
-    @property
-    def tricks(self) -> tuple[str, ...]:
-        there = {"clamp": self.clamp, "sub-norm": self.sub_norm}
-        return tuple(name for name, part in there.items() if part is not None)
+    def resizing(self) -> Resizing:
+        return Resizing(network=Network(self.width, self.gated))
 
     def sketch(self, width: int) -> Sketch:
         F, acted = number(self.width), Cell(activation_name(self.activation, gated=False), "pointwise")

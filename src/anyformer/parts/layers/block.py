@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from anyformer.describe import DescriptionError, Named, Problem, Value
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
+from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.layers.streams import HyperConnections
@@ -94,10 +95,10 @@ class Step(Value):
         )
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        """What stabilises training, in the field's words."""
+    def stability(self) -> tuple[str, ...]:
+        """Techniques for stable training, in the field's words."""
         there = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
-        inner = (word for branch in self.branches.values() for word in branch.tricks)
+        inner = (word for branch in self.branches.values() for word in branch.stability)
         return (*(name for name, is_there in there.items() if is_there), *inner)
 
 
@@ -126,14 +127,14 @@ class Block(Value):
         return tuple(branch.sublayer for branch in self.branches.values())
 
     @property
-    def reads_source(self) -> bool:
-        """Whether a branch attends to another sequence."""
-        return any(branch.sublayer.reads_source for branch in self.branches.values())
+    def reads(self) -> tuple[Read, ...]:
+        """What it reads beside the stream, each thing once."""
+        return tuple(dict.fromkeys(read for sublayer in self.sublayers for read in sublayer.reads))
 
     @property
-    def reads(self) -> tuple[str, ...]:
-        """Variants whose keys and values it reads."""
-        return tuple({sublayer.keys_of: None for sublayer in self.sublayers if sublayer.keys_of is not None})
+    def leaves(self) -> dict[str, int]:
+        """What it leaves for later layers, with sizes."""
+        return {name: size for sublayer in self.sublayers for name, size in sublayer.leaves.items()}
 
     @property
     def norms(self) -> tuple[Norm, ...]:
@@ -151,9 +152,9 @@ class Block(Value):
         return any(len(step.branches) > 1 for step in self.steps)
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        """What stabilises training, in the field's words."""
-        return tuple(dict.fromkeys(word for step in self.steps for word in step.tricks))
+    def stability(self) -> tuple[str, ...]:
+        """Techniques for stable training, in the field's words."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.stability))
 
     def check(self, width: int, path: str) -> None:
         """Refuse what only the width reveals, at the path of the branch."""

@@ -37,10 +37,10 @@ class Branch(Value):
     """Share of rows whose whole branch is dropped in training."""
 
     @property
-    def tricks(self) -> tuple[str, ...]:
-        """What stabilises training, in the field's words."""
+    def stability(self) -> tuple[str, ...]:
+        """Techniques for stable training, in the field's words."""
         there = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
-        return (*self.sublayer.tricks, *(name for name, is_there in there.items() if is_there))
+        return (*self.sublayer.traits.stability, *(name for name, is_there in there.items() if is_there))
 
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         return BranchModule(self, width, plan, name)

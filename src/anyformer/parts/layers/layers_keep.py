@@ -39,7 +39,7 @@ def layers_keep(stack: Stack, tape: Tape, x: Held, beside: tuple[Held | None, ..
 
 def _stand_alone(stack: Stack) -> bool:
     """Whether layers neither read each other's keys nor have the same weights."""
-    return not stack.shared_weights and not any(block.reads for block in stack.variants.values())
+    return not stack.shared_weights and not any(read.variant for block in stack.variants.values() for read in block.reads)
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from anyformer.parts.attention.attend_blocks import BLOCKS
-from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Report
+from anyformer.parts.call.shared import Read, Shared
 from anyformer.parts.experts.grouped import PRODUCT
 from anyformer.parts.norms.batch_norm import standing_still
 from anyformer.plan import Checkpointing
@@ -36,19 +37,20 @@ PRODUCTS: tuple[Any, ...] = (
 """Operators whose outputs `selective` keeps: nearly all work of a layer is in them."""
 
 
-def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, call: Context, reads: tuple[str, ...]) -> Tensor:
+def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, context: Context, reads: tuple[Read, ...]) -> Tensor:
     """block(x), of which the backward pass repeats what `how` says: x is kept, and of `selective` the outputs of `PRODUCTS`.
 
-    The layer has a context of its own each time, with the memories that it `reads`; what it leaves for later layers and for
-    the caller goes to the call's once. Noise is a function of a counter, so no generator's state has to be kept. Chen et al.
-    2016 (arXiv 1604.06174); selective: Korthikanti et al. 2022 (arXiv 2205.05198).
+    The layer has a context of its own each time, with what it `reads` of other layers; what it leaves for later layers, and
+    its report to the caller, come from the first time. Noise is a function of a counter, so no generator's state has to be
+    kept. Chen et al. 2016 (arXiv 1604.06174); selective: Korthikanti et al. 2022 (arXiv 2205.05198).
     """
-    given = call.of_layer(reads)
+    given = context.alone(reads)
 
-    def layer(x: Tensor) -> tuple[Tensor, dict[str, Memory], dict[str, Report]]:
-        own = given.of_layer(reads)
+    def layer(x: Tensor) -> tuple[Tensor, Shared, dict[str, Report]]:
+        own = given.alone(reads)
         y = block(x, own)
-        return y, own.memories, own.auxiliary.reports if own.auxiliary else {}
+        left = {key: value for key, value in own.shared.items() if key not in given.shared}
+        return y, left, own.auxiliary.reports if own.auxiliary else {}
 
     again: dict[str, Any] = {}
     if not torch.compiler.is_compiling():
@@ -56,10 +58,10 @@ def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, call: Context, r
     elif how == "selective":
         # A compiler repeats operations, not calls, so that statistics move once by themselves.
         again = {"context_fn": partial(create_selective_checkpoint_contexts, list(PRODUCTS))}
-    y, memories, reports = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False, **again)
-    call.memories.update(memories)
-    if call.auxiliary is not None:
-        call.auxiliary.reports.update(reports)
+    y, left, reports = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False, **again)
+    context.shared.update(left)
+    if context.auxiliary is not None:
+        context.auxiliary.reports.update(reports)
     return y  # type: ignore[no-any-return]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
@@ -13,10 +14,11 @@ from torch import Tensor, nn
 
 from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
 from anyformer.operations import Shape, Tally, total
-from anyformer.parts.attention.relative import RelativeTable
-from anyformer.parts.attention.score_bias import SharedBias
+from anyformer.parts.attention.relative import RELATIVE, RelativeTable
+from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
+from anyformer.parts.call.shared import SOURCE, TOKENS, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
@@ -91,25 +93,30 @@ class Stack(Value):
         return self
 
     @model_validator(mode="after")
-    def _sharing_has_a_source(self) -> Stack:
-        for i, name in enumerate(self.layers):
-            for sublayer in self.variants[name].sublayers:
-                source = sublayer.keys_of
-                if source is not None and source not in self.layers[:i]:
-                    raise ValueError(
-                        f"layer {i} ({name!r}) reads the keys of variant {source!r}, "
-                        f"and no layer of that variant stands before it"
-                    )
-                heads = sublayer.shared_bias_heads
-                if self.score_bias is not None and heads is not None and heads != self.score_bias.heads:
-                    raise ValueError(f"score_bias.heads is {self.score_bias.heads}, and variant {name!r} has {heads} heads")
-                span = sublayer.reads_relative
-                if span is not None and (self.relative is None or self.relative.span != span):
-                    raise ValueError(
-                        f"variant {name!r} reads a table of relative positions with span {span}: "
-                        f"set relative = {{ span = {span} }} in the stack"
-                    )
+    def _finds_what_it_reads(self) -> Stack:
+        """Every layer reads what its stack, or an earlier layer, leaves."""
+        left: dict[str | None, dict[str, int]] = {None: self.leaves}
+        for i, variant in enumerate(self.layers):
+            if variant in left:
+                continue
+            for name, branch in self.variants[variant].branches.items():
+                for read in branch.sublayer.reads:
+                    problem = None if read in (SOURCE, TOKENS) else read.problem(left.get(read.variant))
+                    if problem is not None:
+                        raise ValueError(f"{variant}.{name} (layer {i}) {problem}")
+            left[variant] = self.variants[variant].leaves
         return self
+
+    @property
+    def leaves(self) -> dict[str, int]:
+        """What the stack itself leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
+        bias, table = self.score_bias, self.relative
+        return ({SCORE_BIAS: bias.heads} if bias else {}) | ({RELATIVE: table.span} if table else {})
+
+    @property
+    def reads(self) -> tuple[Read, ...]:
+        """What its layers read beside the stream."""
+        return tuple(dict.fromkeys(read for block in self.variants.values() for read in block.reads))
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -128,14 +135,9 @@ class Stack(Value):
         return len(self.layers)
 
     @property
-    def reads_source(self) -> bool:
-        """Whether a layer attends to another sequence."""
-        return any(block.reads_source for block in self.variants.values())
-
-    @property
     def reads_tokens(self) -> bool:
         """Whether a layer looks at the tokens themselves."""
-        return any(sublayer.reads_tokens for block in self.variants.values() for sublayer in block.sublayers)
+        return TOKENS in self.reads
 
     @property
     def max_length(self) -> int | None:
@@ -250,8 +252,12 @@ class StackModule(nn.Module):
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()
         self.score_bias = stack.score_bias.build() if stack.score_bias else None
         self.relative = stack.relative.build(width) if stack.relative else None
-        self.variants, self.checkpointing = stack.layers, plan.checkpointing
+        self.checkpointing = plan.checkpointing
         self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
+        read = {read.variant for read in stack.reads}
+        self.leaving = tuple(variant if variant in read else None for variant in stack.layers)
+        """The variant of each layer from which others read, None of all others."""
+        self.kinds = tuple(dict.fromkeys(self.leaving))
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
         if self.projects_first:
@@ -263,24 +269,28 @@ class StackModule(nn.Module):
         x_BTD = self.dropout(x_BTD if self.norms_first else self.input_norm(x_BTD), context.noise)
         if not self.projects_first:
             x_BTD = self.input_projection(x_BTD)
-        context.bias = self.score_bias
-        context.relative = None if self.relative is None else self.relative()
+        if self.score_bias is not None:
+            context.leave(SCORE_BIAS, self.score_bias)
+        if self.relative is not None:
+            context.leave(RELATIVE, self.relative())
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
-        noise = context.noise
+        # What a layer leaves for others, it leaves as its variant.
+        layers = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):
-            context.variant = self.variants[i]
-            # A layer computed again must not drop the same elements again.
-            context.noise = noise if noise is None or self.owners[i] == i else noise.other(i)
+            layer = layers[self.leaving[i]]
+            if self.owners[i] != i and layer.noise is not None:
+                # A layer computed again must not drop the same elements again.
+                layer = replace(layer, noise=layer.noise.other(i))
             if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
-                x_BTD = block(x_BTD, context, states[i] if states else None)
+                x_BTD = block(x_BTD, layer, states[i] if states else None)
             else:
-                x_BTD = recomputed(self.checkpointing, block, x_BTD, context, self.reads[i])
+                x_BTD = recomputed(self.checkpointing, block, x_BTD, layer, self.reads[i])
         return self.final_norm(x_BTD if self.streams is None else x_BTD.sum(2))  # type: ignore[no-any-return]
 
 
-class Around(TypedDict, total=False):
-    """What stands around the layers of a `Stack`: its fields of these names."""
+class StackOptions(TypedDict, total=False):
+    """The fields of a `Stack` beside its layers."""
 
     position: Position | None
     input_norm: Norm | None
@@ -294,7 +304,7 @@ class Around(TypedDict, total=False):
     shared_weights: tuple[str, ...]
 
 
-def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **around: Unpack[Around]) -> Stack:
+def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[StackOptions]) -> Stack:
     """A stack from its layers in order. Equal blocks are one variant, called as in `names`, else `layer` or `layer_a`, ..."""
     blocks = list(layers)
     distinct = list(dict.fromkeys(blocks))
@@ -304,5 +314,5 @@ def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **aroun
     return Stack(
         variants=Named({called[block]: block for block in distinct}),
         order=write_order(called[block] for block in blocks),
-        **around,
+        **options,
     )

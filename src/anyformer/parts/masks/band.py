@@ -51,7 +51,7 @@ def band_of(mask: Mask, length: int, *, aligned: bool) -> Band | None:
     """
     if aligned and mask.chunk is not None:
         band = Band(-(-LEAST // mask.chunk) * mask.chunk, 0)
-    elif mask.reach is not None and not mask.ahead:
+    elif mask.reach is not None and not mask.looks_ahead:
         size = max(LEAST, -(-mask.reach // 4))
         band = Band(size, -(-(mask.reach - 1) // size))
     else:

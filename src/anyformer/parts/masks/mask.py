@@ -14,6 +14,7 @@ from functools import lru_cache
 from math import lcm
 from typing import ClassVar, Literal
 
+import numpy as np
 from pydantic import Field
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class Mask(Value):
         raise NotImplementedError
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         """Whether a query may look at keys after it (outside the prefix)."""
         return False
 
@@ -74,7 +75,7 @@ class Mask(Value):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""
-        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.ahead else ()
+        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.looks_ahead else ()
         return tuple(Limit(contract, f"the mask '{self.kind}' lets a token see later ones") for contract in contracts)
 
     @property
@@ -91,6 +92,10 @@ class Mask(Value):
     def pairs(self, shape: Shape) -> int:
         """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
         return _pairs(self, shape.past, shape.keys, shape.prefix)
+
+    def counts(self, shape: Shape) -> Integers:
+        """How many keys each query of one row sees, (T,); `pairs` is their sum."""
+        return self.ranges(np.arange(shape.past, shape.keys, dtype=np.int64), shape.keys, shape.prefix).counts()
 
     def __and__(self, other: Mask) -> AllOf:
         return AllOf(masks=_members(self, AllOf) + _members(other, AllOf))
@@ -155,8 +160,8 @@ class AllOf(_Combined):
         return first
 
     @property
-    def ahead(self) -> bool:
-        return all(mask.ahead for mask in self.masks)
+    def looks_ahead(self) -> bool:
+        return all(mask.looks_ahead for mask in self.masks)
 
     @property
     def reach(self) -> int | None:
@@ -188,8 +193,8 @@ class AnyOf(_Combined):
         return first
 
     @property
-    def ahead(self) -> bool:
-        return any(mask.ahead for mask in self.masks)
+    def looks_ahead(self) -> bool:
+        return any(mask.looks_ahead for mask in self.masks)
 
     @property
     def reach(self) -> int | None:

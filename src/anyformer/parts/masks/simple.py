@@ -37,7 +37,7 @@ class Bidirectional(Mask):
         return Ranges.plain(np.zeros_like(query), np.full_like(query, keys), keys)
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -55,7 +55,7 @@ class Window(Mask):
         return Ranges.plain(query - self.size + 1, query + self.after + 1, keys)
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return self.after > 0
 
     @property

@@ -44,7 +44,7 @@ class Chunk(Mask):
         return self.size
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return self.size > 1
 
     @property
@@ -78,7 +78,7 @@ class Strided(Mask):
         return self.stride
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -110,7 +110,7 @@ class Fixed(Mask):
         return self.size
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -132,7 +132,7 @@ class GlobalTokens(Mask):
         return self.count
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True
 
 
@@ -160,7 +160,7 @@ class BlockWindow(Mask):
         return self.block * self.count
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return self.block > 1
 
     @property
@@ -191,5 +191,5 @@ class VerticalStride(Mask):
         return self.block * self.stride
 
     @property
-    def ahead(self) -> bool:
+    def looks_ahead(self) -> bool:
         return True

@@ -21,7 +21,7 @@ from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -99,15 +99,15 @@ class DeltaAttention(Sublayer):
         return Sketch("Gated delta net" if self.decay else "Delta net", flow=chain(mixed, Cell(f"output {number(width)}")))
 
     @property
-    def mixing(self) -> str | None:
-        return "delta"
+    def traits(self) -> Traits:
+        return Traits("delta")
 
     @property
     def scale_of_queries(self) -> float:
         """Their factor."""
         return self.key_width**-0.5 if self.scale is None else self.scale
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(value_heads=self.states, value_width=self.columns, scale=self.scale_of_queries)
 
     def build(self, width: int, plan: Plan, name: str) -> DeltaAttentionModule:

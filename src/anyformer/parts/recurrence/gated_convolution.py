@@ -14,7 +14,7 @@ from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.recurrence.recurrence import recurrent
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Sublayer, each_once
+from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -45,8 +45,8 @@ class GatedConvolution(Sublayer):
         return Sketch("Gated convolution", biases(self.bias, 4), chain(inner, Cell(f"output {D}")))
 
     @property
-    def mixing(self) -> str | None:
-        return "convolution"
+    def traits(self) -> Traits:
+        return Traits("convolution")
 
     def build(self, width: int, plan: Plan, name: str) -> GatedConvolutionModule:
         return GatedConvolutionModule(self, width)

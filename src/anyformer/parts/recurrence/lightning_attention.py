@@ -27,6 +27,7 @@ from anyformer.parts.recurrence.recurrent_heads import (
     time_first,
 )
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -64,8 +65,8 @@ class LightningAttention(RecurrentHeads):
         )
 
     @property
-    def mixing(self) -> str | None:
-        return "lightning"
+    def traits(self) -> Traits:
+        return Traits("lightning")
 
     def build(self, width: int, plan: Plan, name: str) -> LightningAttentionModule:
         return LightningAttentionModule(self, width, plan)

@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.describe import Count
 from anyformer.operations import Contraction, Limit, Shape, Tally
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
-from anyformer.parts.call.context import Context, Labelled
+from anyformer.parts.call.context import Context, Digested
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.feature_map import FeatureMap
@@ -25,6 +25,7 @@ from anyformer.parts.recurrence.recurrent_heads import (
     time_first,
 )
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
+from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
 from anyformer.tape import Held, Tape
 
@@ -79,12 +80,8 @@ class LinearAttention(RecurrentHeads):
         return Sketch("Linear attention", biases(self.bias, 4), chain(read, state, Cell(f"output {number(width)}")))
 
     @property
-    def mixing(self) -> str | None:
-        return "linear"
-
-    @property
-    def position_name(self) -> str | None:
-        return None if self.rotary is None else "RoPE"
+    def traits(self) -> Traits:
+        return Traits("linear", None if self.rotary is None else "RoPE")
 
     def check(self, width: int) -> None:
         features = self.feature_map.features(self.width_of_head(width))
@@ -153,7 +150,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
         super().__init__(attention, width)
         self.attention, self.chunk = attention, plan.chunk
         self.directions = attention.feature_map.directions(self.head_width)
-        self.rotary = Labelled.of(attention.rotary) if attention.rotary else None
+        self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.features = attention.feature_map.features(self.head_width)
 
     def extra_repr(self) -> str:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from anyformer.describe import Count
 from anyformer.operations import Tally, matrix
 from anyformer.parts.attention.heads import PROJECTIONS, Projection
-from anyformer.parts.sublayer import Sublayer, each_once, head_width
+from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 from anyformer.tape import Held, Tape
 
 
@@ -45,10 +45,10 @@ class RecurrentHeads(Sublayer):
         return head_width(width, self.heads, self.head_width)
 
     @property
-    def divides_width(self) -> int:
-        return self.heads if self.head_width is None else 1
+    def resizing(self) -> Resizing:
+        return Resizing(self.heads if self.head_width is None else 1)
 
-    def spelled_out(self, width: int) -> Self:
+    def resolved(self, width: int) -> Self:
         return self.but(head_width=self.width_of_head(width))
 
     def check(self, width: int) -> None:

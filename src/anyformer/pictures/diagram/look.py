@@ -11,6 +11,7 @@ from typing import Literal
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.parts import Block, Stack
+from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.layers.block import Step
 from anyformer.parts.layers.branch import Branch
 from anyformer.parts.pointwise.gain import Gain
@@ -165,7 +166,7 @@ def _column(
         sections=sections(stack.layers, looks, stack.shared_weights),
         outputs=(*final, *outputs),
         leaves=leaves,
-        reads=stack.reads_source,
+        reads=SOURCE in stack.reads,
         lanes=1 if stack.streams is None else stack.streams.count,
     )
 
@@ -200,7 +201,7 @@ def _branch(branch: Branch, width: int) -> BranchLook:
         sketch=branch.sublayer.sketch(width),
         after=_title(branch.norm_after, width),
         factors=tuple(factors),
-        mixes=branch.sublayer.mixing is not None or branch.sublayer.reads_source,
+        mixes=branch.sublayer.traits.mixing is not None or SOURCE in branch.sublayer.reads,
     )
 
 

@@ -1,0 +1,104 @@
+"""What a caller hands to a model, and what of it enters a stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypedDict
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.call.state import EMPTY
+
+
+class CallOptions(TypedDict, total=False):
+    """The keyword arguments of `Transformer.forward` and `Transformer.features`: the fields of `Call` of these names."""
+
+    padding: Tensor | None
+    decoder_padding: Tensor | None
+    documents: Tensor | None
+    prefix: Tensor | None
+    positions: Tensor | None
+    types: Tensor | None
+    state: StackState | None
+    noise: Noise | None
+    auxiliary: Auxiliary | None
+
+
+@dataclass(frozen=True)
+class Call:
+    """What the caller of a model says. Two inputs: `tokens` is the source, `decoder_tokens` the target."""
+
+    tokens: Tensor | None = None
+    decoder_tokens: Tensor | None = None
+    padding: Tensor | None = None
+    decoder_padding: Tensor | None = None
+    documents: Tensor | None = None
+    prefix: Tensor | None = None
+    positions: Tensor | None = None
+    types: Tensor | None = None
+    state: StackState | None = None
+    noise: Noise | None = None
+    auxiliary: Auxiliary | None = None
+
+    @property
+    def generated(self) -> Tensor:
+        """The input of the stack that the head reads: the target, or the one input."""
+        given = self.tokens if self.decoder_tokens is None else self.decoder_tokens
+        assert given is not None, "checked when the model is called"
+        return given
+
+    def of_source(self) -> Call:
+        """The part of the call that an encoder is told: noise, and where its expert layers report."""
+        return Call(noise=self.noise, auxiliary=self.auxiliary and self.auxiliary.of_source())
+
+
+@dataclass(frozen=True)
+class StackInput:
+    """What enters a stack: x (B, T, D), padding (B, T) if there is any, and the tokens that x embeds, if it embeds tokens."""
+
+    x: Tensor
+    padding: Tensor | None = None
+    tokens: Tensor | None = None
+
+    @property
+    def length(self) -> int:
+        return self.x.shape[1]
+
+    def after(self, first: StackInput) -> StackInput:
+        """Both in one sequence, `first` before this."""
+        padding = None
+        if first.padding is not None or self.padding is not None:
+            padding = torch.cat([~first.valid, ~self.valid], 1)
+        return StackInput(torch.cat([first.x, self.x], 1), padding)
+
+    def ordered(self, order_BT: Tensor) -> StackInput:
+        """The same positions in another order."""
+        tokens = None if self.tokens is None else self.tokens.gather(1, order_BT)
+        padding = None if self.padding is None else self.padding.gather(1, order_BT)
+        return StackInput(rearranged(self.x, order_BT), padding, tokens)
+
+    @property
+    def valid(self) -> Tensor:
+        """(B, T), true where there is no padding."""
+        return self.x.new_ones(self.x.shape[:2], dtype=torch.bool) if self.padding is None else ~self.padding
+
+
+def rearranged(x_BTD: Tensor, order_BT: Tensor) -> Tensor:
+    """Each row's positions in the order given."""
+    return x_BTD.gather(1, order_BT[:, :, None].expand(-1, -1, x_BTD.shape[2]))
+
+
+def count_positions(x: Tensor, padding: Tensor | None, documents: Tensor | None) -> Tensor:
+    """Positions of each row of x (B, T, ...), from 0 in each document, EMPTY on padding: (B or 1, T)."""
+    index = torch.arange(x.shape[1], device=x.device)[None]
+    if documents is not None:
+        starts = torch.ones_like(documents, dtype=torch.bool)
+        starts[:, 1:] = documents[:, 1:] != documents[:, :-1]
+        index = index - torch.where(starts, index, 0).cummax(1).values
+    elif padding is not None:
+        index = (~padding).cumsum(1) - 1
+    return index if padding is None else torch.where(padding, EMPTY, index)
