@@ -14,10 +14,10 @@ from torch import Tensor, nn
 from anyformer.costs import cost
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
-from anyformer.operations import Flops, Shape, Tally, matrix, total
+from anyformer.operations import Contraction, Pairs, Shape, State, Tally, matrix, total
 from anyformer.parts import Attention, RMSNorm, Rotary
 from anyformer.parts.call.context import Context
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
 from anyformer.testing import contracts
 from anyformer.testing.around import decoder_of
@@ -34,8 +34,8 @@ class LeakySum(Sublayer):
     norm: RMSNorm | None = None
 
     @property
-    def mixing(self) -> str | None:
-        return "running sum"
+    def traits(self) -> Traits:
+        return Traits(mixing="running sum")
 
     def build(self, width: int, plan: Plan, name: str) -> LeakySumModule:
         return LeakySumModule(self, width, plan)
@@ -45,16 +45,17 @@ class LeakySum(Sublayer):
         parts = matrix("value", width, width, rows, role="replicate", bias=FAULT == "weights")
         parts += matrix("output", width, width, rows, role="replicate", fill="residual")
         if self.norm is not None:
-            parts += total({"norm": self.norm.cost(width)})
+            parts += total({"norm": self.norm.cost(width, rows)})
         if FAULT == "flops":
-            parts += Tally(flops={"sum": Flops(rows, rows)})
+            parts += Tally(own_work={"sum": Contraction(rows)})
         if FAULT == "exact":
-            parts += Tally(flops={"sum": Flops(0, 10**9)})
+            parts += Tally(own_work={"sum": Pairs(1, 1, 1, 0, 10**9, 1, "keys")})
         if FAULT == "flops of chunks" and shape.length > plan.chunk:
-            parts += Tally(flops={"sum": Flops(rows, rows)})
+            parts += Tally(own_work={"sum": Contraction(rows)})
         if FAULT == "flops of a step" and shape.past:
-            parts += Tally(flops={"sum": Flops(rows, rows)})
-        return parts + Tally(state_bytes={"": shape.batch * width * (2 if FAULT == "bytes" else 4)})
+            parts += Tally(own_work={"sum": Contraction(rows)})
+        held = shape.batch * width * (2 if FAULT == "bytes" else 4)
+        return parts + Tally(own_state=State.of(shape, held, held))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> SumState:
         return SumState(torch.zeros(batch, width, device=device))
@@ -65,7 +66,7 @@ class SumState:
     """s."""
 
     sums: Tensor
-    gaps = True
+    allows_padding = True
 
     @property
     def nbytes(self) -> int:
