@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from anyformer.costs.examples import cross_entropy, examples
 from anyformer.costs.foretold import NotEnoughMemoryError
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
@@ -75,23 +76,6 @@ class TrainingStep:
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         self.optimiser.step()
         self.optimiser.zero_grad(set_to_none=True)
-
-
-def cross_entropy(logits: Tensor, targets: Tensor) -> Tensor:
-    """log Z - z_y in fp32, 0 where y is negative: (..., V), (...) -> (...); in the steps of the causal objective."""
-    wide = logits.float()
-    log_z = torch.logsumexp(wide, -1)
-    chosen = wide.gather(-1, targets.clamp(min=0)[..., None])[..., 0]
-    return torch.where(targets < 0, 0.0, log_z - chosen)
-
-
-def examples(architecture: Architecture, shape: Shape) -> Iterator[Tensor]:
-    """Inputs of that shape: of the one sequence, or of the source and of the target."""
-    if not architecture.two_inputs:
-        yield architecture.embedding.example(shape.batch, shape.length)
-        return
-    yield architecture.embedding.example(shape.batch, shape.source, seed=1)
-    yield architecture.output_embedding.example(shape.batch, shape.length)
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:

@@ -1,0 +1,1 @@
+"""What a training step saves for its backward pass, read off the built model."""

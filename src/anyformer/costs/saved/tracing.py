@@ -1,0 +1,50 @@
+"""The saved tensors of a model, read off one forward pass on paper: no part of it says anything."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+
+from anyformer.costs.examples import cross_entropy, examples
+from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.record import Saved
+from anyformer.costs.saved.reduced import Reduced, reduced
+from anyformer.costs.saved.scoreless import Scoreless
+from anyformer.costs.saved.watched import Watched
+from anyformer.model import build
+
+
+def trace(question: Question) -> Saved:
+    """Of a smaller architecture with all kinds of layers, the loss included."""
+    small = reduced(question)
+    found = _trace(question, small)
+    if all(_alike(found, *pair) for pair in small.alike):
+        return found
+    return _trace(question, reduced(question, merged=False))
+
+
+def _alike(saved: Saved, layer: str, other: str) -> bool:
+    """Whether two traced layers save the same."""
+    one, two = (
+        [(each.path.removeprefix(at), each.operation, each.bytes, each.held) for each in saved.tensors if each.layer == at]
+        for at in (layer, other)
+    )
+    return one == two
+
+
+def _trace(question: Question, small: Reduced) -> Saved:
+    plan = question.plan.but(precision=question.plan.number, checkpointing="none")
+    model = build(small.architecture, plan, device="meta").train()
+    call = Watched(question, small, model)
+    with torch.enable_grad(), call, Scoreless(call.gave) if question.scoreless else nullcontext():
+        call.put_on_paper()
+        given = list(examples(small.architecture, question.shape))
+        with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
+            with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
+                output = model(*given)
+            call.path = "loss"
+            if small.architecture.head is not None:
+                output = cross_entropy(output, torch.zeros(output.shape[:-1], dtype=torch.int64)).mean()
+            call.walk(output)
+    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)
