@@ -21,7 +21,7 @@ from anyformer.describe import UserError, to_toml
 from anyformer.model import build
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Weight
-from anyformer.tape import Learning
+from anyformer.costs.saved import Learning
 from anyformer.training import Run, train
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Lora, Muon, Tuning
 

@@ -35,7 +35,6 @@ from anyformer.model import Architecture, build
 from anyformer.parts.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Shape
-from anyformer.tape import Tape
 
 STAGES = ("counting FLOPs", "calibrating this machine", "building", "keeping", "training", "timing")
 STEPS = 3
@@ -175,12 +174,8 @@ def run(
 
 
 def declared_kept(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
-    """Bytes kept by component, copies of weights included; those of a tied table are made by the head."""
-    tape = Tape(plan, shape)
-    architecture.keeps(tape)
-    kept = activations(architecture, shape, plan).by_name
-    casts = [("head" if name.endswith("embedding.weight") else name, held.bytes) for name, held in tape.casts.items()]
-    return _sums([*kept.items(), *casts])
+    """Bytes kept by component, copies of weights included."""
+    return _sums((each.path, each.bytes) for each in activations(architecture, shape, plan).tensors)
 
 
 def _beside(

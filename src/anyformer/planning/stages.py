@@ -142,7 +142,7 @@ def units(architecture: Architecture, length: int, plan: Plan) -> Units:
         weights.setdefault(_place(path), {})[path] = weight
     named = _named(architecture, weights)
     flops, mixing = _work(tally, named)
-    keeps, again = kept(architecture, shape, plan, named, _place)
+    keeps, again = kept(architecture, shape, plan, _place)
     entered = sum(flops.get(place, 0) for place in _ENTRANCE)
     before = {how: sum((keeps.get(place, NOTHING)[how] for place in _ENTRANCE), Kept()) for how in CHECKPOINTING}
     row = [Unit(_ENTRANCE, entered, sum(mixing.get(place, 0) for place in _ENTRANCE), before, 1, 0, False)]

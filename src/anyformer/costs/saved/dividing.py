@@ -17,6 +17,7 @@ from anyformer.parts.recompute import PRODUCTS
 from anyformer.tally import Role
 
 LOOKUPS: frozenset[Any] = frozenset({torch.ops.aten.embedding.default})
+DRAWS: frozenset[Any] = frozenset({torch.ops.aten.randint.low_generator, torch.ops.aten.randint.low})
 
 
 class Dividing:
@@ -31,17 +32,19 @@ class Dividing:
         return at in self._divided
 
     def see(self, operator: Any, read: Sequence[Tensor], made: Sequence[Tensor]) -> None:
-        """Mark what an operation made."""
+        """Mark what an operation made, and noise of which a rank needs what meets its part alone."""
         given, new = [address(x) for x in read], [address(x) for x in made]
         roles = {self._roles[at] for at in given if at in self._roles}
         if given and len(roles) == 1 and all(at in self._roles for at in given):
             self._roles.update(dict.fromkeys(new, *roles))
         elif self._divides(operator, given, roles):
             self._divided.update(new)
+            shapes = {x.shape for x, at in zip(read, given, strict=True) if at in self._divided}
+            self._divided.update(at for x, at in zip(read, given, strict=True) if at in self._drawn and x.shape in shapes)
+        elif operator in DRAWS or any(at in self._drawn for at in given):
+            self._drawn.update(new)
 
     def _divides(self, operator: Any, given: Sequence[int], roles: set[Role]) -> bool:
-        if operator in LOOKUPS:
-            return False
-        if operator in PRODUCTS and roles & {"row", "expert"}:
+        if operator in LOOKUPS or (operator in PRODUCTS and roles & {"row", "expert"}):
             return False
         return "column" in roles or any(at in self._divided for at in given)

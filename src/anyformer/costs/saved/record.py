@@ -30,7 +30,8 @@ class SavedTensor:
     """The bytes of one storage.
 
     `path`: of the module that computed, or of the weight that it read, in a `layer` (`decoder.layers.3`) or outside of all
-    (empty); `operation` as autograd calls it, the `step`th of the call; `divided`: whether tensor parallelism divides it.
+    (empty); `operation` as autograd calls it, the `step`th of the call; `divided`: whether tensor parallelism divides it;
+    `loss`: whether it is of the logits or the loss.
     """
 
     layer: str
@@ -40,6 +41,7 @@ class SavedTensor:
     bytes: int
     held: Held
     divided: bool
+    loss: bool
 
     @property
     def name(self) -> str:
@@ -71,7 +73,7 @@ class Saved:
         written = set[str]()
         for each in self.tensors:
             stack = each.layer.partition(".")[0]
-            if not stack:
+            if not each.layer:
                 if each.held in held:
                     yield each
             elif stack not in written:

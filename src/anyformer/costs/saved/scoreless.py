@@ -14,7 +14,9 @@ from anyformer.parts.attend_blocks import BLOCKS
 
 
 class Scoreless(TorchFunctionMode):
-    """Inside, torch's attention and ours by blocks save q, k, v, what they give and log Z in fp32; `gave` is told of these two.
+    """Inside, torch's attention and ours by blocks save q, k, v, what they give and log Z in fp32.
+
+    `gave` is told of those, and of these.
 
     Dao et al. 2022 (arXiv 2205.14135), algorithm 1.
     """
@@ -31,17 +33,19 @@ class Scoreless(TorchFunctionMode):
 
     def _attend(self, *given: Tensor) -> Tensor:
         mixed, log_z = _Kernel.apply(*given)  # type: ignore[no-untyped-call]
-        self._gave(mixed, log_z)
+        self._gave(given, (mixed, log_z))
         return mixed  # type: ignore[no-any-return]
 
 
 class _Kernel(torch.autograd.Function):
-    """(B, H, T, E), (B, K, S, E), (B, K, S, U) -> (B, H, T, U), laid out as torch's kernel does."""
+    """(B, H, T, E), (B, K, S, E), (B, K, S, U) -> (B, H, T, U), which stands in memory as the queries do."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         (B, H, T, _), U = q.shape, v.shape[-1]
-        mixed, log_z = q.new_empty(B, T, H, U).transpose(1, 2), q.new_empty(B, H, T, dtype=torch.float32)
+        heads_first = q.stride(1) > q.stride(2)
+        mixed = q.new_empty(B, H, T, U) if heads_first else q.new_empty(B, T, H, U).transpose(1, 2)
+        log_z = q.new_empty(B, H, T, dtype=torch.float32)
         ctx.mark_non_differentiable(log_z)
         ctx.save_for_backward(q, k, v, mixed, log_z)
         return mixed, log_z

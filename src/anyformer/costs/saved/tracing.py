@@ -39,12 +39,13 @@ def _trace(question: Question, small: Reduced) -> Saved:
     call = Watched(question, small, model)
     with torch.enable_grad(), call, Scoreless(call.gave) if question.scoreless else nullcontext():
         call.put_on_paper()
-        given = list(examples(small.architecture, question.shape))
+        given, prefix = list(examples(small.architecture, question.shape)), question.shape.prefix
+        more = {"prefix": torch.full((question.shape.batch,), prefix)} if prefix else {}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
-                output = model(*given)
-            call.path = "loss"
+                output = model(*given, **more)
             if small.architecture.head is not None:
-                output = cross_entropy(output, torch.zeros(output.shape[:-1], dtype=torch.int64)).mean()
+                with call.loss(output):
+                    output = cross_entropy(output, torch.zeros(output.shape[:-1], dtype=torch.int64)).mean()
             call.walk(output)
     return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -58,10 +59,11 @@ class Watched(Paper):
         self._products: list[_Note] = []
         self._weights: dict[int, str] = {}
         self._copies: set[int] = set()
-        self._alive: list[Tensor] = []
         self._dividing = Dividing({})
+        self._logits: set[int] = set()
         self._count = 0
         self._asked: list[_Note] = []
+        self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
     def put_on_paper(self) -> None:
         """The parameters of the model, with adapters beside them, and hooks that follow its modules."""
@@ -82,16 +84,17 @@ class Watched(Paper):
             self._follow_layers(stack)
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
-        # Addresses tell storages apart only while all are there.
-        self._alive += made
         self._dividing.see(operator, read, made)
+        # Addresses tell storages apart only while all are there.
+        self._flow.append((read, made))
         if operator in PRODUCTS:
             self._products += [self._note(x, operator.name()) for x in made]
         elif operator is COPY and read[0].dim() > 1 and address(read[0]) in self._weights:
             self._copies.update(map(address, made))
 
-    def gave(self, *made: Tensor) -> None:
-        """What an attention gave that is no operator of torch's."""
+    def gave(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...]) -> None:
+        """What an attention read and gave that is no operator of torch's."""
+        self._flow.append(([x.meta for x in read], [x.meta for x in made]))  # type: ignore[attr-defined]
         self._products += [self._note(x, "attention") for x in made]
 
     def pack(self, x: Tensor) -> _Note:
@@ -107,6 +110,14 @@ class Watched(Paper):
         self._count += 1
         return _Note(x, self._count, self.layer, self.path, operation, self._count)
 
+    @contextmanager
+    def loss(self, logits: Tensor) -> Iterator[None]:
+        """What is saved inside is the loss's, and so is what was saved of the logits."""
+        self.path, rows = "loss", logits.shape
+        yield
+        own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape == rows)]
+        self._logits = {note.at for note in own}
+
     def walk(self, output: Tensor) -> None:
         """Ask every operation of the graph for what it saved: what is saved outside of it is dropped with its graph."""
         todo, known = [output.grad_fn], {None}
@@ -117,6 +128,9 @@ class Watched(Paper):
                 assert node is not None
                 self._ask(node)
                 todo += [before for before, _ in node.next_functions]
+        if self.question.scoreless:
+            used = self._used(output)
+            self._products = [note for note in self._products if note.at in used]
 
     def _ask(self, node: Any) -> None:
         self._asked = []
@@ -173,6 +187,14 @@ class Watched(Paper):
         for note, why in sorted((*held.values(), *again.values()), key=lambda pair: pair[0].number):
             yield self._tensor(note, why)
 
+    def _used(self, output: Tensor) -> set[int]:
+        """Addresses of all that flows into the output."""
+        used = {address(output.meta)}  # type: ignore[attr-defined]
+        for read, made in reversed(self._flow):
+            if not used.isdisjoint(map(address, made)):
+                used.update(map(address, (*read, *made)))
+        return used
+
     def _kept(self) -> Iterator[_Note]:
         """What operations saved, but for weights, in order."""
         return (note for note in self._notes if note.operation and note.at not in self._weights)
@@ -182,7 +204,7 @@ class Watched(Paper):
 
     def _tensor(self, note: _Note, held: Held) -> SavedTensor:
         size, divided = note.meta.untyped_storage().nbytes(), note.at in self._dividing
-        return SavedTensor(note.layer, note.path, note.operation, note.step, size, held, divided)
+        return SavedTensor(note.layer, note.path, note.operation, note.step, size, held, divided, note.at in self._logits)
 
     def _original(self, path: str) -> str:
         """With the number that a layer has in the whole architecture."""
@@ -217,11 +239,11 @@ class Watched(Paper):
         def enter(block: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
             x, call, *rest = given
             self.layer, own = f"{name}.layers.{next(numbers)}", call
+            before, self.path = self.path, self.layer
             if self.question.recomputed:
                 own = call.of_layer(stack.reads[next(places)])  # type: ignore[index]
                 self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
-            calls.append((self.path, call, own))
-            self.path = self.layer
+            calls.append((before, call, own))
             return (x, own, *rest)
 
         def leave(*_: object) -> None:
