@@ -9,7 +9,7 @@ from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.huggingface.family import FAMILIES, Family, families_of, family
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation, Stack
-from anyformer.parts.order import write_order
+from anyformer.parts.layers.order import write_order
 
 SAMPLE = {
     "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 100,

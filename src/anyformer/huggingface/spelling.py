@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 from anyformer.huggingface.config import Config, HuggingFaceError
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation, Normal, Rotary
-from anyformer.parts.rotary_scaling import RotaryScaling
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 FULL, SLIDING = "full_attention", "sliding_attention"
 """What a layer sees, in `layer_types`."""

@@ -44,7 +44,7 @@ from anyformer.parts import (
     Window,
     sandwich,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 _NAMES: Table = {
     "attention.gate.projection": "self_attn.gate_proj",

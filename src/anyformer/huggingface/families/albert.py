@@ -15,8 +15,8 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture
 from anyformer.parts import Transform
-from anyformer.parts.block import Block
-from anyformer.parts.order import MOST_LAYERS, write_order
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.order import MOST_LAYERS, write_order
 
 LAYER: Table = {
     "attention.query": "attention.query",

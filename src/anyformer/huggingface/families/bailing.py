@@ -24,7 +24,7 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 SIDES = {"query": "q", "key": "k", "value": "v"}
 TABLE: Table = {

@@ -31,8 +31,8 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.heads import PROJECTIONS, Projection
-from anyformer.parts.position import Position
+from anyformer.parts.attention.heads import PROJECTIONS, Projection
+from anyformer.parts.positions.absolute import Position
 
 INERT = (
     "_num_labels", "add_bias_logits", "add_final_layer_norm", "classif_dropout", "decoder_layerdrop",

@@ -24,9 +24,9 @@ from anyformer.parts import (
     post_norm,
     pre_norm,
 )
-from anyformer.parts.block import Block
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.stack import Around
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.stack import Around
 
 EMBEDDINGS: Table = {
     "embedding": "embeddings.word_embeddings",

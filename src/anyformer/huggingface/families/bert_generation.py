@@ -21,7 +21,7 @@ from anyformer.parts import (
     LearnedPosition,
     post_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 LAYERS: Table = {
     "attention.query": "attention.self.query",

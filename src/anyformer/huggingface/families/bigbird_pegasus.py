@@ -11,7 +11,7 @@ from anyformer.huggingface.families.bart import DECODER, ENCODER, Line, learned,
 from anyformer.huggingface.rules import Names, Table
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 BIGBIRD = Line(*learned(0, 4096), wiring=pre_norm, final_norm=True, scaled=True, activation="gelu_new", projections=())
 ATTENTION: Table = {

@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {
     "embedding": "biogpt.embed_tokens",

@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import ALiBi, Attention, Block, Branch, Embedding, FeedForward, Head, LayerNorm, Step, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {
     "embedding": "transformer.word_embeddings",

@@ -14,7 +14,7 @@ from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.spelling import read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, Rotary
-from anyformer.parts.wiring import parallel
+from anyformer.parts.layers.wiring import parallel
 
 NORM: Table = {"step_0_norm_before": "input_layernorm"}
 

@@ -43,8 +43,8 @@ from anyformer.parts import (
     Window,
     parallel,
 )
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.norm import Norm
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.norms.norm import Norm
 
 _NORM: Table = {"step_0_norm_before": "input_layernorm"}
 _JOINS = {"average": "mean", "sum": "sum"}

@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, SinusoidalPosition, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {"embedding": "transformer.w", "decoder.final_norm": "transformer.layernorm", "head": "lm_head"}
 LAYERS: Table = {

@@ -26,8 +26,8 @@ from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import activation, write_activation
 from anyformer.model import Architecture
 from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTable, Transform, post_norm
-from anyformer.parts.heads import PROJECTIONS, Projection
-from anyformer.parts.relative import TERMS, Term
+from anyformer.parts.attention.heads import PROJECTIONS, Projection
+from anyformer.parts.attention.relative import TERMS, Term
 from anyformer.parts.sublayer import head_width
 
 THEIRS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}

@@ -22,10 +22,10 @@ from anyformer.huggingface.spelling import (
 )
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Causal, Embedding, FeedForward, Head, Rotary, Step, Window, stack
-from anyformer.parts.feedforward import PROJECTIONS as MATRICES
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.mask import Mask
-from anyformer.parts.norm import Norm
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.feedforward.feedforward import PROJECTIONS as MATRICES
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
 
 BUFFERS = (r".*rotary_emb\.inv_freq",)
 """Tensors in files of older versions that no model needs."""

@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rope, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import DifferentialAttention, FeedForward, RMSNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 LAMBDAS: Table = {f"attention.lambda_{ours}_{i}": f"self_attn.lambda_{ours[0]}{i}" for ours in ("query", "key") for i in (1, 2)}
 LAYER: Table = {

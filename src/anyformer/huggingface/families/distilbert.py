@@ -22,7 +22,7 @@ from anyformer.parts import (
     Transform,
     post_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 NORM = LayerNorm(eps=1e-12)
 OUTSIDE: Table = {

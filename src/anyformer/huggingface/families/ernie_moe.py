@@ -26,8 +26,8 @@ from anyformer.huggingface.rules import Shaped, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Correction, Experts, FeedForward, Head, Renormalise, RMSNorm, Router, TopK, pre_norm
-from anyformer.parts.feedforward import PROJECTIONS as NETWORK
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.feedforward.feedforward import PROJECTIONS as NETWORK
 
 _CORRECTION: Table = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
 

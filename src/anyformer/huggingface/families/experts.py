@@ -35,9 +35,9 @@ from anyformer.parts import (
     TopK,
     Window,
 )
-from anyformer.parts.mask import Mask
-from anyformer.parts.norm import Norm
-from anyformer.parts.stack import stack
+from anyformer.parts.layers.stack import stack
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.norms.norm import Norm
 
 EXPERTS_NORM: Table = {"experts.norm_before": "post_attention_layernorm"}
 QK_NORMS: Table = {"attention.query_norm": "self_attn.q_norm", "attention.key_norm": "self_attn.k_norm"}

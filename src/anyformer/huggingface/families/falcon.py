@@ -21,7 +21,7 @@ from anyformer.huggingface.spelling import (
 )
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import ALiBi, Attention, Block, Branch, Embedding, FeedForward, Head, LayerNorm, Step, parallel
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {"embedding": "transformer.word_embeddings", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}
 LAYERS: Table = {

@@ -31,8 +31,8 @@ from anyformer.parts import (
     Step,
     Window,
 )
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.mask import Mask
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.masks.mask import Mask
 
 WIDE: Mapping[str, Any] = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0}
 """The rotary positions of full layers where a configuration has none."""

@@ -36,7 +36,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, FeedForward, RMSNorm, Router, Window, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def read_glm4(config: Config) -> Architecture:

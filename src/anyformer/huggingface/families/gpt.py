@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, post_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 ACTIVATIONS: Mapping[str, str] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
 """Its class has its own table, in which `gelu` is the tanh form."""

@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Names, Rows, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, LearnedPosition, RMSNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 QKV = ("attention.query", "attention.key", "attention.value")
 OUTSIDE: Table = {

@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import write_activation
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LayerNorm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
 ROUNDING = ("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32")

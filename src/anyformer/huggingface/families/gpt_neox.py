@@ -20,7 +20,7 @@ from anyformer.huggingface.spelling import (
 )
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, Rotary, parallel, pre_norm, stack
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.dense_h_to_4h", "feedforward.down": "mlp.dense_4h_to_h"}
 NORMS: Table = {"attention.norm_before": "input_layernorm", "feedforward.norm_before": "post_attention_layernorm"}

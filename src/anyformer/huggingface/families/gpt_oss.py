@@ -21,7 +21,7 @@ from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, RMSNorm, Router, Window, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 ALPHA = 1.702
 """Of gate * sigmoid(alpha * gate): what `quick_gelu` has."""

@@ -22,7 +22,7 @@ from anyformer.huggingface.spelling import activation, read_rotary, rope_paramet
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Block, Branch, Experts, Head, RMSNorm, Router, Step
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 FUSED: Table = {
     "experts.router": "block_sparse_moe.router.layer",

@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def read_helium(config: Config) -> Architecture:

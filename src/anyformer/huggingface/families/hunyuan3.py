@@ -28,8 +28,8 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Correction, Experts, FeedForward, Renormalise, RMSNorm, Router, TopK, pre_norm
-from anyformer.parts.feedforward import PROJECTIONS as NETWORK
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.feedforward.feedforward import PROJECTIONS as NETWORK
 
 _NAMES: Table = {
     "experts.router": "mlp.router.gate",

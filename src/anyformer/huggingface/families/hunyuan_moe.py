@@ -24,7 +24,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Rotary, Router, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 _NAMES: Table = {
     "attention.query_norm": "self_attn.query_layernorm",

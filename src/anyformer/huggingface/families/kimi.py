@@ -33,7 +33,7 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 MLP = "block_sparse_moe"
 """What transformers calls the feed-forward network of every layer, with experts or without."""

@@ -43,8 +43,8 @@ from anyformer.parts import (
     pre_norm,
     sandwich,
 )
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.selection import Selection
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.experts.selection import Selection
 
 _KOLIBRI: Table = {
     "attention.norm_before": "input_layernorm",

@@ -47,7 +47,7 @@ from anyformer.parts import (
     Window,
     pre_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 _NAMES: Table = {
     "attention.gate.projection": "self_attn.g_proj",

@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import LatentAttention, RMSNorm, Rotary
-from anyformer.parts.latent_attention import Projection
+from anyformer.parts.attention.latent_attention import Projection
 
 BIASED: tuple[Projection, ...] = ("query_down", "kv_down", "output")
 LATENT_NORM = RMSNorm(eps=1e-6)

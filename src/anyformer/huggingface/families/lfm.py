@@ -25,8 +25,8 @@ from anyformer.parts import (
     TopK,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
-from anyformer.parts.gated_convolution import PROJECTIONS
+from anyformer.parts.recurrence.gated_convolution import PROJECTIONS
+from anyformer.parts.sublayer import Sublayer
 
 BRANCHES = {"gated_convolution": "conv", "attention": "full_attention"}
 TABLE: Table = {

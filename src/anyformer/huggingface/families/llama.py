@@ -19,7 +19,7 @@ from anyformer.huggingface.spelling import (
 )
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, RMSNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {"embedding": "model.embed_tokens", "decoder.final_norm": "model.norm", "head": "lm_head"}
 ATTENTION: Table = {

@@ -39,8 +39,8 @@ from anyformer.parts import (
     TopK,
     pre_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.mask import Mask
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.masks.mask import Mask
 
 CHUNKED = "chunked_attention"
 _NAMES: Table = {

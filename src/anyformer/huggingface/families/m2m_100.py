@@ -10,7 +10,7 @@ from anyformer.huggingface.families.bart import Line
 from anyformer.huggingface.families.pegasus import TABLES
 from anyformer.model import Architecture
 from anyformer.parts import SinusoidalPosition, pre_norm
-from anyformer.parts.position import Position
+from anyformer.parts.positions.absolute import Position
 
 
 def after_padding(config: Config) -> Position:

@@ -28,7 +28,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Causal, Experts, FeedForward, Renormalise, RMSNorm, Router, Window, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 THETAS = {FULL: 500_000.0, SLIDING: 10_000.0}
 WINDOW, WIDTH = 1024, 7168

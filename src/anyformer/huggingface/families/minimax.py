@@ -35,7 +35,7 @@ from anyformer.parts import (
     Router,
     Step,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 BRANCHES = {"lightning": "linear_attention", "attention": "full_attention"}
 FACTORS = {"lightning": "linear_attn", "attention": "full_attn", "experts": "mlp"}

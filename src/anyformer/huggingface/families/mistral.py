@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import LogTemperature, RMSNorm, Rotary
-from anyformer.parts.temperature import Temperature
+from anyformer.parts.attention.temperature import Temperature
 
 
 def read(config: Config) -> Architecture:

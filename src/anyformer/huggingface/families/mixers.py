@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Op, Rows, Shaped, Then
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Block, Embedding, FeedForward, Head
-from anyformer.parts.norm import Norm
+from anyformer.parts.norms.norm import Norm
 
 WORDS: Mapping[str, str] = {
     "full_attention": "full",

@@ -27,10 +27,11 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.block import Block
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.mask import Causal, Mask
-from anyformer.parts.stack import Stack
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.simple import Causal
 
 THETA = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", 10_000.0)}
 """Kind of layer -> the older key of its base, and the base where nothing is said."""

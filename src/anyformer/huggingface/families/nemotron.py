@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, RMSNorm, Rotary, pre_norm
-from anyformer.parts.norm import Norm
+from anyformer.parts.norms.norm import Norm
 
 
 def read_nemotron(config: Config) -> Architecture:

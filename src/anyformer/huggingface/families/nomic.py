@@ -20,7 +20,7 @@ from anyformer.huggingface.spelling import (
 )
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import Attention, Bidirectional, Embedding, FeedForward, Transform, post_norm
-from anyformer.parts.heads import PROJECTIONS, Projection
+from anyformer.parts.attention.heads import PROJECTIONS, Projection
 
 QKV = ("attention.query", "attention.key", "attention.value")
 EMBEDDINGS: Table = {

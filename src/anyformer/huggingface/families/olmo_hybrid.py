@@ -14,7 +14,7 @@ from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, DeltaAttention, FeedForward, RMSNorm, Rotary, output_norm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 SIDES = {"query": "q", "key": "k", "value": "v"}
 TABLE: Table = {

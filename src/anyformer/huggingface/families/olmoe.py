@@ -12,7 +12,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Renormalise, RMSNorm, Router, output_norm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTPUT_NORMS: Table = {
     "attention.norm_after": "post_attention_layernorm",

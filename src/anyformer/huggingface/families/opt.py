@@ -22,7 +22,7 @@ from anyformer.parts import (
     post_norm,
     pre_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {
     "embedding": "model.decoder.embed_tokens",

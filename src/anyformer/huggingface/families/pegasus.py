@@ -5,7 +5,7 @@ from __future__ import annotations
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bart import Line, longest
 from anyformer.parts import SinusoidalPosition, pre_norm
-from anyformer.parts.position import Position
+from anyformer.parts.positions.absolute import Position
 
 TABLES = r"model\.(encoder|decoder)\.embed_positions\.weights?"
 """Sinusoids that files may hold, and that are computed here."""

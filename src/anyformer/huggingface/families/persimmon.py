@@ -14,7 +14,7 @@ from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 LAYER: Table = {
     "attention.output": "self_attn.dense",

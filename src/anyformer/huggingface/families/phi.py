@@ -27,7 +27,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rope, read_rotary, rope_parameters
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, RMSNorm, Rotary, parallel, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 PHI_LAYER: Table = {
     **ATTENTION,

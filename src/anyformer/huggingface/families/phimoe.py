@@ -13,7 +13,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Head, LayerNorm, Rotary, Router, SparseMixer, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def read(config: Config) -> Architecture:

@@ -39,7 +39,7 @@ from anyformer.parts import (
     Window,
     pre_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 QKV = PROJECTIONS[:3]
 

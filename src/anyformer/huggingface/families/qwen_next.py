@@ -39,8 +39,8 @@ from anyformer.parts import (
     ShortConvolution,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.sublayer import Sublayer
 
 BRANCHES = {"delta_attention": "linear_attention", "attention": "full_attention"}
 NETWORKS: Table = {

@@ -24,7 +24,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rope
 from anyformer.model import Architecture
 from anyformer.parts import RMSNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS, Projection
+from anyformer.parts.attention.heads import PROJECTIONS, Projection
 
 QKV: tuple[Projection, ...] = ("query", "key", "value")
 CWM_ROPE = {

@@ -14,7 +14,7 @@ from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import read_rope
 from anyformer.model import Architecture
 from anyformer.parts import LayerNorm, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 FEEDFORWARD: Table = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
 

@@ -28,7 +28,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 INERT = ("n_positions", "scalable_attention")
 COPIES = r"(encoder|decoder)\.embed_tokens\.weight"

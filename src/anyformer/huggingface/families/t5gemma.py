@@ -34,8 +34,8 @@ from anyformer.parts import (
     sandwich,
     stack,
 )
-from anyformer.parts.heads import PROJECTIONS
-from anyformer.parts.mask import Mask
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.masks.mask import Mask
 
 INERT = ("attention_dropout", "dropout_rate", "is_decoder", "tie_word_embeddings")
 """What a side's configuration repeats of the whole one's."""

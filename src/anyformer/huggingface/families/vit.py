@@ -25,8 +25,8 @@ from anyformer.parts import (
     Patches,
     pre_norm,
 )
-from anyformer.parts.block import Block
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts.layers.block import Block
 
 ATTENTION: Table = {
     "attention.query": "attention.attention.query",

@@ -15,7 +15,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import AudioFrames, Embedding, Head, LearnedPosition, SinusoidalPosition, pre_norm
-from anyformer.parts.position import Position
+from anyformer.parts.positions.absolute import Position
 
 INERT = (
     "apply_spec_augment", "classifier_proj_size", "forced_decoder_ids", "mask_feature_length", "mask_feature_min_masks",

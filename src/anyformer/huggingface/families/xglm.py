@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation, longest, write_activation
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, SinusoidalPosition, pre_norm
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 OUTSIDE: Table = {"embedding": "model.embed_tokens", "decoder.final_norm": "model.layer_norm", "head": "lm_head"}
 

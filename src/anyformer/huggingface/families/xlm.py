@@ -27,7 +27,7 @@ from anyformer.parts import (
     Normal,
     post_norm,
 )
-from anyformer.parts.heads import PROJECTIONS
+from anyformer.parts.attention.heads import PROJECTIONS
 
 LAYERS: Table = {
     "attention.query": "attentions.{i}.q_lin",
