@@ -23,7 +23,6 @@ settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
 
 
-
 @pytest.fixture(scope="session", autouse=True)
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Nothing is read from or left in the cache of whoever runs the tests; all workers of a run share one."""

@@ -14,7 +14,7 @@ FLOORS = [
     {"describe", "dims"},
     {"files"},
     {"plan", "tally"},
-    {"tape", "tuning"},
+    {"tuning"},
     {"parts"},
     {"model"},
     {"catalogue", "costs", "data"},
@@ -80,12 +80,11 @@ def test_imports_point_down(path):
 
 def test_imports_between_the_rooms_of_parts_point_down():
     floor = {room: number for number, rooms in enumerate(PARTS) for room in rooms}
-    tracers = {"traced", "traced_sublayer"}  # to go
     for name, path in modules().items():
         if name.startswith("anyformer.parts."):
             room = name.split(".")[2]
             others = {other.split(".")[2] for other in imports(path) if other.startswith("anyformer.parts.")} - {room}
-            for other in others - tracers if room not in tracers else ():
+            for other in others:
                 assert floor[other] < floor[room], f"{path} imports {other}"
 
 
@@ -93,7 +92,7 @@ def test_every_room_has_a_floor():
     assert {room_of(path) for path in FILES} == set(FLOOR)
 
 
-@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tape", "tuning"])
+@pytest.mark.parametrize("room", ["describe", "dims", "plan", "tally", "tuning"])
 def test_descriptions_need_no_torch(room):
     for path in FILES:
         if room_of(path) == room:

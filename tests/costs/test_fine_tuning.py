@@ -15,13 +15,12 @@ from anyformer.cli import app
 from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.hardware import hardware_of
-from anyformer.costs.saved import kept_bytes
+from anyformer.costs.saved import Learning, kept_bytes
 from anyformer.data.description import Bytes, Data
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Weight
-from anyformer.costs.saved import Learning
 from anyformer.training import Run, train
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Lora, Muon, Tuning
 

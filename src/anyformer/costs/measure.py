@@ -26,11 +26,12 @@ from anyformer.costs.allocated import peak_above
 from anyformer.costs.available import free_memory
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.counts import STACKS, by_component, component
+from anyformer.costs.examples import examples
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
 from anyformer.costs.saved import kept_by_label
-from anyformer.costs.trial import TrainingStep, Trial, examples, trial_of
+from anyformer.costs.trial import TrainingStep, Trial, trial_of
 from anyformer.model import Architecture, build
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan

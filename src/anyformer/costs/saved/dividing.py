@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.saved.paper import address
-from anyformer.parts.recompute import PRODUCTS
+from anyformer.parts.layers.recompute import PRODUCTS
 from anyformer.tally import Role
 
 LOOKUPS: frozenset[Any] = frozenset({torch.ops.aten.embedding.default})

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-META = torch.device("meta")
+META, CPU = torch.device("meta"), torch.device("cpu")
 
 
 class PaperTensor(Tensor):
@@ -24,14 +24,14 @@ class PaperTensor(Tensor):
 
     @staticmethod
     def __new__(cls, meta: Tensor) -> PaperTensor:
-        made: PaperTensor = Tensor._make_wrapper_subclass(  # type: ignore[attr-defined]
-            cls, meta.size(), strides=meta.stride(), storage_offset=meta.storage_offset(), dtype=meta.dtype, device="cpu"
+        made = Tensor._make_wrapper_subclass(
+            cls, meta.size(), strides=meta.stride(), storage_offset=meta.storage_offset(), dtype=meta.dtype, device=CPU
         )
         made.meta = meta
         return made
 
     @classmethod
-    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def,override]
         raise AssertionError("tensors on paper are read inside `Paper` alone")
 
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
@@ -119,7 +119,7 @@ def put_on_paper(module: torch.nn.Module, learns: Callable[[str], bool]) -> dict
         made[id(parameter)] = torch.nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad and learns(path))
     found = {path: made[id(parameter)] for path, parameter in module.named_parameters()}
     for holder in module.modules():
-        for name, parameter in holder._parameters.items():
-            if parameter is not None and id(parameter) in made:
-                holder._parameters[name] = made[id(parameter)]
+        for name, own in holder._parameters.items():
+            if own is not None and id(own) in made:
+                holder._parameters[name] = made[id(own)]
     return found

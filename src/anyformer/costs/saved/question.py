@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from anyformer.model import Architecture
@@ -17,7 +17,7 @@ class Learning:
     weights: frozenset[str]
     ranks: Mapping[str, int]
 
-    def within(self, prefix: str) -> Hashable:
+    def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
         """The same of one layer, to tell whether another is like it."""
         names = frozenset(name.removeprefix(prefix) for name in self.weights if name.startswith(prefix))
         return names, tuple((name.removeprefix(prefix), rank) for name, rank in self.ranks.items() if name.startswith(prefix))

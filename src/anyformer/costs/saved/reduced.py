@@ -16,8 +16,9 @@ from typing import Any
 from anyformer.costs.saved.question import Question
 from anyformer.describe import Named
 from anyformer.model import Architecture
-from anyformer.parts.order import write_order
-from anyformer.parts.stack import Stack
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.order import write_order
+from anyformer.parts.layers.stack import Stack
 from anyformer.tally import Shape
 
 TRACED = 2
@@ -88,9 +89,9 @@ def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str])
     kinds: list[Hashable] = []
     flows = question.learning.within_any(_before(question.architecture, name))
     for variant, owner in zip(stack.layers, stack.owners, strict=True):
-        learning = question.learning.within(f"{name}.layers.{owner}.")
-        kinds.append((forms[variant], learning, flows))
-        flows = flows or any(learning)
+        names, ranks = question.learning.within(f"{name}.layers.{owner}.")
+        kinds.append((forms[variant], names, ranks, flows))
+        flows = flows or bool(names or ranks)
     return kinds
 
 
@@ -143,6 +144,6 @@ def _without_floats(plain: Any, floats: list[float]) -> Any:
 
 def _only(stack: Stack, layers: Sequence[str]) -> Stack:
     """The same with these layers alone."""
-    variants = Named({name: block for name, block in stack.variants.items() if name in layers})
+    variants: Named[Block] = Named({name: block for name, block in stack.variants.items() if name in layers})
     shared = tuple(name for name in stack.shared_weights if name in layers)
     return stack.but(variants=variants, order=write_order(layers), shared_weights=shared)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
-from anyformer.parts.attend_blocks import BLOCKS
+from anyformer.parts.attention.attend_blocks import BLOCKS
 
 
 class Scoreless(TorchFunctionMode):

@@ -19,8 +19,8 @@ from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Held, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
 from anyformer.model import Transformer
-from anyformer.parts.context import Context
-from anyformer.parts.recompute import PRODUCTS
+from anyformer.parts.call.context import Context
+from anyformer.parts.layers.recompute import PRODUCTS
 
 COPY = torch.ops.aten._to_copy.default
 _GENERATED = re.compile(r"GeneratedBackwardFor_[a-z]+_(\w+)_default\w*")
@@ -47,7 +47,7 @@ class _Note:
         return address(self.meta)
 
 
-class Watched(Paper):
+class Watched(Paper):  # type: ignore[no-untyped-call]
     """Computes on paper and takes notes."""
 
     def __init__(self, question: Question, small: Reduced, model: Transformer) -> None:
@@ -76,7 +76,9 @@ class Watched(Paper):
             beside = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
             self._weights |= {address(x.meta): "" for x in add_adapters(model, beside)}  # type: ignore[attr-defined]
         self._dividing = Dividing(roles)
-        blocks = {id(block) for stack in self.small.architecture.stacks for block in model.get_submodule(stack).layers}
+        blocks = {
+            id(block) for stack in self.small.architecture.stacks for block in model.get_submodule(f"{stack}.layers").children()
+        }
         for name, module in model.named_modules():
             if name and id(module) not in blocks:
                 self._follow(name, module)
@@ -120,12 +122,11 @@ class Watched(Paper):
 
     def walk(self, output: Tensor) -> None:
         """Ask every operation of the graph for what it saved: what is saved outside of it is dropped with its graph."""
-        todo, known = [output.grad_fn], {None}
+        todo, known = [output.grad_fn], set[Any]()
         while todo:
             node = todo.pop()
-            if node not in known:
+            if node is not None and node not in known:
                 known.add(node)
-                assert node is not None
                 self._ask(node)
                 todo += [before for before, _ in node.next_functions]
         if self.question.scoreless:
@@ -149,9 +150,8 @@ class Watched(Paper):
         node = before[0]
         while node is not None and node.name() in _OF_A_WEIGHT:
             node = node.next_functions[0][0]
-        if node is None or not hasattr(node, "variable"):
-            return ""
-        return self._original(self._weights.get(address(node.variable.meta), "")).removesuffix(".weight")
+        weight = getattr(node, "variable", None)
+        return "" if weight is None else self._original(self._weights[address(weight.meta)]).removesuffix(".weight")
 
     def saved(self) -> Iterator[SavedTensor]:
         """Every tensor where it was saved first, in order."""
@@ -272,10 +272,9 @@ _OF_A_WEIGHT = {"ToCopyBackward0", "TBackward0", "TransposeBackward0", "ExpandBa
 
 
 @cache
-def _saved_by(kind: type) -> tuple[str, ...]:
+def _saved_by(kind: Any) -> tuple[str, ...]:
     """The attributes of an autograd operation that give what it saved."""
-    own = "saved_tensors" if hasattr(kind, "saved_tensors") else ""
-    return (*(name for name in dir(kind) if name.startswith("_saved_")), *([own] if own else []))
+    return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
 
 
 def _word(name: str) -> str:

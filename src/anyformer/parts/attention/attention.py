@@ -9,7 +9,6 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
@@ -24,7 +23,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, Weight, total
-from anyformer.tape import Held, Source, Tape
 
 
 class SelfAttention(Heads):
@@ -96,33 +94,6 @@ class SelfAttention(Heads):
             + Tally(virtual, state_bytes={"": state} if own else {}, limits=self.limits)
         )
 
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        q = self._placed_keeps(tape, "query", self.queries_keep(tape, x, width, late=self._late), width)
-        if self.temperature is not None:
-            q = tape.times("temperature", q, tape.new(tape.shape.length, q.number, learns=False))
-        if self.keys_from is None:
-            key, value = self.keys_and_values_keep(tape, x, width, late=self._late)
-            tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
-        memory = tape.memories[self.keys_from or tape.variant]
-        if self.keys_from is not None:
-            tape.give("shared", memory.key, memory.value)
-        bias = tape.score_bias()
-        if self.score_bias is not None and not tape.scoreless:
-            own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
-            bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
-        P = self.virtual_tokens or 0
-        k, v = memory.key, memory.value
-        if P:
-            k, v = (
-                tape.new(tape.shape.batch * self.groups * (tape.shape.length + P) * of, x.number)
-                for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
-            )
-            pairs = self.heads * tape.shape.length * (tape.shape.length + P)
-            bias = bias and tape.new(pairs, bias.number, learns=bias.learns)
-        banded = bias is None and not P and not (tape.training and self.dropout)
-        seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
-        return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
-
     def elementwise(self, width: int) -> Mapping[str, int]:
         """Of queries, and of keys where they are this layer's own."""
         E, heads = self.width_of_head(width), (self.heads, self.groups if self.keys_from is None else 0)
@@ -135,11 +106,6 @@ class SelfAttention(Heads):
     @property
     def _late(self) -> bool:
         return self.qk_norm_at == "after_rotary"
-
-    def _placed_keeps(self, tape: Tape, name: str, x: Held, width: int) -> Held:
-        E = self.width_of_head(width)
-        x = self.rotary.keeps(tape, x, E) if self.rotary is not None else x
-        return self.qk_norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
 
     @property
     def mixing(self) -> str | None:

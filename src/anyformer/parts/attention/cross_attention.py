@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
@@ -16,7 +15,6 @@ from anyformer.parts.call.state import CrossState
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally
-from anyformer.tape import Held, Tape
 
 
 class CrossAttention(Heads):
@@ -46,12 +44,6 @@ class CrossAttention(Heads):
             + self.products(width, shape, pairs, pairs)
             + Tally(state_bytes={"": state}, limits=(limit,))
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        assert tape.source is not None, "a stack that reads a source is given one"
-        q = self.queries_keep(tape, x, width)
-        k, v = self.keys_and_values_keep(tape, tape.source, width)
-        return self.mix_keeps(tape, x, width, q, k, v, Seen("all", tape.shape.source))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
         """B * K * S * (E + U) elements."""

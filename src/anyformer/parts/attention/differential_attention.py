@@ -10,14 +10,12 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, total
-from anyformer.tape import Held, Tape
 
 
 class DifferentialAttention(SelfAttention):
@@ -67,21 +65,6 @@ class DifferentialAttention(SelfAttention):
         return (
             super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
         )
-
-    def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
-        """What both kernels keep, each of half of the heads, and the second output, which lambda multiplies."""
-        U, values = self.width_of_value(width), tape.like(v)
-        halves = Sizes(self.heads // 2, self.groups // 2, self.width_of_head(width), 2 * U, packed=True)
-        capped, sink = self.softcap is not None, self.sink is not None
-        mixed = q
-        for _ in range(2):
-            half_q, half_k = (Held(x.elements // 2, x.number, base=x) for x in (q, k))
-            mixed = attend_keeps(
-                tape, halves, half_q, half_k, values, seen, bias, capped=capped, sink=sink, dropout=self.dropout
-            )
-        tape.keep("lambda", *(tape.new(1, "fp32") for _ in range(2)))
-        tape.times("difference", mixed, tape.new(1, mixed.number))
-        return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))
 
     def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
         """As attention, with values twice as wide."""

@@ -10,7 +10,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.call.context import Context, Labelled, Visible
 from anyformer.parts.call.state import FullState, RingState
@@ -24,7 +23,6 @@ from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Limit, Shape, Tally, matrix, total
-from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
 Projection = Literal["query_down", "kv_down", "output"]
@@ -142,33 +140,6 @@ class LatentAttention(Sublayer):
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
         state = B * self.mask.room(shape.room) * (self.kv_rank + self.rope_width) * plan.activation_bytes
         return parts + Tally(state_bytes={"": state}, limits=self.limits)
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """The latent and what is made of it for every head; rotated parts are copied into whole queries and keys."""
-        H, N, P, V = self.heads, self.nope_width, self.rope_width, self.value_width
-        q = x
-        if self.q_rank is not None:
-            q = tape.linear("query_down", x, width, self.q_rank)
-            q = self.norm.keeps(tape.within("query_norm"), q, self.q_rank) if self.norm else q
-        q = tape.linear("query_up", q, self.q_rank or width, H * (N + P))
-        if self.rotary is not None:
-            self.rotary.keeps(tape, q, P)
-        latent = tape.linear("kv_down", x, width, self.kv_rank)
-        latent = self.norm.keeps(tape.within("kv_norm"), latent, self.kv_rank) if self.norm else latent
-        rope = tape.linear("rope_key", x, width, P)
-        if self.rotary is not None:
-            self.rotary.keeps(tape, rope, P)
-        tape.linear("key_up", latent, self.kv_rank, H * N)
-        v = tape.linear("value_up", latent, self.kv_rank, H * V)
-        q, k = tape.like(q), tape.like(q)
-        seen = Seen.of(self.mask, tape.shape, banded=True)
-        mixed = attend_keeps(tape, Sizes(H, H, N + P, V), q, k, v, seen)
-        if self.gate is None and seen.band is None and H > 1 and tape.shape.length > 1:
-            # Queries stand head by head, so what a kernel makes of them does too: side by side it is a copy.
-            mixed = tape.like(mixed)
-        if self.gate is not None:
-            mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, H, V)
-        return tape.linear("output", mixed, H * V, width)
 
     @property
     def mixing(self) -> str | None:

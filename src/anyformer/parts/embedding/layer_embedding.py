@@ -14,7 +14,6 @@ from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, matrix, total
-from anyformer.tape import Held, Tape
 
 
 class LayerEmbedding(Sublayer):
@@ -53,13 +52,6 @@ class LayerEmbedding(Sublayer):
             + matrix("output", self.width, width, rows, role="row", fill="residual")
             + total({"activation": ACTIVATIONS[self.activation].cost()})
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """The tokens again, and both factors."""
-        acted = ACTIVATIONS[self.activation].keeps(tape, tape.linear("input", x, width, self.width))
-        tape.keep("tokens", tape.tokens["latest"])
-        rows = tape.new(tape.rows * self.width, x.number)
-        return tape.linear("output", tape.times("gated", acted, rows), self.width, width)
 
 
 class LayerEmbeddingModule(nn.Module):

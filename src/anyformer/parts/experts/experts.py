@@ -16,7 +16,6 @@ from anyformer.parts.call.state import EMPTY
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import Asked, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
-from anyformer.parts.experts.experts_keep import experts_keep
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
@@ -27,7 +26,6 @@ from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Sublayer, each_once
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally, Weight, matrix
-from anyformer.tape import Held, Tape
 
 Count = Annotated[int, Field(ge=1)]
 
@@ -187,9 +185,6 @@ class Experts(Sublayer):
             if self.shared.gate is not None:
                 parts += matrix("shared_gate", width, 1, tokens, role="replicate")
         return parts
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        return experts_keep(self, tape, x, width)
 
 
 class ExpertsModule(nn.Module):

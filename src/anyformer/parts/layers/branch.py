@@ -17,7 +17,6 @@ from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
-from anyformer.tape import Held, Tape
 
 
 class Branch(Value):
@@ -51,14 +50,6 @@ class Branch(Value):
             "norm_after": self.norm_after.cost(width) if self.norm_after else Tally(),
         }
         return total(parts) + (Tally({"gain": self.gain.weight(width)}) if self.gain else Tally())
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        x = self.norm_before.keeps(tape.within("norm_before"), x, width) if self.norm_before else x
-        y = self.sublayer.keeps(tape.within("sublayer"), x, width)
-        y = self.norm_after.keeps(tape.within("norm_after"), y, width) if self.norm_after else y
-        y = tape.dropped("dropout", y, self.dropout)
-        y = self.gain.keeps(tape, y, width) if self.gain else y
-        return tape.dropped("drop_path", tape.like(y) if self.multiplier != 1 else y, self.drop_path, tape.shape.batch)
 
 
 class BranchModule(nn.Module):

@@ -9,7 +9,6 @@ from torch import nn
 from anyformer.describe import Registry
 from anyformer.parts.sketch import Drawn, Sketch
 from anyformer.tally import Tally, Weight
-from anyformer.tape import Held, Tape
 
 GainKind = Literal["weight", "one_plus_weight", "none"]
 """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
@@ -33,10 +32,6 @@ class Norm(Drawn):
 
     def cost(self, width: int) -> Tally:
         """Its weights."""
-        raise NotImplementedError
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        """What it keeps for backward; gives its output."""
         raise NotImplementedError
 
 

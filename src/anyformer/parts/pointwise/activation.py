@@ -12,15 +12,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from anyformer.tally import Tally, Weight
-from anyformer.tape import Held, Tape
 
 
 @dataclass(frozen=True)
 class Activation:
-    """`function(x, *scalars)`; `keeps`: what it keeps for backward; `learned` maps each scalar to its first value."""
+    """`function(x, *scalars)`; `learned` maps each scalar to its first value."""
 
     function: Callable[..., Tensor]
-    keeps: Callable[[Tape, Held], Held]
     learned: Mapping[str, float] = field(default_factory=dict)
 
     def cost(self) -> Tally:
@@ -43,19 +41,6 @@ class ActivationModule(nn.Module):
         return self.function(x, *(self.get_parameter(name).to(x.dtype) for name in self.scalars))
 
 
-def keeps_input(tape: Tape, x: Held) -> Held:
-    """A function whose slope is computed from x again."""
-    tape.keep("activation", x)
-    return tape.like(x)
-
-
-def keeps_output(tape: Tape, x: Held) -> Held:
-    """A function whose slope follows from its value."""
-    y = tape.like(x)
-    tape.keep("activation", y)
-    return y
-
-
 def relu_squared(x: Tensor) -> Tensor:
     """max(x, 0)^2 (So et al. 2021, arXiv 2109.08668)."""
     return F.relu(x).square()
@@ -64,12 +49,6 @@ def relu_squared(x: Tensor) -> Tensor:
 def swish(x: Tensor, beta: float | Tensor) -> Tensor:
     """x * sigmoid(beta x) (Ramachandran et al. 2017, arXiv 1710.05941)."""
     return x * torch.sigmoid(beta * x)
-
-
-def swish_keeps(tape: Tape, x: Held, *, learned: bool = False) -> Held:
-    """x, also for beta's gradient, and the sigmoid; beta itself where it is a copy."""
-    tape.keep("beta", *([tape.parameter(1, x.number)] if learned else []))
-    return tape.times("activation", x, keeps_output(tape, x))
 
 
 def xielu(x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
@@ -81,25 +60,18 @@ def xielu(x: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
     return torch.where(x > 0, a * x * x, b * (torch.expm1(x.clamp(max=-1e-6)) - x)) + 0.5 * x
 
 
-def xielu_keeps(tape: Tape, x: Held) -> Held:
-    """x, a x, expm1, the difference that b multiplies, and where x > 0."""
-    tape.keep("curvatures", *(tape.parameter(1, x.number) for _ in range(2)), *(tape.new(1, x.number) for _ in range(2)))
-    tape.keep("activation", x, *(tape.like(x) for _ in range(3)), tape.new(x.elements, "bool"))
-    return tape.like(x)
-
-
 ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
     {
-        "relu": Activation(F.relu, keeps_output),
-        "relu_squared": Activation(relu_squared, lambda tape, x: tape.like(keeps_output(tape, x))),
-        "gelu": Activation(F.gelu, keeps_input),
-        "gelu_tanh": Activation(partial(F.gelu, approximate="tanh"), keeps_input),
-        "quick_gelu": Activation(partial(swish, beta=1.702), swish_keeps),
-        "sigmoid": Activation(torch.sigmoid, keeps_output),
-        "tanh": Activation(torch.tanh, keeps_output),
-        "silu": Activation(F.silu, keeps_input),
-        "swish": Activation(swish, partial(swish_keeps, learned=True), {"beta": 1.0}),
-        "xielu": Activation(xielu, xielu_keeps, {"positive": 0.2025, "negative": -1.0502}),
+        "relu": Activation(F.relu),
+        "relu_squared": Activation(relu_squared),
+        "gelu": Activation(F.gelu),
+        "gelu_tanh": Activation(partial(F.gelu, approximate="tanh")),
+        "quick_gelu": Activation(partial(swish, beta=1.702)),
+        "sigmoid": Activation(torch.sigmoid),
+        "tanh": Activation(torch.tanh),
+        "silu": Activation(F.silu),
+        "swish": Activation(swish, {"beta": 1.0}),
+        "xielu": Activation(xielu, {"positive": 0.2025, "negative": -1.0502}),
     }
 )
 """Name -> activation. To add one, add a line; its function has a name, so that models can be pickled.

@@ -9,9 +9,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from anyformer.describe import Value
-from anyformer.parts.pointwise.activation import keeps_input, keeps_output
 from anyformer.tally import Tally, matrix
-from anyformer.tape import Held, Tape
 
 
 class Gate(Value):
@@ -33,14 +31,6 @@ class Gate(Value):
         outputs = heads * (head_width if self.per == "feature" else 1)
         projection = matrix("projection", self.rank or width, outputs, rows, role="column", bias=self.bias)
         return matrix("down", width, self.rank, rows, role="replicate") + projection if self.rank else projection
-
-    def keeps(self, tape: Tape, x: Held, mixed: Held, width: int, heads: int, head_width: int) -> Held:
-        """What the nonlinearity keeps, the gate and what it multiplies."""
-        outputs = heads * (head_width if self.per == "feature" else 1)
-        read = tape.linear("down", x, width, self.rank) if self.rank else x
-        projected = tape.linear("projection", read, self.rank or width, outputs)
-        act = keeps_output if self.activation == "sigmoid" else keeps_input
-        return tape.times("gated", mixed, act(tape, projected))
 
 
 ACTIVATIONS = {"sigmoid": F.sigmoid, "softplus": F.softplus, "silu": F.silu}

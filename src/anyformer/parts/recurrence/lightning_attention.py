@@ -17,7 +17,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import FIXED, activation_name
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence
-from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import (
     RecurrentHeads,
     RecurrentHeadsModule,
@@ -28,7 +27,6 @@ from anyformer.parts.recurrence.recurrent_heads import (
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, total
-from anyformer.tape import Held, Tape
 
 
 class LightningAttention(RecurrentHeads):
@@ -81,17 +79,6 @@ class LightningAttention(RecurrentHeads):
             + total(inner)
             + Tally(state_bytes={"": shape.batch * H * E * E * SUM_BYTES})
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What projections, norm and gate keep, and the recurrence as autograd says."""
-        E = self.width_of_head(width)
-        # Neither decay nor what comes after the recurrence changes what it keeps.
-        mixed = recurrence_keeps(
-            _alike(self.heads, E, self.activation), tape, self.projections_keep(tape, x, width), width, tape.plan.chunk
-        )
-        mixed = self.norm.keeps(tape.within("norm"), mixed, self.heads * E) if self.norm else mixed
-        mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, self.heads, E) if self.gate else mixed
-        return tape.linear("output", mixed, self.heads * E, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
