@@ -135,7 +135,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def _ask(self, node: Any) -> None:
         self._asked = []
-        for name in _saved_by(type(node)):
+        for name in _saved_by(node.__class__):
             getattr(node, name)
         if not self._asked:
             return
