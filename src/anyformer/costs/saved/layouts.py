@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from math import ceil
+from math import ceil, prod
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import Tensor
 META = torch.device("meta")
 aten = torch.ops.aten
 Form = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
-"""Type, sizes with a letter (2, 3, ...) for each that is not 1, and of every dimension the stride's rank, 0 where it is 0."""
+"""Type; sizes, each that is not 1 by its rank among all, from 2 on; and the rank of every stride, 0 where it is 0."""
 SAME_SIZES: frozenset[Any] = frozenset(
     {
         aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.linalg_solve_triangular.default,
@@ -42,7 +42,8 @@ def laid_out(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
         return None
     if operator._schema.is_mutable:
         return args[0]
-    letters: dict[int, int] = {}
+    sizes = sorted({n for x in args if isinstance(x, Tensor) for n in x.shape if n > 1})
+    letters = {n: i + 2 for i, n in enumerate(sizes)}
     forms = tuple(_form(x, letters) if isinstance(x, Tensor) else _plain(operator, x) for x in args)
     key = operator, forms, tuple((name, x) for name, x in kwargs.items() if name != "device")
     if key not in _recipes:
@@ -50,8 +51,7 @@ def laid_out(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> A
     recipe = _recipes[key]
     if recipe is None:
         return None
-    sizes = {letter: size for size, letter in letters.items()}
-    made = [_empty(dtype, [sizes.get(n, n) for n in small], ranks) for dtype, small, ranks in recipe]
+    made = [_empty(dtype, [sizes[n - 2] if n > 1 else n for n in small], ranks) for dtype, small, ranks in recipe]
     return made[0] if len(operator._schema.returns) == 1 else tuple(made)
 
 
@@ -67,16 +67,14 @@ def _plain(operator: Any, x: Any) -> Any:
     return type(x) if isinstance(x, int | float) and torch.Tag.pointwise in operator.tags else x
 
 
-def _form(x: Tensor, letters: dict[int, int]) -> Form:
-    small = tuple(letters.setdefault(n, len(letters) + 2) if n > 1 else n for n in x.shape)
-    return x.dtype, small, _ranks(x.stride())
+def _form(x: Tensor, letters: Mapping[int, int]) -> Form:
+    return x.dtype, tuple(letters.get(n, n) for n in x.shape), _ranks(x.stride())
 
 
 def _ranks(strides: Sequence[int]) -> tuple[int, ...]:
-    """1 for the smallest stride, and more for each that is larger or stands before it."""
-    order = sorted((stride, -i) for i, stride in enumerate(strides) if stride)
-    rank = {-i: n + 1 for n, (_, i) in enumerate(order)}
-    return tuple(rank.get(i, 0) for i in range(len(strides)))
+    """1 for the smallest stride, and more for each that is larger."""
+    order = sorted({0, *strides})
+    return tuple(map(order.index, strides))
 
 
 def _tried(
@@ -108,9 +106,10 @@ def _empty(dtype: torch.dtype, sizes: Sequence[int], ranks: Sequence[int]) -> Te
 def _strides(sizes: Sequence[int], ranks: Sequence[int]) -> tuple[list[int], int]:
     """Those of a dense tensor, and how many numbers it has."""
     strides, room = [0] * len(sizes), 1
-    for _, i in sorted((rank, i) for i, rank in enumerate(ranks) if rank):
-        strides[i] = room
-        room *= max(sizes[i], 1)
+    for rank in range(1, max(ranks, default=0) + 1):
+        for i in (i for i, each in enumerate(ranks) if each == rank):
+            strides[i] = room
+        room *= prod(max(sizes[i], 1) for i, each in enumerate(ranks) if each == rank)
     return strides, room
 
 
@@ -134,7 +133,7 @@ def _stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 
 def _arange(*bounds: float, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
-    start, end, step = (0, *bounds, 1) if len(bounds) == 1 else (*bounds, 1)[:3]
+    start, end, step = {1: (0, *bounds, 1), 2: (*bounds, 1), 3: bounds}[len(bounds)]
     whole = all(isinstance(x, int) for x in (start, end, step))
     return torch.empty(ceil((end - start) / step), dtype=dtype or (torch.int64 if whole else torch.float32), device=META)
 

@@ -41,9 +41,9 @@ def saved(question: Question) -> Saved:
 
 def _found(question: Question, key: str) -> Saved:
     shape = question.shape
-    if shape.length > LONG:
+    if shape.length >= LONG:
         return at_length(shape.length, lambda length: saved(_sized(question, length=length)))
-    if shape.source > LONG:
+    if shape.source >= LONG:
         return at_length(shape.source, lambda source: saved(_sized(question, source=source)))
     many = shape.batch > MANY
     if many or (shape.batch > 1 and _asked_before(question)):

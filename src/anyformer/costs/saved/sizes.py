@@ -12,19 +12,19 @@ from itertools import pairwise
 
 from anyformer.costs.saved.record import Saved
 
-LONG = 1 << 17
-"""Positions up to which a pass is traced as it is."""
 MANY = 1 << 16
 """Rows up to which a pass is traced as it is: beyond, sizes overflow."""
 STEP = 1 << 15
-"""Between the lengths from which a longer one follows."""
+"""Between the lengths from which a longer one follows: beyond most windows."""
+LONG = 4 * STEP
+"""Positions below which a pass is traced as it is."""
 
 
 def at_length(length: int, at: Callable[[int], Saved]) -> Saved:
     """From three lengths, by differences: f(n) = f(0) + n d + n (n - 1) / 2 dd, n in steps."""
     rest, steps = length % STEP, length // STEP
-    first, second, third = (at(rest + STEP * n) for n in (2, 3, 4))
-    n = steps - 2
+    first, second, third = (at(rest + STEP * n) for n in (1, 2, 3))
+    n = steps - 1
 
     def grown(a: int, b: int, c: int) -> int:
         return a + n * (b - a) + n * (n - 1) // 2 * ((c - b) - (b - a))
