@@ -169,7 +169,7 @@ def _drawn(*given: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
     """What it gives, laid out as the queries are, and log Z."""
-    B, H, T, _ = q.shape
+    B, H, T = q.shape[:3]
     return _empty(q.dtype, q.shape, _ranks(q.stride())), _like(q, (B, T, H), torch.float32).transpose(1, 2)
 
 

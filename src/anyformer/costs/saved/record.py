@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from anyformer.plan import Checkpointing
 
@@ -25,8 +25,7 @@ AGAIN: Mapping[Checkpointing, tuple[Held, ...]] = {
 """What comes on top while a layer is computed again."""
 
 
-@dataclass(frozen=True)
-class SavedTensor:
+class SavedTensor(NamedTuple):
     """The bytes of one storage.
 
     `path`: of the module that computed, or of the weight that it read, in a `layer` (`decoder.layers.3`) or outside of all
@@ -54,7 +53,7 @@ class SavedTensor:
 
     def at(self, layer: str) -> SavedTensor:
         """The same of another layer."""
-        return replace(self, layer=layer, path=layer + self.path.removeprefix(self.layer))
+        return self._replace(layer=layer, path=layer + self.path.removeprefix(self.layer))
 
 
 @dataclass(frozen=True)

@@ -122,7 +122,7 @@ def _write(key: str, found: Saved) -> None:
         place = _place()
         place.mkdir(parents=True, exist_ok=True)
         text = json.dumps(
-            {"tensors": [astuple(each) for each in found.tensors], "like": dict(found.like)}, separators=(",", ":")
+            {"tensors": found.tensors, "like": dict(found.like)}, separators=(",", ":")
         )
         write_text(place / f"{key}.json", text)
         for path in _oldest(place):

@@ -7,10 +7,9 @@ the length is past every window and as long as it is the same multiple of chunks
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
-from anyformer.costs.saved.record import Saved
+from anyformer.costs.saved.record import Saved, SavedTensor
 
 MANY = 1 << 16
 """Rows up to which a pass is traced as it is: beyond, sizes overflow."""
@@ -45,7 +44,7 @@ def follows_batch(ends: Sequence[Saved], batches: tuple[int, int], far: Saved, b
 
 def _alike(saved: Sequence[Saved]) -> bool:
     """Whether they have the same tensors in the same order, whatever their sizes."""
-    return all([replace(x, bytes=0) for x in a.tensors] == [replace(x, bytes=0) for x in b.tensors] for a, b in pairwise(saved))
+    return all([x._replace(bytes=0) for x in a.tensors] == [x._replace(bytes=0) for x in b.tensors] for a, b in pairwise(saved))
 
 
 def _combined(saved: Sequence[Saved], grown: Callable[..., int]) -> Saved:
@@ -53,20 +52,20 @@ def _combined(saved: Sequence[Saved], grown: Callable[..., int]) -> Saved:
     first, *_ = saved
     if _alike(saved):
         tensors = [
-            replace(same[0], bytes=grown(*(each.bytes for each in same)))
+            same[0]._replace(bytes=grown(*(each.bytes for each in same)))
             for same in zip(*(each.tensors for each in saved), strict=True)
         ]
         return Saved(tuple(tensors), first.like)
     sums = [_by_kind(each) for each in saved]
     kinds = dict.fromkeys(kind for each in sums for kind in each)
-    made = [replace(kind, bytes=grown(*(each.get(kind, 0) for each in sums))) for kind in kinds]
+    made = [kind._replace(bytes=grown(*(each.get(kind, 0) for each in sums))) for kind in kinds]
     return Saved(tuple(made), first.like)
 
 
-def _by_kind(saved: Saved) -> dict:  # type: ignore[type-arg]
+def _by_kind(saved: Saved) -> dict[SavedTensor, int]:
     """Bytes of those that differ in their number alone."""
-    sums: dict = {}  # type: ignore[type-arg]
+    sums: dict[SavedTensor, int] = {}
     for each in saved.tensors:
-        kind = replace(each, bytes=0, step=0)
+        kind = each._replace(bytes=0, step=0)
         sums[kind] = sums.get(kind, 0) + each.bytes
     return sums
