@@ -30,7 +30,7 @@ from anyformer.costs.examples import examples
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
-from anyformer.costs.saved import kept_by_label
+from anyformer.costs.saved import RESIDUAL, kept_by_label
 from anyformer.costs.trial import TrainingStep, Trial, trial_of
 from anyformer.model import Architecture, build
 from anyformer.parts.call.state import Slots
@@ -204,13 +204,13 @@ def _sums(sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
 def _label(module: str) -> str:
     """The component that a module is, else empty; outside of all modules is the loss.
 
-    What a block keeps beside its parts are the gains of its steps.
+    What a block keeps beside its parts is of the residual stream.
     """
     words = module.split(".")
     if words[0] not in STACKS:
         return "" if len(words) > 1 else words[0] or "loss"
     if words[1:2] == ["layers"]:
-        return f"{words[0]}.gain" if len(words) == 3 else component(module) if len(words) == 4 else ""
+        return _block(module) if len(words) == 3 else component(module) if len(words) == 4 else ""
     return module if len(words) == 2 else ""
 
 
@@ -222,7 +222,7 @@ def _parts(modules: Mapping[str, int]) -> dict[str, int]:
 
 
 def _block(module: str) -> str:
-    return f"{module.partition('.')[0]}.gain"
+    return f"{module.partition('.')[0]}.{RESIDUAL}"
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> float:

@@ -2,7 +2,18 @@
 
 from anyformer.costs.saved.measured import Kept, keeping, kept_by_label, kept_bytes
 from anyformer.costs.saved.question import Learning, Question
-from anyformer.costs.saved.record import Saved, SavedTensor
+from anyformer.costs.saved.record import RESIDUAL, Saved, SavedTensor
 from anyformer.costs.saved.remembered import saved
 
-__all__ = ["Kept", "Learning", "Question", "Saved", "SavedTensor", "keeping", "kept_by_label", "kept_bytes", "saved"]
+__all__ = [
+    "RESIDUAL",
+    "Kept",
+    "Learning",
+    "Question",
+    "Saved",
+    "SavedTensor",
+    "keeping",
+    "kept_by_label",
+    "kept_bytes",
+    "saved",
+]

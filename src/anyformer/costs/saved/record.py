@@ -11,6 +11,8 @@ from anyformer.plan import Checkpointing
 Held = Literal["saved", "copy", "input", "product", "saved again", "product again", "copy again"]
 """Why a tensor is there. `saved`: by an operation. `copy`: a weight in the type of products. Of layers that are computed
 again: `input` of a layer, `product` (what a matrix product or attention gave), and what is saved only then, `again`."""
+RESIDUAL = "residual"
+"""Where a layer computes beside its branches and norms: sums, gains, streams."""
 FORWARD: Mapping[Checkpointing, tuple[Held, ...]] = {
     "none": ("saved", "copy"),
     "selective": ("saved", "copy", "input", "product"),

@@ -56,8 +56,9 @@ def reduced(question: Question, *, merged: bool = True) -> Reduced:
         last = {same.get(stack.layers[i], stack.layers[i]): i for i in chosen}
         of_end = [(i, ends[stack.layers[i]]) for i in chosen if stack.layers[i] in ends]
         alike += [(f"{name}.layers.{i}", f"{name}.layers.{last[first]}") for i, first in of_end]
-        if len(chosen) < stack.depth:
-            made = made.but(**{name: _only(stack, [stack.layers[i] for i in chosen])})
+        length = question.architecture.shape_of(name, question.shape)
+        small = _long_enough(_only(stack, [stack.layers[i] for i in chosen]), length.length if length else 1)
+        made = made.but(**{name: small}) if small != stack else made
     return Reduced(made, layers, like, tuple(alike))
 
 
@@ -140,6 +141,13 @@ def _without_floats(plain: Any, floats: list[float]) -> Any:
     if isinstance(plain, Mapping):
         return {name: _without_floats(item, floats) for name, item in plain.items()}
     return [_without_floats(item, floats) for item in plain] if isinstance(plain, list) else plain
+
+
+def _long_enough(stack: Stack, length: int) -> Stack:
+    """The same, with a table of positions that reaches as far as is asked: a price is given beyond it too."""
+    if stack.position is None or stack.max_length is None or stack.max_length >= length:
+        return stack
+    return stack.but(position=stack.position.but(length=length))
 
 
 def _only(stack: Stack, layers: Sequence[str]) -> Stack:

@@ -121,9 +121,7 @@ def _write(key: str, found: Saved) -> None:
     with contextlib.suppress(OSError, UserError):
         place = _place()
         place.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(
-            {"tensors": found.tensors, "like": dict(found.like)}, separators=(",", ":")
-        )
+        text = json.dumps({"tensors": found.tensors, "like": dict(found.like)}, separators=(",", ":"))
         write_text(place / f"{key}.json", text)
         for path in _oldest(place):
             path.unlink(missing_ok=True)

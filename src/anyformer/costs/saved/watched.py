@@ -16,7 +16,7 @@ from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
 from anyformer.costs.saved.question import Question
-from anyformer.costs.saved.record import Held, SavedTensor
+from anyformer.costs.saved.record import RESIDUAL, Held, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
@@ -239,7 +239,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         def enter(block: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
             x, call, *rest = given
             self.layer, own = f"{name}.layers.{next(numbers)}", call
-            before, self.path = self.path, self.layer
+            before, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
                 own = call.of_layer(stack.reads[next(places)])  # type: ignore[index]
                 self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
