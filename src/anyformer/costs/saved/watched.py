@@ -146,12 +146,14 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             note.path = next((path for path in weights if path.startswith(f"{note.path}.")), note.path)
 
     def _weight(self, before: tuple[Any, int]) -> str:
-        """The path of the weight that an operation reads, or a copy of it."""
+        """The path of the weight that an operation reads, or a copy of it; of a linear map's weight and bias, the map's."""
         node = before[0]
         while node is not None and node.name() in _OF_A_WEIGHT:
             node = node.next_functions[0][0]
         weight = getattr(node, "variable", None)
-        return "" if weight is None else self._original(self._weights[address(weight.meta)]).removesuffix(".weight")
+        if weight is None:
+            return ""
+        return self._original(self._weights[address(weight.meta)]).removesuffix(".weight").removesuffix(".bias")
 
     def saved(self) -> Iterator[SavedTensor]:
         """Every tensor where it was saved first, in order."""
@@ -163,20 +165,21 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def recomputed(self) -> Iterator[SavedTensor]:
         """Every tensor that stays while layers are computed again, and what each layer saves then."""
+        # A layer through which no gradient goes is not computed again, and nothing of it stays.
+        again_at = {note.layer for note in self._kept()}
         outside = [(note, self._held(note, "saved", "copy")) for note in self._kept() if not note.layer]
         held: dict[int, tuple[_Note, Held]] = {}
         given: set[tuple[str, int]] = set()
         for note in self._inputs:
             given.add((note.layer, note.at))
-            if note.at in self._weights:
-                continue
-            outside.append((note, "input"))
+            if note.at not in self._weights and note.layer in again_at:
+                outside.append((note, "input"))
         for note, why in sorted(outside, key=lambda pair: pair[0].number):
             held.setdefault(note.at, (note, why))
         made: set[tuple[str, int]] = set()
         for note in self._products:
             made.add((note.layer, note.at))
-            if note.layer and note.at not in held:
+            if note.layer and note.layer in again_at and note.at not in held:
                 held[note.at] = note, "product"
         again: dict[tuple[str, int], tuple[_Note, Held]] = {}
         for note in self._kept():
