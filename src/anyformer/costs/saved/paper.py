@@ -59,10 +59,8 @@ class Paper(TorchDispatchMode):
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         call = _Call(self._on_paper)
-        given, more = (
-            call.down(args),
-            {name: META if isinstance(x, torch.device) else call.down(x) for name, x in (kwargs or {}).items()},
-        )
+        given = call.down(args)
+        more = {name: META if isinstance(x, torch.device) else call.down(x) for name, x in (kwargs or {}).items()}
         if not call.read and _makes(operator):
             more["device"] = META
         made = laid_out(operator, given, more)

@@ -33,14 +33,17 @@ def _alike(saved: Saved, layer: str, other: str) -> bool:
     return one == two
 
 
+@torch.inference_mode(False)
+@torch.enable_grad()
 def _trace(question: Question, small: Reduced) -> Saved:
     plan = question.plan.but(precision=question.plan.number, checkpointing="none")
     model = build(small.architecture, plan, device="meta").train()
     call = Watched(question, small, model)
-    with torch.enable_grad(), call, Scoreless(call.gave) if question.scoreless else nullcontext():
+    with call, Scoreless(call.gave) if question.scoreless else nullcontext():
         call.put_on_paper()
-        given, prefix = list(examples(small.architecture, question.shape)), question.shape.prefix
-        more = {"prefix": torch.full((question.shape.batch,), prefix)} if prefix else {}
+        given, more = list(examples(small.architecture, question.shape)), {}
+        if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
+            more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
                 output = model(*given, **more)
