@@ -4,18 +4,22 @@
 
 In process: `af.cost` with parameters, FLOPs and decode state; with every figure of one mode; the whole page of three modes.
 Of each entry the median of seven runs after one that warms up; reported are the median and the slowest entry. From the shell:
-`anyformer cost NAME` in a new process, every tenth entry by default (and the largest), the median of three.
+`anyformer cost NAME` in a new process, every tenth entry by default (and the largest), the median of three: with nothing
+remembered of it, so that what a training step saves is traced, and the second time; beside `import torch` in one sitting.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import date
+from unittest import mock
 
 from benchmarks.compare import RESULTS, machine
 from benchmarks.start import seconds
@@ -29,7 +33,8 @@ from anyformer.costs.sheet import MODES, CostSheet
 from anyformer.costs.text import text
 from anyformer.resizing.sizes import Sizes
 
-LARGEST = ("llama-3.1-405b", "kimi-k2")
+LARGEST = ("llama-3.1-405b", "kimi-k2", "minimax-text-01")
+SHELL = ("-c", "from anyformer.cli import main; main()", "cost")
 FIGURES: dict[str, Callable[[CostSheet], object]] = {
     "parameters, FLOPs, state": lambda sheet: (sheet.params, sheet.flops, sheet.state),
     "every figure of a training step": lambda sheet: sheet.data(),
@@ -52,6 +57,16 @@ def spread(found: dict[str, float]) -> dict[str, object]:
     return {"entries": len(found), "median": statistics.median(found.values()), "slowest": [slowest, found[slowest]]}
 
 
+def from_the_shell(name: str) -> tuple[float, float]:
+    """Median seconds of three first calls, each with a cache of its own, and of three second ones."""
+    first, second = [], []
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"ANYFORMER_CACHE": cache}):
+            for spent in (first, second):
+                spent.append(seconds(sys.executable, *SHELL, name, rounds=1))
+    return statistics.median(first), statistics.median(second)
+
+
 def evaluations(name: str) -> float:
     """Seconds of a thousand architectures priced for every budget."""
     made = af.architecture(name)
@@ -69,16 +84,16 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=10, help="which entries the shell prices: each so many-th")
     every = parser.parse_args().every
     names = [entry.name for entry in listing()]
-    shell = ["-c", "from anyformer.cli import main; main()", "cost"]
+    shell = {name: from_the_shell(name) for name in dict.fromkeys([*names[::every], *LARGEST])}
     record = {
         "date": date.today().isoformat(),
         "machine": machine(),
         "milliseconds in process": {
             what: spread({name: in_process(name, figures) for name in names}) for what, figures in FIGURES.items()
         },
-        "seconds from the shell": spread(
-            {name: seconds(sys.executable, *shell, name, rounds=3) for name in dict.fromkeys([*names[::every], *LARGEST])}
-        ),
+        "seconds of import torch": seconds(sys.executable, "-c", "import torch"),
+        "seconds from the shell, the first time": spread({name: each[0] for name, each in shell.items()}),
+        "seconds from the shell, the second time": spread({name: each[1] for name, each in shell.items()}),
         "seconds of 1,000 evaluations": {name: evaluations(name) for name in LARGEST},
     }
     print(json.dumps(record, indent=1))

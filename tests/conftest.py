@@ -7,7 +7,7 @@ import contextlib
 import io
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -21,6 +21,15 @@ from hypothesis import settings
 # Time is no property of a value: on a busy machine a deadline fails what is right.
 settings.register_profile("steady", deadline=None)
 settings.load_profile("steady")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Nothing is read from or left in the cache of whoever runs the tests; all workers of a run share one."""
+    cache = tmp_path_factory.getbasetemp().parent / "cache" if os.environ.get("PYTEST_XDIST_WORKER") else None
+    with mock.patch.dict(os.environ, {"ANYFORMER_CACHE": str(cache or tmp_path_factory.mktemp("cache"))}):
+        yield
+
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
 

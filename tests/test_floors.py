@@ -15,7 +15,7 @@ FLOORS = [
     {"describe", "dims"},
     {"files"},
     {"plan", "operations"},
-    {"tape", "tuning"},
+    {"tuning"},
     {"parts"},
     {"model"},
     {"resizing"},
@@ -82,12 +82,11 @@ def test_imports_point_down(path):
 
 def test_imports_between_the_rooms_of_parts_point_down():
     floor = {room: number for number, rooms in enumerate(PARTS) for room in rooms}
-    tracers = {"traced", "traced_sublayer"}  # to go
     for name, path in modules().items():
         if name.startswith("anyformer.parts."):
             room = name.split(".")[2]
             others = {other.split(".")[2] for other in imports(path) if other.startswith("anyformer.parts.")} - {room}
-            for other in others - tracers if room not in tracers else ():
+            for other in others:
                 assert floor[other] < floor[room], f"{path} imports {other}"
 
 
@@ -127,7 +126,7 @@ def test_no_room_hides_what_the_package_offers():
     assert not FLOOR.keys() & anyformer.__all__
 
 
-@pytest.mark.parametrize("room", ["describe", "dims", "plan", "operations", "tape", "tuning"])
+@pytest.mark.parametrize("room", ["describe", "dims", "plan", "operations", "tuning"])
 def test_descriptions_need_no_torch(room):
     for path in FILES:
         if room_of(path) == room:

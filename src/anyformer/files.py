@@ -45,6 +45,14 @@ def told(path: Path) -> Iterator[None]:
         raise PlaceError(f"{path}: cannot be written: {_REASONS[errno.ENOSPC] if full else error}") from error
 
 
+def default_cache() -> Path:
+    """`$ANYFORMER_CACHE`, else `anyformer` in `$XDG_CACHE_HOME` or `~/.cache`."""
+    if chosen := os.environ.get("ANYFORMER_CACHE"):
+        return Path(chosen).expanduser()
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "anyformer"
+
+
 def check_file(path: Path) -> None:
     """Refuse, before any work, a place where a file of this name cannot be written."""
     with told(path):

@@ -84,7 +84,7 @@ def test_parallel_branches_are_summed_once():
 
 
 @pytest.mark.parametrize("name", ["pythia-160m", "llama-3-8b", "mixtral-8x7b", "qwen3-0.6b"])
-def test_what_layers_keep_is_what_the_tape_says(name):
+def test_what_layers_keep_is_what_is_traced(name):
     """Together they are to the byte what autograd keeps (tests/costs holds that against PyTorch)."""
     arch, shape = architecture(name), Shape(batch=1, length=512)
     row = row_of(arch, 512, BF16)

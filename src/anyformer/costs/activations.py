@@ -1,35 +1,67 @@
-"""Activations: the bytes that a forward pass keeps for the backward pass, exactly, from the description alone."""
+"""Activations: the bytes that a forward pass saves for the backward pass, exactly, read off the built model."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
+from anyformer.costs.saved import Learning, Question, SavedTensor, saved
+from anyformer.costs.saved.record import AGAIN, FORWARD
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tape import Held, Learning, Tape
 
 
 @dataclass(frozen=True)
 class Activations:
-    """Bytes kept for backward by one call in eager mode.
+    """`tensors`: saved for backward by one call in eager mode, copies of weights in bf16 among them.
 
-    `by_name`: each tensor at the first part that keeps it. `loss`: of logits and loss. `casts`: copies of weights in bf16.
-    With layers computed again (`Plan.checkpointing`) these are what the forward pass leaves; `layers` and `layers_casts` are
-    what each layer keeps on top while it is computed again (Chen et al. 2016, arXiv 1604.06174).
+    With layers computed again (`Plan.checkpointing`) these are what the forward pass leaves, and `layers`, by their path, are
+    what each saves on top while it is computed again (Chen et al. 2016, arXiv 1604.06174).
     """
 
-    by_name: Mapping[str, int]
-    loss: int
-    casts: int
-    layers: tuple[int, ...] = ()
-    layers_casts: tuple[int, ...] = ()
+    tensors: tuple[SavedTensor, ...]
+    layers_again: Mapping[str, tuple[SavedTensor, ...]]
+
+    @cached_property
+    def by_name(self) -> dict[str, int]:
+        """Bytes of each operation of each part, without copies of weights."""
+        sizes: dict[str, int] = {}
+        for each in self.tensors:
+            if not each.copies:
+                sizes[each.name] = sizes.get(each.name, 0) + each.bytes
+        return sizes
+
+    @cached_property
+    def kept(self) -> int:
+        """All but the loss and copies of weights, at the end of the forward pass."""
+        return sum(each.bytes for each in self.tensors if not (each.copies or each.loss))
+
+    @cached_property
+    def loss(self) -> int:
+        """Of logits and loss."""
+        return sum(each.bytes for each in self.tensors if each.loss)
+
+    @cached_property
+    def logits(self) -> int:
+        """Of the logits in fp32, which the loss reads."""
+        return max((each.bytes for each in self.tensors if each.loss), default=0)
+
+    @cached_property
+    def casts(self) -> int:
+        """Copies of weights in bf16."""
+        return _copies(self.tensors)
 
     @property
-    def kept(self) -> int:
-        """All but the loss, at the end of the forward pass."""
-        return sum(self.by_name.values()) - self.loss
+    def layers(self) -> tuple[int, ...]:
+        """Of each layer while it is computed again, without copies."""
+        return tuple(sum(each.bytes for each in layer if not each.copies) for layer in self.layers_again.values())
+
+    @property
+    def layers_casts(self) -> tuple[int, ...]:
+        """Copies of weights that come with each layer that is computed again."""
+        return tuple(_copies(layer) for layer in self.layers_again.values())
 
     @property
     def again(self) -> int:
@@ -38,7 +70,7 @@ class Activations:
 
     @property
     def again_casts(self) -> int:
-        """Copies of weights that come with a layer that is computed again, at most."""
+        """The copies of weights of a layer that is computed again, at most."""
         return max(self.layers_casts, default=0)
 
 
@@ -49,33 +81,13 @@ def activations(
 
     `learning`: which weights learn, None for all.
     """
-    tape = Tape(plan or Plan(), shape, learning=learning)
-    output = architecture.keeps(tape)
-    if loss and architecture.head is not None:
-        _loss_keeps(tape.within("loss"), output, architecture.outputs)
-    return Activations(
-        by_name=_named(tape.kept),
-        loss=_bytes(held for held, name in tape.kept.items() if name.startswith(("loss.", "head.softcap"))),
-        casts=_bytes(tape.casts.values()),
-        layers=tuple(layer.bytes_again for layer in tape.again),
-        layers_casts=tuple(_bytes(layer.casts.values()) for layer in tape.again),
-    )
+    plan = plan or Plan()
+    how = plan.checkpointing
+    found = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning))
+    tensors = (each for each in found.of(*FORWARD[how]) if loss or each.path != "loss")
+    again = {layer: tuple(found.in_layer(layer, *AGAIN[how])) for layer in found.like} if how != "none" else {}
+    return Activations(tuple(tensors), again)
 
 
-def _loss_keeps(tape: Tape, logits: Held, outputs: int) -> None:
-    """-log softmax(z)[y] as log Z - z_y in fp32: z for both terms, log Z, which y, and where a target counts."""
-    rows = logits.elements // outputs
-    tape.keep("logits", tape.cast(logits, "fp32"))
-    tape.keep("log_z", tape.new(rows, "fp32"))
-    tape.keep("targets", tape.new(rows, "int64"), tape.new(rows, "bool"))
-
-
-def _bytes(held: Iterable[Held]) -> int:
-    return sum(one.bytes for one in held)
-
-
-def _named(kept: Mapping[Held, str]) -> dict[str, int]:
-    named: dict[str, int] = {}
-    for held, name in kept.items():
-        named[name] = named.get(name, 0) + held.bytes
-    return named
+def _copies(tensors: Iterable[SavedTensor]) -> int:
+    return sum(each.bytes for each in tensors if each.copies)

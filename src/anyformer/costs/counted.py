@@ -18,6 +18,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.examples import examples
+from anyformer.costs.saved import RESIDUAL
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.state import Slots
@@ -107,7 +108,7 @@ def sums(tally: Tally, sizes: Iterable[tuple[str, int]]) -> dict[str, int]:
 def labels(architecture: Architecture, tally: Tally) -> Callable[[str], str]:
     """The component that a module is, else empty; outside of all modules is the loss.
 
-    What a block keeps beside its parts are the gains of its steps.
+    What a block keeps beside its parts is of the residual stream.
     """
     found = {"": "loss"}
     for node in tally.nodes():
@@ -115,7 +116,7 @@ def labels(architecture: Architecture, tally: Tally) -> Callable[[str], str]:
         if at.whole(architecture.stacks):
             found[node.path] = at.component
         elif at.layer is not None and at.branch is None:
-            found[node.path] = at.within("branch", "gain").component
+            found[node.path] = at.within("branch", RESIDUAL).component
     return lambda module: found.get(module, "")
 
 

@@ -16,10 +16,10 @@ from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.peak import PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
+from anyformer.costs.saved import Learning
 from anyformer.model import Architecture
 from anyformer.operations import Address, Flops, Shape, Weight
 from anyformer.plan import Plan
-from anyformer.tape import Learning
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
 LEARNED: Mapping[str, int] = {"fp32": 4, "bf16": 2}
@@ -95,8 +95,7 @@ class FineTuning:
 
     Weights that learn and their gradients are in fp32, or as the method says, the others as `tuning.base` says; of these a
     matrix in fewer bits than products have is there in their type while it multiplies. Of the layers before the first that
-    learns nothing is kept. What norms, linear maps and adapters keep is exact; experts, recurrences and convolutions are
-    counted as if they learned.
+    learns nothing is kept.
     """
 
     architecture: Architecture
@@ -195,11 +194,7 @@ class FineTuning:
         return Shape(batch=batch, length=self.length, source=self.architecture.source_of(self.length))
 
     def _kept(self, shape: Shape, plan: Plan) -> Activations:
-        found = activations(self.architecture, shape, plan, learning=self._learning)
-        if not self._asleep:
-            return found
-        awake = {name: size for name, size in found.by_name.items() if not name.startswith(self._asleep)}
-        return replace(found, by_name=awake)
+        return activations(self.architecture, shape, plan, learning=self._learning)
 
     def _copies(self, kept: Activations) -> int:
         """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""

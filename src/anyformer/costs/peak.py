@@ -15,6 +15,7 @@ from typing import Literal
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM_FP32, States
+from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -26,7 +27,7 @@ of log Z the difference z - log Z, its exponential, and the product with what co
 GRADIENTS_PER_KEPT = 1.5
 """Bytes of gradients that live while one operation goes back, for each byte that it kept: a product x y keeps two tensors,
 receives one gradient and gives two; a fused attention kernel keeps four, receives one and gives three."""
-OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"normalised": 4.0, "softmax": 2.0})
+OTHERS_PER_KEPT: Mapping[str, float] = MappingProxyType({"pow": 4.0, "softmax": 2.0})
 """The same where one tensor is kept: the gradient 2 x dy of a square is made in three steps, beside the one of the product
 that follows; a softmax receives one gradient and gives one."""
 BLOCK_BYTES = 22.0
@@ -132,20 +133,21 @@ def peak_of(
     products; `tied`: numbers of a table that gets two gradients. `again`: over several micro-batches gradients stay from one to
     the next, and each new one stands beside the old one for a moment.
     """
-    logits, size = kept.by_name.get("loss.logits", 0), plan.activation_bytes
-    layers = [f"{name}.layers.{i}" for name, stack in architecture.stacks.items() for i in range(stack.depth)]
-    extra = [made + (cast if copies else 0) for made, cast in zip(kept.layers, kept.layers_casts, strict=True)]
+    logits, size = kept.logits, plan.activation_bytes
+    extra = {
+        layer: sum(each.bytes for each in again if copies or not each.copies) for layer, again in kept.layers_again.items()
+    }
     gradients = each * sum(counts.values())
     newest = each * max(counts.values(), default=0) if again else 0
     base = replace(stays, gradients=gradients) if again else stays
     back = _back(
         _parts(whole, counts),
-        _begins(kept, dict(zip(layers, extra, strict=False))),
+        _begins(kept, extra),
         copies,
         each=0 if again else each,
         stream=size * shape.batch * max(shape.length, shape.source) * architecture.width,
         logits=size * logits // 4,
-        others={**OTHERS_PER_KEPT, "blocks": BLOCK_BYTES / size},
+        others={**OTHERS_PER_KEPT, "attend_blocks": BLOCK_BYTES / size},
     )
     within = max(back, key=lambda at: at.total, default=Holding())
     return PeakMemory(
@@ -203,24 +205,31 @@ def _back(
 def _begins(kept: Activations, extra: Mapping[str, int]) -> dict[str, int]:
     """What is kept up to the end of each layer and part; `extra`: what a layer keeps once it is computed again."""
     begins, there = {}, 0
-    for name, size in kept.by_name.items():
-        if not name.startswith("loss."):
-            there += size
-            begins[_place(name)] = there
+    for each in _without_copies(kept):
+        there += each.bytes
+        begins[each.layer or _part(each.name)] = there
     return {place: size + extra.get(place, 0) for place, size in begins.items()}
 
 
 def _parts(kept: Activations, counts: Mapping[str, int]) -> list[_Part]:
     """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first."""
-    sizes: dict[str, list[tuple[str, int]]] = {}
-    for name, size in kept.by_name.items():
-        if not name.startswith("loss."):
-            sizes.setdefault(_part(name), []).append((name.rpartition(".")[2], size))
+    sizes: dict[str, dict[tuple[str, int], int]] = {}
+    for each in _without_copies(kept):
+        operations = sizes.setdefault(_part(each.name), {})
+        key = each.operation, each.step
+        operations[key] = operations.get(key, 0) + each.bytes
     weights: dict[str, int] = {}
     for name, count in counts.items():
         weights[_part(name)] = weights.get(_part(name), 0) + count
-    idle = [name for name in weights if name not in sizes]
-    return [_Part(name, tuple(sizes.get(name, ())), weights.get(name, 0)) for name in [*idle, *sizes]]
+    idle = [_Part(name, (), weights[name]) for name in weights if name not in sizes]
+    return idle + [
+        _Part(name, tuple((operation, size) for (operation, _), size in found.items()), weights.get(name, 0))
+        for name, found in sizes.items()
+    ]
+
+
+def _without_copies(kept: Activations) -> Iterator[SavedTensor]:
+    return (each for each in kept.tensors if not each.copies and each.path != "loss")
 
 
 def _part(name: str) -> str:

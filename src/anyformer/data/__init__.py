@@ -5,10 +5,11 @@ from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
 from anyformer.data.corpus import Corpus, Split
 from anyformer.data.description import BytePairs, Bytes, Characters, Data, TokenizerFile, TokenizerSpec
 from anyformer.data.errors import DataError
-from anyformer.data.pipeline import default_cache, prepare
+from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
 from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizers import Tokenizer
+from anyformer.files import default_cache
 
 __all__ = [
     "IGNORED",

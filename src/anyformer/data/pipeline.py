@@ -26,6 +26,7 @@ from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 from anyformer.data.vocabulary import TRAINING_PIECE, make_tokenizer, sample
 from anyformer.data.workers import available_cores, encode_in_processes
+from anyformer.files import default_cache
 
 PROCESSES_FROM = 64_000_000
 """Bytes of text from which starting processes pays; below, the library's own threads do."""
@@ -33,14 +34,6 @@ LEARN_APART_FROM = 4_000_000
 """Bytes of text from which tokens are learnt in a process of its own: below, a signal waits for less than a second."""
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
-
-
-def default_cache() -> Path:
-    """`$ANYFORMER_CACHE`, else `anyformer` in `$XDG_CACHE_HOME` or `~/.cache`."""
-    if chosen := os.environ.get("ANYFORMER_CACHE"):
-        return Path(chosen).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "anyformer"
 
 
 def prepare(

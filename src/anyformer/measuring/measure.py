@@ -25,12 +25,11 @@ from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
-from anyformer.costs.saved import kept_by_label
+from anyformer.costs.saved import RESIDUAL, kept_by_label
 from anyformer.measuring.trial import TrainingStep, Trial, trial_of
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.tape import Tape
 
 STAGES = ("counting FLOPs", "calibrating this machine", "building", "keeping", "training", "timing")
 STEPS = 3
@@ -116,14 +115,13 @@ def run(
 
 
 def declared_kept(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
-    """Bytes kept by component, copies of weights included; those of a tied table are made by the head."""
-    tape, find = Tape(plan, shape), located(architecture.cost(shape, plan))
-    architecture.keeps(tape)
-    kept = activations(architecture, shape, plan).by_name
-    casts = [("head" if name.endswith("embedding.weight") else name, held.bytes) for name, held in tape.casts.items()]
-    found = Counter[str]()
-    for path, size in [*kept.items(), *casts]:
-        found[find(path)[0].component or path.partition(".")[0]] += size
+    """Bytes kept by component, copies of weights included."""
+    find, found = located(architecture.cost(shape, plan)), Counter[str]()
+    for each in activations(architecture, shape, plan).tensors:
+        at, rest = find(each.path)
+        # What a layer keeps beside its branches is of the residual stream; outside of all modules is the loss.
+        beside = at.within("branch", RESIDUAL) if at.layer is not None and at.branch is None else at
+        found[beside.component or rest.partition(".")[0]] += each.bytes
     return found
 
 

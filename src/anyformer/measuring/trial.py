@@ -57,6 +57,14 @@ def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) ->
     )
 
 
+def _targets(architecture: Architecture, shape: Shape) -> Tensor:
+    """A target for each vector of logits, (B, T), or (B,) where the head pools."""
+    positions = shape.length if architecture.latents is None else architecture.latents.count
+    pools = architecture.head is not None and architecture.head.pool is not None
+    size = (shape.batch,) if pools else (shape.batch, positions)
+    return torch.arange(prod(size)).view(size) % architecture.outputs
+
+
 class Outputs:
     """The objective of every architecture: cross-entropy of its logits, a vector per position or per row.
 
@@ -89,14 +97,6 @@ class TrainingStep:
         update(
             self.compute, self.model, self.optimiser, [self.examples], tokens=tokens, seed=0, step=0, rate=RATE, clip=1.0
         )  # fmt: skip
-
-
-def _targets(architecture: Architecture, shape: Shape) -> Tensor:
-    """A target for each vector of logits, (B, T), or (B,) where the head pools."""
-    positions = shape.length if architecture.latents is None else architecture.latents.count
-    pools = architecture.head is not None and architecture.head.pool is not None
-    size = (shape.batch,) if pools else (shape.batch, positions)
-    return torch.arange(prod(size)).view(size) % architecture.outputs
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:

@@ -18,7 +18,6 @@ from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 
@@ -246,36 +245,6 @@ class Architecture(Value):
             head = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length).within("head", "exit")
         limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
         return total(parts, "module") + head + Tally(own_limits=limits)
-
-    def keeps(self, tape: Tape) -> Held:
-        """What a forward pass over `tape.shape` keeps for backward; gives the logits, or features without a head."""
-        shape = tape.shape
-        read = shape.source if self.two_inputs else shape.length
-        x = self.embedding.keeps(tape.within("embedding"), self.table_width, shape.batch, read)
-        if self.encoder is not None:
-            reads = tape.at(Shape(batch=shape.batch, length=read)).within("encoder")
-            # A stack computes in the type of matrix products.
-            x = self.encoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
-        if self.decoder is not None:
-            source = x if self.two_inputs else None
-            if self.two_inputs:
-                second = "embedding" if self.decoder_embedding is None else "decoder_embedding"
-                x = self.output_embedding.keeps(tape.within(second), self.table_width, shape.batch, shape.length)
-            if self.latents is not None:
-                x, source = self.latents.keeps(tape.within("latents"), x, self.width)
-            if self.source == "prefix" and source is not None:
-                number = x.number if x.number == source.number else "fp32"
-                x, source = tape.new(x.elements + source.elements, number), None
-                tape.tokens.clear()
-            reads = tape.at(self._decoder_shape(shape), source).within("decoder")
-            x = self.decoder.keeps(reads, tape.cast(x, tape.products), self.width, self.table_width)
-        if self.source == "prefix":
-            # The target alone goes on: a part of every row.
-            x = Held(shape.batch * shape.length * self.width, x.number, base=x, apart=shape.batch > 1)
-        if self.head is None:
-            return x
-        path = None if self.head_table is None else self.head_table[0]
-        return self.head.keeps(tape.within("head"), x, self.width, self.table_width, self.outputs, path)
 
     def logits(self, shape: Shape) -> int:
         """How many logits a call gives: B T V, or B V of a head that gives one answer per row."""

@@ -16,7 +16,6 @@ from anyformer.parts.call.state import State
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 N = TypeVar("N", bound=str)
 
@@ -125,15 +124,6 @@ class Sublayer(Drawn):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         """Everything it declares for one call."""
         raise NotImplementedError
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What it keeps for backward, in the order of its forward pass; gives its output.
-
-        By default found by tracing its module, which is exact and takes tenths of a second for each size.
-        """
-        from anyformer.parts.traced_sublayer import sublayer_keeps
-
-        return sublayer_keeps(self, tape, x, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -1,4 +1,4 @@
-"""What each unit keeps for its backward pass, off the exact tape, and what of it tensor parallelism divides."""
+"""What each unit keeps for its backward pass, and what of it tensor parallelism divides."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import get_args
 
+from anyformer.costs.saved import Question, SavedTensor, saved
+from anyformer.costs.saved.record import AGAIN, FORWARD
 from anyformer.model import Architecture
-from anyformer.operations import Shape, Weight
+from anyformer.operations import Shape
 from anyformer.plan import Checkpointing, Plan
-from anyformer.tape import Held, Tape
 
 
 @dataclass(frozen=True)
@@ -38,49 +39,40 @@ NOTHING: KeptBy = dict.fromkeys(CHECKPOINTING, Kept())
 
 
 def kept(
-    architecture: Architecture, shape: Shape, plan: Plan, weights: Mapping[str, Weight], place: Callable[[str], str]
+    architecture: Architecture, shape: Shape, plan: Plan, place: Callable[[str], str]
 ) -> tuple[dict[str, KeptBy], dict[str, KeptBy]]:
-    """Bytes of each place that `place` sorts names into, for each way of checkpointing: every tensor that eager PyTorch keeps
-    at the end of the forward pass, once (`tape.py`); and what a layer keeps on top while it is computed again.
+    """Bytes of each place that `place` sorts names into, for each way of checkpointing: every tensor that eager PyTorch saves
+    by the end of the forward pass, once; and what a layer saves on top while it is computed again.
 
     Attention by a kernel that writes no scores, whatever torch has one for; with `plan.attention = "plain"` scores are written
-    and kept. Whole is what is as wide as the stream: inputs of layers, of column and of replicated matrices, norms and sums
-    around a sublayer, outputs of row matrices, and what experts keep of tokens that come to them. What lies between column and
-    row is cut.
+    and kept. Cut is what lies between a column and a row matrix; the rest, as wide as the stream, is whole, and so is what
+    experts keep of tokens that come to them. Copies of weights are not counted.
     """
+    scoreless = plan.attention != "plain"
+    plan = plan.but(attention="sdpa") if scoreless else plan
     ways: dict[Checkpointing, dict[str, Kept]] = {}
     again: dict[Checkpointing, dict[str, Kept]] = {}
     for how in CHECKPOINTING:
-        tape = Tape(plan.but(checkpointing=how), shape, scoreless=plan.attention != "plain")
-        architecture.keeps(tape)
-        ways[how] = _sums(tape.kept, tape, weights, place)
-        # Of a repeated layer the tape is that of the one it repeats.
-        layers = zip(tape.entered, tape.again, strict=how != "none")
-        again[how] = {
-            place(path): sum(_sums(layer.kept_again, layer, weights, lambda name: "").values(), Kept())
-            for (path, _), layer in layers
-        }
+        found = saved(Question(architecture, shape, plan, recomputed=how != "none", scoreless=scoreless))
+        ways[how] = _sums(found.of(*FORWARD[how]), place)
+        again[how] = {layer: _sum(found.in_layer(layer, *AGAIN[how])) for layer in found.like}
     places = list(ways["none"])
     return _by_place(ways, places), _by_place(again, places)
 
 
-def _sums(kept: Mapping[Held, str], tape: Tape, weights: Mapping[str, Weight], place: Callable[[str], str]) -> dict[str, Kept]:
-    found: dict[str, Kept] = defaultdict(Kept)
-    for held, name in kept.items():
-        cut = held not in tape.common and _is_cut(name, weights)
-        found[place(name)] += Kept(held.bytes) if cut else Kept(whole=held.bytes)
-    return found
+def _sums(tensors: Iterable[SavedTensor], place: Callable[[str], str]) -> dict[str, Kept]:
+    """By place, without the loss."""
+    found: dict[str, list[SavedTensor]] = defaultdict(list)
+    for each in tensors:
+        if each.path != "loss":
+            found[each.layer or place(each.name)].append(each)
+    return {at: _sum(each) for at, each in found.items()}
+
+
+def _sum(tensors: Iterable[SavedTensor]) -> Kept:
+    sizes = (Kept(each.bytes) if each.divided else Kept(whole=each.bytes) for each in tensors if not each.copies)
+    return sum(sizes, Kept())
 
 
 def _by_place(ways: Mapping[Checkpointing, Mapping[str, Kept]], places: Iterable[str]) -> dict[str, KeptBy]:
     return {at: {how: of.get(at, Kept()) for how, of in ways.items()} for at in places}
-
-
-def _is_cut(name: str, weights: Mapping[str, Weight]) -> bool:
-    """Whether tp ranks divide the features of a kept tensor, from the part that keeps it."""
-    holder, _, last = name.rpartition(".")
-    read = weights.get(f"{holder}.weight") or weights.get(holder)
-    if last in ("input", "output") and read is not None:
-        return read.role == ("row" if last == "input" else "column")
-    mixture = f"{holder}.router.weight" in weights or (read is not None and read.role == "expert")
-    return ".sublayer." in name and ".router." not in name and not mixture

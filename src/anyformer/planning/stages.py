@@ -138,7 +138,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
         name: sum(work.flops.exact for node in nodes for work in node.tally.own_work.values()) for name, nodes in groups.items()
     }
     find = located(tally)
-    keeps, again = kept(architecture, shape, plan, _named(architecture, tally), lambda path: place(find(path)[0], architecture))
+    keeps, again = kept(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
     before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
     entered = {how: sum((keeps.get(name, NOTHING)[how] for name in before), Kept()) for how in CHECKPOINTING}
     row = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entered, 1, 0, False)]

@@ -12,7 +12,7 @@ import torch
 
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.hardware import Efficiency, Hardware
-from anyformer.data import default_cache
+from anyformer.files import default_cache
 
 
 def remembered(device: torch.device) -> Hardware | None:

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from anyformer.describe import Value
 from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
-from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title, rotary_cell
@@ -27,7 +26,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Sketch, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Source, Tape
 
 
 class ValueResidual(Value):
@@ -121,44 +119,9 @@ class SelfAttention(Heads):
             + total(inner)
         )
 
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        q = self._placed_keeps(tape, "query", self.queries_keep(tape, x, width, late=self._late), width)
-        if self.temperature is not None:
-            q = tape.times("temperature", q, tape.new(tape.shape.length, q.number, learns=False))
-        if self.keys_from is None:
-            key, value = self.keys_and_values_keep(tape, x, width, late=self._late)
-            if self.value_residual is not None:
-                tape.give("shared", tape.memories[self.value_residual.variant].value)
-                value = tape.like(value)
-            tape.memories[tape.variant] = Source(self._placed_keeps(tape, "key", key, width), value)
-        memory = tape.memories[self.keys_from or tape.variant]
-        if self.keys_from is not None:
-            tape.give("shared", memory.key, memory.value)
-        bias = tape.score_bias()
-        if self.score_bias is not None and not tape.scoreless:
-            own = self.score_bias.keeps(tape.within("score_bias"), self, q, memory.key, width)
-            bias = own if bias is None else tape.new(max(bias.elements, own.elements), "fp32", learns=bias.learns or own.learns)
-        P = self.virtual_tokens or 0
-        k, v = memory.key, memory.value
-        if P:
-            k, v = (
-                tape.new(tape.shape.batch * self.groups * (tape.shape.length + P) * of, x.number)
-                for x, of in ((k, self.width_of_head(width)), (v, self.width_of_value(width)))
-            )
-            pairs = self.heads * tape.shape.length * (tape.shape.length + P)
-            bias = bias and tape.new(pairs, bias.number, learns=bias.learns)
-        banded = bias is None and not P and not (tape.training and self.dropout)
-        seen = Seen.of(self.mask, tape.shape, banded=banded, virtual=P)
-        return self.mix_keeps(tape, x, width, q, k, v, seen, bias)
-
     @property
     def _late(self) -> bool:
         return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
-
-    def _placed_keeps(self, tape: Tape, name: str, x: Held, width: int) -> Held:
-        E = self.width_of_head(width)
-        x = self.rotary.keeps(tape, x, E) if self.rotary is not None else x
-        return self.qk_norm.norm.keeps(tape.within(f"{name}_norm"), x, E) if self._late and self.qk_norm else x
 
     @property
     def traits(self) -> Traits:

@@ -9,7 +9,6 @@ from pydantic import model_validator
 from torch import Tensor
 
 from anyformer.operations import Limit, Shape, State, Tally
-from anyformer.parts.attention.attend_keeps import Seen
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
@@ -18,7 +17,6 @@ from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class CrossAttention(Heads):
@@ -59,12 +57,6 @@ class CrossAttention(Heads):
                 own_state=State(held, held if shape.past else 0, 0 if shape.past else held, self.groups), own_limits=(limit,)
             )
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        assert tape.source is not None, "a stack that reads a source is given one"
-        q = self.queries_keep(tape, x, width)
-        k, v = self.keys_and_values_keep(tape, tape.source, width)
-        return self.mix_keeps(tape, x, width, q, k, v, Seen("all", tape.shape.source))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
         """B * K * S * (E + U) elements."""

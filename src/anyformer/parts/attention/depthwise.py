@@ -6,7 +6,6 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.operations import Tally, Weight, total
-from anyformer.tape import Held, Tape
 
 
 def depthwise(name: str, width: int) -> Tally:
@@ -16,11 +15,6 @@ def depthwise(name: str, width: int) -> Tally:
     """
     weights = {"weight": Weight((width,), "replicate", "ones"), "bias": Weight((width,), "replicate", "zeros")}
     return total({name: Tally(weights)})
-
-
-def depthwise_keeps(tape: Tape, name: str, x: Held, width: int) -> Held:
-    """Both factors."""
-    return tape.like(tape.times(name, x, tape.parameter(width, x.number)))
 
 
 class Depthwise(nn.Module):

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
 from anyformer.parts.attention.scores import paired
 from anyformer.parts.call.context import Context, Visible
@@ -19,7 +18,6 @@ from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class DifferentialAttention(SelfAttention):
@@ -72,21 +70,6 @@ class DifferentialAttention(SelfAttention):
         norm = self.head_norm.cost(features, shape.rows * pairs)
         vectors = {f"lambda_{name}": Weight((E,), "replicate", "zeros") for name in LAMBDAS}
         return super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": norm})
-
-    def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
-        """What both kernels keep, each of half of the heads, and the second output, which lambda multiplies."""
-        U, values = self.width_of_value(width), tape.like(v)
-        halves = Sizes(self.heads // 2, self.groups // 2, self.width_of_head(width), 2 * U, packed=True)
-        capped, sink = self.softcap is not None, self.sink is not None
-        mixed = q
-        for _ in range(2):
-            half_q, half_k = (Held(x.elements // 2, x.number, base=x) for x in (q, k))
-            mixed = attend_keeps(
-                tape, halves, half_q, half_k, values, seen, bias, capped=capped, sink=sink, dropout=self.dropout
-            )
-        tape.keep("lambda", *(tape.new(1, "fp32") for _ in range(2)))
-        tape.times("difference", mixed, tape.new(1, mixed.number))
-        return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))
 
 
 LAMBDAS = ("query_1", "key_1", "query_2", "key_2")

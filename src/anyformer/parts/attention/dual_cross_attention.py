@@ -8,7 +8,6 @@ First their channels attend to each other, then their positions (DCA, Ates et al
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Literal
 
 import torch
@@ -19,9 +18,8 @@ from anyformer.describe import Count
 from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.attends import Attends
-from anyformer.parts.attention.depthwise import Depthwise, depthwise, depthwise_keeps
+from anyformer.parts.attention.depthwise import Depthwise, depthwise
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Bidirectional
@@ -29,7 +27,6 @@ from anyformer.parts.norms.layer_norm import LayerNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 _BOTH_WAYS = Bidirectional()
 
@@ -77,27 +74,6 @@ class AcrossScales(Sublayer):
         """Contracts that it breaks by its mathematics."""
         raise NotImplementedError
 
-    def mixed_keeps(self, tape: Tape, own: int, q: Held, k: Held, v: Held) -> Held:
-        """What the attention of one scale keeps."""
-        raise NotImplementedError
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What norms keep of their part of x, both factors of each depthwise projection, and what each attention keeps."""
-        scales = [tape.within(f"scales.{i}") for i in range(len(self.scales))]
-        own = [
-            self.norm.keeps(at.within("norm"), Held(tape.rows * features, x.number, base=x), features)
-            for at, features in zip(scales, self.scales, strict=True)
-        ]
-        every = tape.like(x)
-        for at, features, part in zip(scales, self.scales, own, strict=True):
-            sides = self.projections(features, width)
-            q, k, v = (
-                depthwise_keeps(at, name, part if sides[name] == features else every, sides[name])
-                for name in ("query", "key", "value")
-            )
-            depthwise_keeps(at, "output", self.mixed_keeps(at, features, q, k, v), features)
-        return tape.like(x)
-
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         parts = {f"scales.{i}": self._scale(own, width, shape.rows) for i, own in enumerate(self.scales)}
         return total(parts) + Tally(own_work=self.products(width, shape), own_limits=self.limits)
@@ -132,13 +108,6 @@ class ChannelCrossAttention(AcrossScales):
         scores, mix = (Pairs(B, 1, shape.length, pairs, pairs, width, sums) for sums in SUMS)
         return {"scores": scores, "softmax": softmax(B * pairs, B * pairs), "mix": mix}
 
-    def mixed_keeps(self, tape: Tape, own: int, q: Held, k: Held, v: Held) -> Held:
-        """Positions are the features; its output is turned back, not copied."""
-        B, T, H = tape.shape.batch, tape.shape.length, self.heads
-        channels = k.elements // (B * T * H)
-        at = replace(tape, shape=Shape(batch=B, length=own // H))
-        return attend_keeps(at, Sizes(H, H, T, T, turned=True), q, k, v, Seen("all", channels))
-
     @property
     def limits(self) -> tuple[Limit, ...]:
         contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
@@ -170,11 +139,6 @@ class SpatialCrossAttention(AcrossScales):
             for heads, sums in zip((maps, self.heads), SUMS, strict=True)
         )
         return {"scores": scores, "softmax": softmax(B * maps * T * T, B * maps * T * T), "mix": mix}
-
-    def mixed_keeps(self, tape: Tape, own: int, q: Held, k: Held, v: Held) -> Held:
-        sizes = Sizes(self.heads, self.heads, q.elements // (tape.rows * self.heads), own // self.heads)
-        mixed = attend_keeps(tape, sizes, q, k, v, Seen.of(_BOTH_WAYS, tape.shape, banded=False))
-        return tape.like(mixed) if mixed.apart else mixed
 
     @property
     def masks(self) -> tuple[Mask, ...]:

@@ -8,14 +8,11 @@ from pydantic import Field, field_validator, model_validator
 
 from anyformer.describe import Count, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import paired
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
-from anyformer.tape import Held, Tape
 
 Projection = Literal["query", "key", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
@@ -148,56 +145,3 @@ class Heads(Sublayer):
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, softmax and mixing over so many (query, key) pairs per head and row, `exact` of them allowed by the mask."""
         return paired(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)
-
-    def queries_keep(self, tape: Tape, x: Held, width: int, *, late: bool = False) -> Held:
-        """What the projection, the clip and the norm of queries keep."""
-        return self._projected_keeps(tape, "query", x, width, self.heads, late=late)
-
-    def keys_and_values_keep(self, tape: Tape, x: Held, width: int, *, late: bool = False) -> tuple[Held, Held]:
-        """The same of keys and values; one tensor in two forms where the keys are the values."""
-        U = self.width_of_value(width)
-        projected = self._linear_keeps(tape, "key", x, width, self.groups * self.width_of_head(width))
-        key = self._normed_keep(tape, "key", projected, width, self.groups, late=late)
-        value = projected if self.values == "keys" else self._linear_keeps(tape, "value", x, width, self.groups * U)
-        value = self.value_norm.keeps(tape.within("value_norm"), value, U) if self.value_norm else value
-        return key, value if self.value_scale == 1 else tape.like(value)
-
-    def _projected_keeps(self, tape: Tape, name: str, x: Held, width: int, heads: int, *, late: bool) -> Held:
-        projected = self._linear_keeps(tape, name, x, width, heads * self.width_of_head(width))
-        return self._normed_keep(tape, name, projected, width, heads, late=late)
-
-    def _linear_keeps(self, tape: Tape, name: str, x: Held, width: int, outputs: int) -> Held:
-        projected = tape.linear(name, x, width, outputs)
-        return projected if self.clip is None else keeps_input(tape, projected)
-
-    def _normed_keep(self, tape: Tape, name: str, x: Held, width: int, heads: int, *, late: bool) -> Held:
-        if self.qk_norm is None or late:
-            return x
-        E, at = self.width_of_head(width), tape.within(f"{name}_norm")
-        match self.qk_norm.over:
-            case "head":
-                return self.qk_norm.norm.keeps(at, x, E)
-            case "projection":
-                return self.qk_norm.norm.keeps(at, x, heads * E)
-            case "each_head":
-                return self.qk_norm.norm.keeps(at, x, heads * E, heads)
-
-    def mix_keeps(
-        self, tape: Tape, x: Held, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None = None
-    ) -> Held:
-        """What attention, gate, norm and output projection keep."""
-        U = self.width_of_value(width)
-        mixed = self.attended_keeps(tape, width, q, tape.cast(k, q.number), tape.cast(v, q.number), seen, bias)
-        if self.gate is not None:
-            mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, *self.mixed(width))
-        # Heads side by side: a copy where they stand one after the other.
-        mixed = tape.like(mixed) if mixed.apart else mixed
-        if self.sub_norm is not None:
-            mixed = self.sub_norm.keeps(tape.within("sub_norm"), mixed, self.heads * U)
-        return tape.linear("output", mixed, self.heads * U, width)
-
-    def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
-        """What the kernel keeps."""
-        sizes = Sizes(self.heads, self.groups, self.width_of_head(width), self.width_of_value(width))
-        capped, sink = self.softcap is not None, self.sink is not None
-        return attend_keeps(tape, sizes, q, k, v, seen, bias, capped=capped, sink=sink, dropout=self.dropout)

@@ -12,7 +12,6 @@ from anyformer.describe import Count
 from anyformer.operations import Limit, Shape, State, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
-from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
 from anyformer.parts.attention.scores import paired
@@ -26,7 +25,6 @@ from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 Projection = Literal["query_down", "kv_down", "output"]
 
@@ -137,33 +135,6 @@ class LatentAttention(Sublayer):
         each = B * (self.kv_rank + self.rope_width) * plan.activation_bytes
         held = each * self.mask.room(shape.room)
         return parts + Tally(own_state=State.of(shape, held, each * exact), own_limits=self.limits)
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """The latent and what is made of it for every head; rotated parts are copied into whole queries and keys."""
-        H, N, P, V = self.heads, self.nope_width, self.rope_width, self.value_width
-        q = x
-        if self.q_rank is not None:
-            q = tape.linear("query_down", x, width, self.q_rank)
-            q = self.norm.keeps(tape.within("query_norm"), q, self.q_rank) if self.norm else q
-        q = tape.linear("query_up", q, self.q_rank or width, H * (N + P))
-        if self.rotary is not None:
-            self.rotary.keeps(tape, q, P)
-        latent = tape.linear("kv_down", x, width, self.kv_rank)
-        latent = self.norm.keeps(tape.within("kv_norm"), latent, self.kv_rank) if self.norm else latent
-        rope = tape.linear("rope_key", x, width, P)
-        if self.rotary is not None:
-            self.rotary.keeps(tape, rope, P)
-        tape.linear("key_up", latent, self.kv_rank, H * N)
-        v = tape.linear("value_up", latent, self.kv_rank, H * V)
-        q, k = tape.like(q), tape.like(q)
-        seen = Seen.of(self.mask, tape.shape, banded=True)
-        mixed = attend_keeps(tape, Sizes(H, H, N + P, V), q, k, v, seen)
-        if self.gate is None and seen.band is None and H > 1 and tape.shape.length > 1:
-            # Queries stand head by head, so what a kernel makes of them does too: side by side it is a copy.
-            mixed = tape.like(mixed)
-        if self.gate is not None:
-            mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, H, V)
-        return tape.linear("output", mixed, H * V, width)
 
     @property
     def traits(self) -> Traits:

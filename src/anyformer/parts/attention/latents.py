@@ -16,7 +16,6 @@ from anyformer.parts.positions.absolute import Position
 from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class Latents(Drawn):
@@ -43,19 +42,6 @@ class Latents(Drawn):
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((self.count, width), "replicate", "embedding")})
         return table + (total({"position": self.position.cost(width)}) if self.position else Tally())
-
-    def keeps(self, tape: Tape, source: Held, width: int) -> tuple[Held, Held]:
-        """The array in every row and the source: a view of a parameter, or of one copy of it."""
-        if self.position is not None:
-            self.position.keeps(tape.within("position"), tape.shape.length)
-            source = tape.like(source)
-        return _in_every_row(tape, self.count, width, source), source
-
-
-def _in_every_row(tape: Tape, count: int, width: int, like: Held) -> Held:
-    """Learned vectors, expanded: a matrix product writes them out."""
-    table = tape.parameter(count * width, like.number)
-    return Held(tape.shape.batch * table.elements, like.number, base=table, apart=True)
 
 
 class LatentsModule(nn.Module):
@@ -116,14 +102,6 @@ class InducedAttention(Sublayer):
         limits = tuple(Limit(contract, reason) for contract in contracts)
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
         return both + Tally(points, own_limits=limits)
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        B, T = tape.shape.batch, tape.shape.length
-        gather, scatter = tape.within("gather"), tape.within("scatter")
-        gather.shape, gather.source = Shape(batch=B, length=self.points, source=T), x
-        read = self.attention.keeps(gather, _in_every_row(tape, self.points, width, x), width)
-        scatter.shape, scatter.source = Shape(batch=B, length=T, source=self.points), read
-        return self.attention.keeps(scatter, x, width)
 
 
 class InducedAttentionModule(nn.Module):

@@ -17,7 +17,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
 from anyformer.parts.sketch import Drawn
 from anyformer.parts.sublayer import each_once
-from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
@@ -58,20 +57,6 @@ class TransformerXL(ScoreBias):
             + matrix("relative", width, H * E, distances, role="column", constant=True)
             + Tally(own_work={"content": Contraction(content), "position": Contraction(place)})
         )
-
-    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        """The sinusoids, both factors of each product, what distances are picked from, and which."""
-        B, T, S, H, E = _sides(tape, heads, width)
-        distances = 2 * S - 1
-        waves = tape.new(distances * width, q.number, learns=False)
-        placed = tape.linear("relative", waves, width, H * E)
-        scores = tape.gives("position", tape.new(B * H * T * distances, q.number))
-        tape.keep("position", tape.like(q), placed, scores, tape.new(T * S, "int64", learns=False))
-        apart = B > 1 and heads.groups > 1
-        u = tape.new(B * H * E, k.number) if apart else tape.parameter(H * E, k.number)
-        tape.keep("content", u, tape.like(k) if apart else k)
-        tape.gives("content", tape.new(B * H * S, k.number))
-        return tape.new(B * H * T * S, "fp32")
 
 
 class TransformerXLModule(nn.Module):
@@ -155,31 +140,6 @@ class Disentangled(ScoreBias):
             parts += Tally(own_work={term: Contraction(products)})
         return parts
 
-    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        """The table, both factors of each product, what distances are picked from, and which: in every layer by itself."""
-        B, T, S, H, E = _sides(tape, heads, width)
-        K, n, table = heads.groups, 2 * self.span, tape.relative
-        assert table is not None, "the stack has checked that its table is there"
-        table = tape.cast(table, q.number)
-        if "content_to_position" in self.terms:
-            apart = (B > 1 and K > 1) or (H > K and T > 1)
-            self._term_keeps(tape, "key", tape.like(q) if apart else q, table, (width, K * E, B if K > 1 else 1), B * H * T * n)
-        if "position_to_content" in self.terms:
-            self._term_keeps(
-                tape, "query", tape.new(B * H * S * E, k.number), table, (width, H * E, B if H > 1 else 1), B * H * S * n
-            )
-        return tape.new(B * H * T * S, "fp32")
-
-    def _term_keeps(self, tape: Tape, of: str, x: Held, table: Held, sides: tuple[int, int, int], products: int) -> None:
-        """x with the projected table, written out for each of so many rows; `of`: whose projection it is where it is shared."""
-        width, outputs, rows = sides
-        weight = f"{tape.owner.removesuffix('score_bias.')}{of}.weight" if self.shared else None
-        projected = tape.linear(f"position_{of}", table, width, outputs, weight=weight)
-        written = projected if rows == 1 else tape.new(rows * projected.elements, projected.number)
-        scores = tape.gives(f"{of}.scores", tape.new(products, x.number))
-        index = tape.new(tape.shape.length * tape.shape.keys, "int64", learns=False)
-        tape.keep(f"{of}.scores", x, written, scores, index)
-
     def index(self, relative: Tensor) -> Tensor:
         """The row of t - s: the distance, or beyond half the span its logarithm, shifted to be positive."""
         if self.max_distance is not None:
@@ -225,11 +185,6 @@ class DisentangledModule(nn.Module):
         return terms.float() * self.scale
 
 
-def _sides(tape: Tape, heads: Heads, width: int) -> tuple[int, int, int, int, int]:
-    """B, T, S, H, E."""
-    return tape.shape.batch, tape.shape.length, tape.shape.keys, heads.heads, heads.width_of_head(width)
-
-
 class RelativeTable(Drawn):
     """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
 
@@ -242,10 +197,6 @@ class RelativeTable(Drawn):
     def cost(self, width: int) -> Tally:
         table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
         return table + (total({"norm": self.norm.cost(width, 2 * self.span)}) if self.norm else Tally())
-
-    def keeps(self, tape: Tape, width: int) -> Held:
-        table = tape.parameter(2 * self.span * width, "fp32")
-        return self.norm.keeps(tape.within("norm"), table, width) if self.norm else table
 
 
 class RelativeTableModule(nn.Module):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
@@ -16,7 +15,6 @@ from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import Keys
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tape import Held, Tape
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
@@ -51,10 +49,6 @@ class ScoreBias(Value):
         """Its weights and products."""
         raise NotImplementedError
 
-    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        """What it keeps for backward; gives the bias."""
-        raise NotImplementedError
-
 
 class ALiBi(ScoreBias):
     """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
@@ -81,12 +75,6 @@ class ALiBi(ScoreBias):
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
         return Tally()
-
-    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        """Nothing of its own: it learns nothing, and scores plus a bias keep nothing. One for all layers."""
-        kind = ("alibi", tuple(self.of_heads(heads.heads)), self.before_scale and heads.scale_of(width), self.rounded_to)
-        elements = heads.heads * tape.shape.length * tape.shape.keys
-        return tape.shared(kind, lambda: tape.new(elements, "fp32", learns=False))
 
 
 class ALiBiModule(nn.Module):
@@ -155,15 +143,6 @@ class RelativeBuckets(ScoreBias):
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
         return self.table(heads.heads)
 
-    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
-        return self.looked_up(tape, heads.heads)
-
-    def looked_up(self, tape: Tape, heads: int) -> Held:
-        """The bucket of every pair keeps (T, S) whole numbers."""
-        pairs = tape.shape.length * tape.shape.keys
-        tape.keep("buckets", tape.new(pairs, "int64", learns=False))
-        return tape.new(heads * pairs, "fp32")
-
     def table(self, heads: int) -> Tally:
         """The weights."""
         return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix")})
@@ -198,7 +177,3 @@ class SharedBias(Drawn):
 
     def cost(self) -> Tally:
         return self.buckets.table(self.heads)
-
-    def keeps(self, path: str, tape: Tape) -> Held:
-        """What looking it up keeps, where a layer does it; `path`: of the stack, whose table it is."""
-        return self.buckets.looked_up(replace(tape, path=f"{path}score_bias."), self.heads)

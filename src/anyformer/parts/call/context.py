@@ -6,14 +6,13 @@ tables that several layers need are computed once per call and kept here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
 
 from anyformer.describe import Value
 from anyformer.parts.call.noise import Noise
@@ -132,14 +131,6 @@ class Context:
             self._tables[key] = make()
         value: R = self._tables[key]
         return value
-
-    @property
-    def made(self) -> Iterator[tuple[Hashable, Tensor]]:
-        """What `once` has made, tensor by tensor."""
-        for key, value in self._tables.items():
-            for i, x in enumerate(tree_leaves(value.allowed if isinstance(value, Visible) else value)):
-                if isinstance(x, Tensor):
-                    yield (key, i), x
 
     @property
     def keys(self) -> Keys:

@@ -13,7 +13,6 @@ from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tape import Held, Tape
 
 WHOLE = (torch.int64, torch.int32)
 """Types of numbers that a table is read by."""
@@ -56,10 +55,6 @@ class Input(Drawn):
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
         """Its weights, and what B rows of T positions take."""
-        raise NotImplementedError
-
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        """What it keeps for backward; gives what enters the stack."""
         raise NotImplementedError
 
     def resolved(self, width: int) -> Self:
@@ -142,15 +137,6 @@ class Embedding(Input):
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
         return Tally(weights, own_limits=self.masked.limits if self.masked else ())
-
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        """The tokens, which say whose gradient it is; the factor of masked tokens."""
-        tape.tokens["latest"] = tape.new(batch * length, "int64", learns=False)
-        tape.keep("tokens", tape.tokens["latest"])
-        x = tape.new(batch * length * width, "fp32")
-        if self.masked is not None:
-            x = tape.times("masked", x, tape.new(batch * length, "fp32", learns=False))
-        return x
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(seed)

@@ -13,9 +13,7 @@ from anyformer.operations import Operation, Product, Tally, Weight, matrix, tota
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import keeps_input
 from anyformer.parts.sketch import Sketch, number
-from anyformer.tape import Held, Tape
 
 
 class Features(Input):
@@ -43,12 +41,6 @@ class Features(Input):
     def cost(self, width: int, batch: int, length: int) -> Tally:
         parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias, constant=True)
         return parts + (total({"norm": self.norm.cost(width, batch * length)}) if self.norm else Tally())
-
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        """What is given, in the type of products, and what the norm keeps."""
-        given = tape.new(batch * length * self.features, "fp32", learns=False)
-        x = tape.linear("projection", given, self.features, width)
-        return self.norm.keeps(tape.within("norm"), x, width) if self.norm else x
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         return torch.randn(batch, length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
@@ -100,12 +92,6 @@ class AudioFrames(Input):
         # The second convolution has a stride of 2: it reads twice as many frames as it gives.
         first = Product(2 * batch * length, 3 * self.features, width, "column", constant=True)
         return Tally(weights, {"first": first, "second": Product(batch * length, 3 * width, width, "replicate")})
-
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        given = tape.new(batch * 2 * length * self.features, "fp32", learns=False)
-        x = _convolved_keeps(tape, "first", given, 3 * self.features * width, batch * 2 * length * width)
-        x = _convolved_keeps(tape, "second", keeps_input(tape, x), 3 * width * width, batch * length * width)
-        return keeps_input(tape, x)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         return torch.randn(batch, 2 * length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
@@ -180,16 +166,6 @@ class GatedFrames(Input):
             work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
         return Tally(weights, work)
 
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        """The input of each convolution, and both halves of what it gives."""
-        x = tape.new(batch * self.frames * length * self.features, "fp32", learns=False)
-        for i, (kernel, (outputs, inputs)) in enumerate(zip(self.kernels, self.sides(width), strict=True)):
-            rows = batch * length * (self.frames >> i + 1)
-            x = _convolved_keeps(tape, f"layers.{i}", x, outputs * inputs * kernel, rows * outputs)
-            tape.keep(f"layers.{i}.gated", x)
-            x = tape.new(rows * outputs // 2, x.number)
-        return x
-
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         generator = torch.Generator().manual_seed(seed)
         return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
@@ -213,14 +189,6 @@ class GatedFramesModule(InputModule):
             padding = None if padding is None else padding[:, ::2]
         x_BTI = x_BIT.mT.contiguous()
         return x_BTI if self.scale == 1.0 else x_BTI * self.scale
-
-
-def _convolved_keeps(tape: Tape, name: str, x: Held, weights: int, outputs: int) -> Held:
-    """The input and, whoever learns, the weight in the type of products."""
-    tape.keep(f"{name}.input", tape.cast(x, tape.products))
-    if tape.products != "fp32":
-        tape.casts[f"{tape.owner}{name}.weight"] = tape.new(weights, tape.products)
-    return tape.new(outputs, tape.products)
 
 
 def _frames(name: str, given: Tensor, features: int, padding: Tensor | None) -> int:

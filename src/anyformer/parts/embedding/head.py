@@ -15,7 +15,6 @@ from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tape import Held, Tape
 
 
 class Transform(Value):
@@ -39,12 +38,6 @@ class Transform(Value):
         if self.activation is not None:
             inner["activation"] = ACTIVATIONS[self.activation].cost(outputs, rows)
         return parts + total(inner)
-
-    def keeps(self, tape: Tape, x: Held, width: int, outputs: int) -> Held:
-        y = tape.linear("dense", x, width, outputs)
-        if self.activation is not None:
-            y = ACTIVATIONS[self.activation].keeps(tape, y)
-        return self.norm.keeps(tape.within("norm"), y, outputs) if self.norm else y
 
 
 class Head(Drawn):
@@ -116,23 +109,6 @@ class Head(Drawn):
         if self.bias:
             weights["bias"] = Weight((outputs,), "column", "zeros")
         return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
-
-    def keeps(self, tape: Tape, x: Held, width: int, table_width: int, outputs: int, table: str | None) -> Held:
-        """What makes logits of x (a row each where it pools); `table`: the path of the weight that x is multiplied by."""
-        features = self.features(width, table_width)
-        if self.pool == "first":
-            tape.keep("pooled", tape.new(tape.shape.batch, "int64", learns=False))
-        if self.pool is not None:
-            x = tape.new(tape.shape.batch * width, x.number)
-        if self.transform is not None:
-            x = self.transform.keeps(tape.within("transform"), x, width, features)
-        if self.outputs == "features":
-            return x
-        logits = tape.linear("logits", x, features, outputs, weight=table)
-        if self.softcap is None:
-            return logits
-        tape.keep("softcap", capped := tape.like(logits))
-        return tape.like(capped)
 
 
 class TransformModule(nn.Module):

@@ -15,7 +15,6 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class LayerEmbedding(Sublayer):
@@ -54,13 +53,6 @@ class LayerEmbedding(Sublayer):
             + matrix("output", self.width, width, rows, role="row", fill="residual")
             + total({"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=True)})
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """The tokens again, and both factors."""
-        acted = ACTIVATIONS[self.activation].keeps(tape, tape.linear("input", x, width, self.width))
-        tape.keep("tokens", tape.tokens["latest"])
-        rows = tape.new(tape.rows * self.width, x.number)
-        return tape.linear("output", tape.times("gated", acted, rows), self.width, width)
 
 
 class LayerEmbeddingModule(nn.Module):

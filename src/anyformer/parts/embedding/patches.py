@@ -12,7 +12,6 @@ from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.sketch import Sketch, number
-from anyformer.tape import Held, Tape
 
 
 class Patches(Input):
@@ -55,12 +54,6 @@ class Patches(Input):
         if not self.class_tokens:
             return parts
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
-
-    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
-        """The patches, in the type of products; images learn nothing."""
-        pixels = self.channels * self.size**2
-        given = tape.new(batch * max(length - self.class_tokens, 0) * pixels, "fp32", learns=False)
-        return tape.new(batch * length * width, tape.linear("projection", given, pixels, width).number)
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
         """One row of patches."""

@@ -19,7 +19,6 @@ from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
 from anyformer.parts.experts.capacity import Asked, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
-from anyformer.parts.experts.experts_keep import experts_keep
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
@@ -29,7 +28,6 @@ from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class SharedExpert(Value):
@@ -179,9 +177,6 @@ class Experts(Sublayer):
             if self.shared.gate is not None:
                 parts += matrix("shared_gate", width, 1, tokens, role="replicate")
         return parts
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        return experts_keep(self, tape, x, width)
 
 
 class ExpertsModule(nn.Module):

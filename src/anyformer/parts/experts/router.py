@@ -21,7 +21,6 @@ from anyformer.parts.call.noise import Draws, uniform
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.experts.selection import Known, Selection, TopK
 from anyformer.parts.norms.norm import Norm
-from anyformer.tape import Held, Tape
 
 SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
     {
@@ -114,43 +113,6 @@ class Router(Value):
         if self.choice.correction_rule is not None:
             tally += Tally({"router.correction": Weight((experts,), "replicate", "zeros")})
         return tally
-
-    def keeps(self, tape: Tape, x: Held, width: int, experts: int, chosen: Held, each: int, taken: Held | None) -> Held:
-        """What logits, scores and weights keep, all in fp32; gives the weights. `chosen`: the k = `each` experts of a token."""
-        Z = tape.rows
-        if self.score == "equal":
-            return tape.new(Z * each, "fp32", learns=False)
-        if tape.training and self.jitter:
-            x = tape.times("jitter", x, tape.new(x.elements, x.number, learns=False))
-        x = self.norm.keeps(tape.within("norm"), x, width) if self.norm else x
-        tape.keep("logits.input", tape.cast(x if self.multiplier == 1 else tape.like(x), "fp32"))
-        logits = tape.gives("logits", tape.new(Z * experts, "fp32"))
-        if self.softcap is not None:
-            tape.keep("softcap", tape.like(logits))
-        return self._weights_keep(tape, logits, chosen, Z * each, taken)
-
-    def _weights_keep(self, tape: Tape, logits: Held, chosen: Held, count: int, taken: Held | None) -> Held:
-        """As `RouterModule.weigh`: scores that only choose have no gradient."""
-        Z, shares = tape.rows, tape.new(count, "fp32")
-        if self.choice.weighs:
-            for _ in range(count // Z):
-                masks = (tape.new(logits.elements, "bool", learns=False) for _ in range(2))
-                tape.keep("shares", chosen, tape.like(logits), *masks)
-        elif self.over == "chosen":
-            tape.keep("chosen", chosen, logits, *([] if taken is None else [tape.new(count, "bool", learns=False)]))
-            tape.keep("shares", shares)
-        else:
-            scores = tape.like(logits)
-            tape.keep("scores", scores, *([logits] if self.score == "sqrt_softplus" else []))
-            tape.keep("chosen", chosen)
-            shares = shares if taken is None else tape.times("taken", shares, taken)
-            if self.renormalise is not None:
-                tape.keep("renormalised", shares, tape.new(Z, "fp32"), tape.new(Z, "fp32"))
-        weights = tape.like(shares)
-        if not self.expert_scale:
-            return weights
-        tape.keep("expert_scale", chosen)
-        return tape.times("expert_scale", weights, tape.new(count, "fp32"))
 
 
 @dataclass(frozen=True)

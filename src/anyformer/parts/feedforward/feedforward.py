@@ -13,11 +13,10 @@ from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, keeps_input
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
@@ -97,13 +96,6 @@ class FeedForward(Sublayer):
         parts += total(inner)
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
 
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        gate = tape.linear("gate", x, width, self.width) if self.gated else None
-        h = combine_keeps(self, self.activation, tape, gate, tape.linear("up", x, width, self.width))
-        h = tape.dropped("dropout", h, self.dropout)
-        h = self.sub_norm.keeps(tape.within("sub_norm"), h, self.width) if self.sub_norm else h
-        return tape.linear("down", h, self.width, width)
-
 
 class FeedForwardModule(nn.Module):
     """(B, T, D) -> (B, T, D)."""
@@ -170,20 +162,6 @@ def combine(of: Nonlinear, activation: Callable[[Tensor], Tensor], gate: Tensor 
         return acted
     up = up if of.clamp is None else up.clamp(-of.clamp, of.clamp)
     return acted * (up + of.up_offset if of.up_offset else up)
-
-
-def combine_keeps(of: Nonlinear, activation: str, tape: Tape, gate: Held | None, up: Held) -> Held:
-    """What `combine` keeps: the input of each clamp, what the activation keeps, both factors of a gate."""
-    acted = up if gate is None else gate
-    if of.clamp is not None and of.clamp_at == "before_activation":
-        acted = keeps_input(tape, acted)
-    acted = ACTIVATIONS[activation].keeps(tape, acted)
-    if of.clamp is not None and of.clamp_at == "after_activation":
-        acted = keeps_input(tape, acted)
-    if gate is None:
-        return acted
-    up = up if of.clamp is None else keeps_input(tape, up)
-    return tape.times("gated", acted, tape.like(up) if of.up_offset else up)
 
 
 def gated_width(width: int, multiple: int = 256) -> int:

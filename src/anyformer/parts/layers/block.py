@@ -27,7 +27,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
 
@@ -179,19 +178,6 @@ class Block(Value):
                 tally += part.within(f"step_{i}_{name}", "branch", name)
         return tally
 
-    def keeps(self, tape: Tape, x: Held, width: int, streams: HyperConnections | None = None) -> Held:
-        """What its layer keeps for backward, in the order of `BlockModule.forward`; gives its output."""
-        for i, step in enumerate(self.steps):
-            if streams is None:
-                x = _step_keeps(step, i, tape, x, width)
-            else:
-                at = tape.within(f"step_{i}_streams")
-                h, write = streams.reading_keeps(at, x, width)
-                *_, y = _branches_keep(step, tape, _norm_keeps(step, i, "norm_before", tape, h, width), width)
-                y = y if len(step.branches) == 1 else tape.like(y)
-                x = streams.writing_keeps(at, write, y, width)
-        return x
-
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> dict[str, State]:
@@ -200,27 +186,6 @@ class Block(Value):
             name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
         }
         return {name: state for name, state in states.items() if state is not None}
-
-
-def _step_keeps(step: Step, i: int, tape: Tape, x: Held, width: int) -> Held:
-    """As `BlockModule._plain` computes it: sums and constant factors keep nothing."""
-    read = _norm_keeps(step, i, "norm_before", tape, x, width)
-    branches = _branches_keep(step, tape, read, width)
-    if step.norm_branches is not None:
-        _norm_keeps(step, i, "norm_branches", tape, branches[0] if len(branches) == 1 else tape.like(read), width)
-    x = _norm_keeps(step, i, "norm_after", tape, tape.like(x), width)
-    if step.gain is None:
-        return x
-    return tape.times(f"step_{i}_gain", x, tape.parameter(step.gain.weight(width).count, x.number))
-
-
-def _branches_keep(step: Step, tape: Tape, read: Held, width: int) -> list[Held]:
-    return [branch.keeps(tape.within(name), read, width) for name, branch in step.branches.items()]
-
-
-def _norm_keeps(step: Step, i: int, place: str, tape: Tape, x: Held, width: int) -> Held:
-    norm = step.norms.get(place)
-    return x if norm is None else norm.keeps(tape.within(f"step_{i}_{place}"), x, width)
 
 
 class BlockModule(nn.Module):

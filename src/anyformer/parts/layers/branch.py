@@ -18,7 +18,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class Branch(Value):
@@ -52,14 +51,6 @@ class Branch(Value):
         tally += total({"norm_after": after.cost(width, shape.rows)}) if after else Tally()
         gain = {"gain": self.gain.weight(width)} if self.gain else {}
         return tally + Tally(gain, {"residual": added(shape.rows * width)})
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        x = self.norm_before.keeps(tape.within("norm_before"), x, width) if self.norm_before else x
-        y = self.sublayer.keeps(tape.within("sublayer"), x, width)
-        y = self.norm_after.keeps(tape.within("norm_after"), y, width) if self.norm_after else y
-        y = tape.dropped("dropout", y, self.dropout)
-        y = self.gain.keeps(tape, y, width) if self.gain else y
-        return tape.dropped("drop_path", tape.like(y) if self.multiplier != 1 else y, self.drop_path, tape.shape.batch)
 
 
 class BranchModule(nn.Module):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
 
 import torch
@@ -23,14 +22,12 @@ from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
 from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.layers_keep import layers_keep
 from anyformer.parts.layers.order import parse_order, write_order
 from anyformer.parts.layers.recompute import recomputed
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.positions.absolute import Position
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class Stack(Value):
@@ -202,28 +199,6 @@ class Stack(Value):
         return (
             tally if self.final_norm is None else tally + self.final_norm.cost(width, shape.rows).within("final_norm", "last")
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int, embedding_width: int) -> Held:
-        """What positions, norms and all layers keep for backward; gives its output."""
-        T, before = tape.shape.length, self.width_before(width, embedding_width)
-        if self.input_projection is not None and self.input_projection.place == "first":
-            x = tape.linear("input_projection", x, embedding_width, width)
-        if self.position is not None:
-            self.position.keeps(tape.within("position"), T)
-            x = tape.like(x)
-        x = self.input_norm.keeps(tape.within("input_norm"), x, before) if self.input_norm else x
-        x = tape.dropped("dropout", x, self.dropout)
-        if self.input_projection is not None and self.input_projection.place == "last":
-            x = tape.linear("input_projection", x, embedding_width, width)
-        if self.score_bias is not None:
-            tape.bias = partial(self.score_bias.keeps, tape.path)
-        if self.relative is not None:
-            tape.relative = self.relative.keeps(tape.within("relative"), width)
-        where = tape.new(T + (tape.shape.batch if tape.shape.prefix else 0), "int64", learns=False)
-        beside = (where, tape.source, tape.relative, *tape.tokens.values())
-        x = layers_keep(self, tape, x, beside, width)
-        x = x if self.streams is None else tape.new(tape.rows * width, x.number)
-        return self.final_norm.keeps(tape.within("final_norm"), x, width) if self.final_norm else x
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> StackState:
         """Preallocated decode state for `capacity` positions and a source of `source` positions."""

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.norms.layer_norm import normalise
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tape import Held, Tape
 
 
 class HyperConnections(Drawn):
@@ -46,25 +45,6 @@ class HyperConnections(Drawn):
             parts += matrix("dynamic", width, N + 2, rows * N, role="replicate")
             parts += Tally({"strength": Weight((3,), "replicate", 0.01)})
         return parts
-
-    def reading_keeps(self, tape: Tape, x: Held, width: int) -> tuple[Held, Held]:
-        """x once, and the weights: numbers for all tokens, or one set per token. Gives h and w."""
-        N, rows = self.count, tape.rows
-        read, mix, write = (tape.new(n, x.number) for n in (N, N * N, N))
-        if self.dynamic:
-            # Of the first layer x is N views of one stream; a cast writes them out.
-            wide = x if x.number == "fp32" else tape.new(rows * N * width, "fp32")
-            tape.keep("normalised", wide, tape.new(rows * N, "fp32"))
-            shift = tape.linear("dynamic", tape.new(rows * N * width, x.number), width, N + 2)
-            tape.keep("shift", tape.like(shift), tape.parameter(3, x.number))
-            read, mix, write = (tape.new(rows * n, x.number) for n in (N, N * N, N))
-        tape.keep("mixed", x, read, mix)
-        return tape.new(rows * width, x.number), write
-
-    def writing_keeps(self, tape: Tape, write: Held, given: Held, width: int) -> Held:
-        """w and f(h)."""
-        tape.keep("written", write, given)
-        return tape.new(tape.rows * self.count * width, given.number)
 
 
 class HyperConnectionsModule(nn.Module):

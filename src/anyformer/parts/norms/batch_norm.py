@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.tape import Held, Tape
 
 _IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
 
@@ -42,12 +41,6 @@ class BatchNorm(Norm):
         }
         limits = tuple(Limit(contract, _IN_TRAINING, in_training=True) for contract in ("causal", "packed", "padded"))
         return gain_and_bias(self.gain, self.bias, width, vectors) + Tally(running, own_limits=limits)
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        """x, the statistics of the batch and the gain, all in fp32."""
-        tape.keep("normalised", tape.cast(x, "fp32"), *(tape.new(width, "fp32") for _ in range(2)))
-        tape.keep("gain", *([] if self.gain == "none" else [tape.new(width, "fp32")]))
-        return tape.like(x)
 
 
 class BatchNormModule(nn.Module):

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from anyformer.describe import Positive
 from anyformer.operations import Tally
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
-from anyformer.tape import Held, Tape
 
 
 class RMSNorm(Norm):
@@ -37,9 +36,6 @@ class RMSNorm(Norm):
     def cost(self, width: int, vectors: int) -> Tally:
         return gain_and_bias(self.gain, self.bias, width, vectors)
 
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        return _keeps(self, tape, x, width, heads, centre=False)
-
 
 class LayerNorm(Norm):
     """Centre and scale: y = (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, over D (Ba et al. 2016, arXiv 1607.06450).
@@ -59,9 +55,6 @@ class LayerNorm(Norm):
 
     def cost(self, width: int, vectors: int) -> Tally:
         return gain_and_bias(self.gain, self.bias, width, vectors)
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        return _keeps(self, tape, x, width, heads, centre=True)
 
 
 class GroupNorm(Norm):
@@ -90,27 +83,11 @@ class GroupNorm(Norm):
         self.check(width)
         return gain_and_bias(self.gain, self.bias, width, vectors)
 
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        return _keeps(self, tape, x, width, self.groups, centre=True)
-
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
     normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
     return NormModule(norm, heads * head_width, normalised)
-
-
-def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: int, groups: int, *, centre: bool) -> Held:
-    """x in fp32 (or x - mean(x)) for its square, 1 / rms for the product; what the gain multiplies."""
-    wide = tape.cast(x, "fp32")
-    wide = tape.like(wide) if centre else wide
-    tape.keep("normalised", wide, tape.new(x.elements // width * groups, "fp32"))
-    y = tape.cast(tape.like(wide), x.number if norm.cast == "before_gain" else "fp32")
-    if norm.gain == "weight":
-        y = tape.times("gain", y, tape.parameter(width, y.number, learns=tape.learns(f"{tape.owner}weight")))
-    elif norm.gain == "one_plus_weight":
-        y = tape.times("gain", y, tape.new(width, y.number))
-    return tape.cast(y, x.number)
 
 
 class NormModule(nn.Module):

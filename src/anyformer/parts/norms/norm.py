@@ -10,7 +10,6 @@ from anyformer.describe import Registry
 from anyformer.operations import Tally, Weight
 from anyformer.operations.elementwise import normalised
 from anyformer.parts.sketch import Drawn, Sketch
-from anyformer.tape import Held, Tape
 
 GainKind = Literal["weight", "one_plus_weight", "none"]
 """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
@@ -34,10 +33,6 @@ class Norm(Drawn):
 
     def cost(self, width: int, vectors: int) -> Tally:
         """Its weights, and its work on so many vectors."""
-        raise NotImplementedError
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
-        """What it keeps for backward; gives its output."""
         raise NotImplementedError
 
 

@@ -6,7 +6,6 @@ from typing import Literal
 
 from anyformer.describe import Value
 from anyformer.operations import Weight
-from anyformer.tape import Held, Tape
 
 
 class Gain(Value):
@@ -22,7 +21,3 @@ class Gain(Value):
     def weight(self, width: int) -> Weight:
         """(D,) or (1,)."""
         return Weight((width if self.per == "feature" else 1,), "replicate", self.initial)
-
-    def keeps(self, tape: Tape, y: Held, width: int) -> Held:
-        """Both factors."""
-        return tape.times("gain", y, tape.parameter(self.weight(width).count, y.number))

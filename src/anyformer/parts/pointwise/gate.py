@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Value
 from anyformer.operations import Tally, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
-from anyformer.tape import Held, Tape
 
 
 class Gate(Value):
@@ -37,13 +36,6 @@ class Gate(Value):
     def outputs(self, heads: int, head_width: int) -> int:
         """Gates in all."""
         return heads * (head_width if self.per == "feature" else 1)
-
-    def keeps(self, tape: Tape, x: Held, mixed: Held, width: int, heads: int, head_width: int) -> Held:
-        """What the nonlinearity keeps, the gate and what it multiplies."""
-        outputs = self.outputs(heads, head_width)
-        read = tape.linear("down", x, width, self.rank) if self.rank else x
-        projected = tape.linear("projection", read, self.rank or width, outputs)
-        return tape.times("gated", mixed, ACTIVATIONS[self.activation].keeps(tape, projected))
 
 
 class GateModule(nn.Module):

@@ -12,7 +12,6 @@ from anyformer.describe import Registry
 from anyformer.operations import Tally, Weight
 from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
-from anyformer.tape import Tape
 
 
 class Position(Drawn):
@@ -36,9 +35,6 @@ class Position(Drawn):
         """Its weights."""
         return Tally()
 
-    def keeps(self, tape: Tape, length: int) -> None:
-        """What it keeps for backward: of fixed waves nothing."""
-
 
 class LearnedPosition(Position):
     """A learned vector per position: x_t + P[t + offset], P (length + offset, D) (BERT, GPT-2; OPT and BART: offset 2)."""
@@ -58,10 +54,6 @@ class LearnedPosition(Position):
 
     def cost(self, width: int) -> Tally:
         return Tally({"weight": Weight((self.length + self.offset, width), "replicate", "embedding")})
-
-    def keeps(self, tape: Tape, length: int) -> None:
-        """Which rows were read."""
-        tape.keep("rows", tape.new(length, "int64", learns=False))
 
 
 class LearnedPositionModule(nn.Module):

@@ -11,7 +11,6 @@ from torch import Tensor
 from anyformer.describe import Value
 from anyformer.operations import Limit
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
-from anyformer.tape import Held, Tape
 
 
 class Rotary(Value):
@@ -75,15 +74,6 @@ class Rotary(Value):
         if dims == width:
             return turned
         return torch.cat([x_BTHE[..., :start], turned, x_BTHE[..., start + dims :]], -1)
-
-    def keeps(self, tape: Tape, x: Held, head_width: int) -> Held:
-        """Cosines and sines, which all layers share; x itself has a constant factor."""
-        number = x.number if self.rotate_in == "input" else "fp32"
-        table = tape.shape.length * self.rotated(head_width)
-        for name in ("cosines", "sines"):
-            key = ("rotary", self, head_width, number, name)
-            tape.keep(name, tape.shared(key, lambda: tape.new(table, number, learns=False)))
-        return tape.like(x)
 
 
 def _quarter_turn(x: Tensor, pairing: str) -> Tensor:

@@ -11,10 +11,8 @@ from torch import Tensor, nn
 
 from anyformer.describe import Registry, Value
 from anyformer.operations import Tally, Weight, matrix
-from anyformer.parts.pointwise.activation import keeps_input, keeps_output
 from anyformer.parts.recurrence.recurrence import exact
 from anyformer.parts.recurrence.recurrent_heads import split_heads
-from anyformer.tape import Held, Tape
 
 
 class Decay(Value):
@@ -29,10 +27,6 @@ class Decay(Value):
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
         """Its weights and its products with so many rows."""
-        raise NotImplementedError
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
-        """What it keeps for backward; gives the log-decays."""
         raise NotImplementedError
 
 
@@ -50,9 +44,6 @@ class ScalarDecay(Decay):
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
         return _cost(width, heads, heads, rows, rank=None, bound=None)
-
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
-        return _keeps(tape, x, width, heads, heads, rank=None, bound=None)
 
 
 class ChannelDecay(Decay):
@@ -74,27 +65,12 @@ class ChannelDecay(Decay):
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
         return _cost(width, heads, heads * key_width, rows, rank=self.rank, bound=self.bound)
 
-    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
-        return _keeps(tape, x, width, heads, heads * key_width, rank=self.rank, bound=self.bound)
-
 
 def _cost(width: int, heads: int, outputs: int, rows: int, *, rank: int | None, bound: float | None) -> Tally:
     parts = matrix("down", width, rank, rows, role="replicate") if rank else Tally()
     parts += matrix("projection", rank or width, outputs, rows, role="column")
     rate = Weight((heads,), "column", "log_rate" if bound is None else "zeros")
     return parts + Tally({"A_log": rate, "dt_bias": Weight((outputs,), "column", "time_step")})
-
-
-def _keeps(tape: Tape, x: Held, width: int, heads: int, outputs: int, *, rank: int | None, bound: float | None) -> Held:
-    """The rate, and both factors; gives the log-decay, in fp32."""
-    read = x if rank is None else tape.linear("down", x, width, rank)
-    step = tape.new(tape.linear("projection", read, rank or width, outputs).elements, "fp32")
-    rate = tape.new(heads, "fp32")
-    tape.keep("rate", rate)
-    if bound is not None:
-        return keeps_output(tape, tape.times("bounded", rate, step))
-    tape.times("decay", tape.like(rate), keeps_input(tape, step))
-    return tape.like(step)
 
 
 class DecayModule(nn.Module):

@@ -16,14 +16,12 @@ from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.decay import Decay
-from anyformer.parts.recurrence.recurrence import chunk_of, delta_flops, delta_recurrence, exact, exactly, recurrent
-from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
+from anyformer.parts.recurrence.recurrence import delta_flops, delta_recurrence, exact, exactly, recurrent
 from anyformer.parts.recurrence.recurrent_heads import heads_first, split_heads, time_first
 from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number, words
 from anyformer.parts.sublayer import Sublayer, Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 CONVOLVED = ("query", "key", "value")
 
@@ -135,22 +133,6 @@ class DeltaAttention(Sublayer):
     @property
     def _by_channel(self) -> bool:
         return self.decay is not None and self.decay.kind == "channel_decay"
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What projections, convolutions, decay, norm and gate keep, and the recurrence as autograd says."""
-        K, E, given = self.states, self.columns, {}
-        for name, features in self.widths.items():
-            y = tape.linear(name, x, width, features)
-            given[name] = (
-                y if self.convolution is None else self.convolution.keeps(tape.within(f"{name}_convolution"), y, features)
-            )
-        if self.decay is not None:
-            given["log_decay"] = self.decay.keeps(tape.within("decay"), x, width, K, self.key_width)
-        given["beta"] = tape.linear("beta", x, width, K)
-        mixed = recurrence_keeps(self, tape, given, width, chunk_of(tape.plan.chunk, channels=self._by_channel))
-        mixed = self.norm.keeps(tape.within("norm"), mixed, E) if self.norm else mixed
-        mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, K, E) if self.gate else mixed
-        return tape.linear("output", mixed, K * E, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

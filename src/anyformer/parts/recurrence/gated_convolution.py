@@ -16,7 +16,6 @@ from anyformer.parts.recurrence.short_convolution import ShortConvolution
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Sublayer, Traits, each_once
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 Projection = Literal["gate_before", "gate_after", "value", "output"]
 PROJECTIONS: tuple[Projection, ...] = ("gate_before", "gate_after", "value", "output")
@@ -59,11 +58,6 @@ class GatedConvolution(Sublayer):
         parts += matrix("output", width, width, rows, role="row", bias="output" in self.bias, fill="residual")
         state = self.convolution.state_elements(width, shape.batch) * plan.activation_bytes
         return parts + Tally(own_state=recurrent(state, shape))
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        before, value, after = (tape.linear(name, x, width, width) for name in ("gate_before", "value", "gate_after"))
-        mixed = self.convolution.keeps(tape.within("convolution"), tape.times("gated_before", before, value), width)
-        return tape.linear("output", tape.times("gated_after", after, mixed), width, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -18,7 +18,6 @@ from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
-from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import (
     RecurrentHeads,
     RecurrentHeadsModule,
@@ -29,7 +28,6 @@ from anyformer.parts.recurrence.recurrent_heads import (
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class LightningAttention(RecurrentHeads):
@@ -84,17 +82,6 @@ class LightningAttention(RecurrentHeads):
             + total(inner)
             + Tally(own_state=recurrent(shape.batch * H * E * E * SUM_BYTES, shape, H))
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What projections, norm and gate keep, and the recurrence as autograd says."""
-        E = self.width_of_head(width)
-        # Neither decay nor what comes after the recurrence changes what it keeps.
-        mixed = recurrence_keeps(
-            _alike(self.heads, E, self.activation), tape, self.projections_keep(tape, x, width), width, tape.plan.chunk
-        )
-        mixed = self.norm.keeps(tape.within("norm"), mixed, self.heads * E) if self.norm else mixed
-        mixed = self.gate.keeps(tape.within("gate"), x, mixed, width, self.heads, E) if self.gate else mixed
-        return tape.linear("output", mixed, self.heads * E, width)
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device

@@ -16,7 +16,6 @@ from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
 from anyformer.parts.positions.rotary import Rotary
 from anyformer.parts.recurrence.feature_map import FeatureMap
 from anyformer.parts.recurrence.recurrence import exact, exactly, linear_flops, linear_recurrence, recurrent
-from anyformer.parts.recurrence.recurrence_keeps import recurrence_keeps
 from anyformer.parts.recurrence.recurrent_heads import (
     RecurrentHeads,
     RecurrentHeadsModule,
@@ -27,7 +26,6 @@ from anyformer.parts.recurrence.recurrent_heads import (
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number, words
 from anyformer.parts.sublayer import Traits
 from anyformer.plan import Plan
-from anyformer.tape import Held, Tape
 
 
 class LinearAttention(RecurrentHeads):
@@ -109,12 +107,6 @@ class LinearAttention(RecurrentHeads):
                 own_limits=self.limits,
             )
         )
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """What projections keep, and the recurrence as autograd says."""
-        projected = self.projections_keep(tape, x, width)
-        mixed = recurrence_keeps(self, tape, projected, width, tape.plan.chunk)
-        return tape.linear("output", mixed, mixed.elements // tape.rows, width)
 
     @property
     def limits(self) -> tuple[Limit, ...]:

@@ -12,7 +12,6 @@ from anyformer.describe import Count
 from anyformer.operations import Tally, matrix
 from anyformer.parts.attention.heads import PROJECTIONS, Projection
 from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
-from anyformer.tape import Held, Tape
 
 
 class RecurrentHeads(Sublayer):
@@ -63,12 +62,6 @@ class RecurrentHeads(Sublayer):
         parts += matrix("key", width, K, rows, role="column", bias="key" in self.bias)
         parts += matrix("value", width, K, rows, role="column", bias="value" in self.bias)
         return parts + matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
-
-    def projections_keep(self, tape: Tape, x: Held, width: int) -> dict[str, Held]:
-        """Queries, keys and values, and what projecting them keeps."""
-        E = self.width_of_head(width)
-        heads = {"query": self.heads, "key": self.groups, "value": self.groups}
-        return {name: tape.linear(name, x, width, count * E) for name, count in heads.items()}
 
 
 class RecurrentHeadsModule(nn.Module):

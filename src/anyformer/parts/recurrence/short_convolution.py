@@ -15,7 +15,6 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import ConvolutionState
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.recurrence.recurrence import exact
-from anyformer.tape import Held, Tape
 
 
 class ShortConvolution(Value):
@@ -46,14 +45,6 @@ class ShortConvolution(Value):
             weights["bias"] = Weight((width,), "column", "zeros")
         acted = Tally() if self.activation is None else ACTIVATIONS[self.activation].cost(width, rows)
         return Tally(weights) + acted.within("activation")
-
-    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
-        """The input with its past in fp32, once for all n products, and what the activation keeps."""
-        rows = tape.shape.batch * (tape.shape.length + self.kernel - 1)
-        tape.keep("convolved", tape.new(rows * width, "fp32"))
-        y = tape.new(x.elements, "fp32")
-        y = ACTIVATIONS[self.activation].keeps(tape, y) if self.activation else y
-        return tape.cast(y, x.number)
 
     def state(self, width: int, batch: int, dtype: torch.dtype, device: torch.device) -> ConvolutionState:
         return ConvolutionState(torch.zeros(batch, self.kernel - 1, width, dtype=dtype, device=device))

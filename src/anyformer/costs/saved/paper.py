@@ -1,0 +1,126 @@
+"""Tensors on paper: sizes, types and strides of a processor's tensors, and no numbers.
+
+Torch's own fake tensors do the same and import its compiler, which takes as long as torch itself; these run every operation
+on the meta device and stand for a processor's tensors above it, so that autocast, autograd and kernels are chosen as there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from anyformer.costs.saved.layouts import laid_out
+
+META, CPU = torch.device("meta"), torch.device("cpu")
+
+
+class PaperTensor(Tensor):
+    """A tensor of the processor as whoever reads its device, type, sizes and strides sees it; `meta` has the same storage."""
+
+    meta: Tensor
+
+    @staticmethod
+    def __new__(cls, meta: Tensor) -> PaperTensor:
+        made = Tensor._make_wrapper_subclass(
+            cls, meta.size(), strides=meta.stride(), storage_offset=meta.storage_offset(), dtype=meta.dtype, device=CPU
+        )
+        made.meta = meta
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def,override]
+        raise AssertionError("tensors on paper are read inside `Paper` alone")
+
+    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+
+    def __repr__(self, **_: object) -> str:  # type: ignore[override]
+        return f"PaperTensor({tuple(self.shape)}, {self.dtype})"
+
+
+class Paper(TorchDispatchMode):
+    """Inside, every operation computes sizes alone; `seen` is told of each with the storages that it read and made."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._real: dict[int, tuple[Tensor, Tensor]] = {}
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Nothing is compiled here, and to say so would import the compiler, which takes a second."""
+        return False
+
+    def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
+        """An operation that read these tensors and made those, all on the meta device."""
+
+    def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        call = _Call(self._on_paper)
+        given = call.down(args)
+        more = {name: META if isinstance(x, torch.device) else call.down(x) for name, x in (kwargs or {}).items()}
+        if not call.read and _makes(operator):
+            more["device"] = META
+        made = laid_out(operator, given, more)
+        result = call.up(operator(*given, **more) if made is None else made)
+        self.seen(operator, call.read, call.made)
+        return result
+
+    def _on_paper(self, x: Tensor) -> Tensor:
+        """A real tensor's sizes: of one that is given twice the same."""
+        if x.is_meta:
+            return x
+        if id(x) not in self._real:
+            self._real[id(x)] = x, torch.empty_strided(x.size(), x.stride(), dtype=x.dtype, device=META)
+        return self._real[id(x)][1]
+
+
+class _Call:
+    """The tensors of one operation: what it read and what it made, on the meta device."""
+
+    def __init__(self, on_paper: Callable[[Tensor], Tensor]) -> None:
+        self.read: list[Tensor] = []
+        self.made: list[Tensor] = []
+        self._on_paper = on_paper
+        self._given: dict[int, Tensor] = {}
+
+    def down(self, x: Any) -> Any:
+        if isinstance(x, Tensor):
+            meta = x.meta if isinstance(x, PaperTensor) else self._on_paper(x)
+            self._given[id(meta)] = x
+            self.read.append(meta)
+            return meta
+        return type(x)(map(self.down, x)) if isinstance(x, list | tuple) else x
+
+    def up(self, x: Any) -> Any:
+        """What is computed in place is the tensor that was given."""
+        if isinstance(x, Tensor):
+            self.made.append(x)
+            return self._given[id(x)] if id(x) in self._given else PaperTensor(x)
+        return type(x)(map(self.up, x)) if isinstance(x, list | tuple) else x
+
+
+@cache
+def _makes(operator: Any) -> bool:
+    """Whether an operator makes a tensor on a device that it is told."""
+    return any(argument.name == "device" for argument in operator._schema.arguments)
+
+
+def address(x: Tensor) -> int:
+    """Of a storage, as long as it lives."""
+    return int(x.untyped_storage()._cdata)
+
+
+def put_on_paper(module: torch.nn.Module, learns: Callable[[str], bool]) -> dict[str, torch.nn.Parameter]:
+    """Make the parameters of a module on the meta device parameters on paper, inside `Paper`; `learns`: of a path."""
+    made: dict[int, torch.nn.Parameter] = {}
+    for path, parameter in module.named_parameters():
+        made[id(parameter)] = torch.nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad and learns(path))
+    found = {path: made[id(parameter)] for path, parameter in module.named_parameters()}
+    for holder in module.modules():
+        for name, own in holder._parameters.items():
+            if own is not None and id(own) in made:
+                holder._parameters[name] = made[id(own)]
+    return found

@@ -1,0 +1,44 @@
+"""What is asked of a traced forward pass: all that its saved tensors depend on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from anyformer.model import Architecture
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+
+
+@dataclass(frozen=True)
+class Learning:
+    """Which weights learn, by path, and the rank of the pair of matrices that learns beside others (LoRA), by their path."""
+
+    weights: frozenset[str]
+    ranks: Mapping[str, int]
+
+    def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
+        """The same of one layer, to tell whether another is like it."""
+        names = frozenset(name.removeprefix(prefix) for name in self.weights if name.startswith(prefix))
+        return names, tuple((name.removeprefix(prefix), rank) for name, rank in self.ranks.items() if name.startswith(prefix))
+
+    def within_any(self, paths: Iterable[str]) -> bool:
+        """Whether any of these weights learns, or has an adapter that does."""
+        return any(path in self.weights or path in self.ranks for path in paths)
+
+
+@dataclass(frozen=True)
+class Question:
+    """`recomputed`: with every layer computed again, whatever it keeps meanwhile. `scoreless`: every attention by a kernel
+    that writes no scores, masks or biases of them, whatever torch's would do. `learning`: None for all weights.
+    """
+
+    architecture: Architecture
+    shape: Shape
+    plan: Plan
+    recomputed: bool = False
+    scoreless: bool = False
+    learning: Learning | None = None
+
+    def learns(self, path: str) -> bool:
+        return self.learning is None or path in self.learning.weights

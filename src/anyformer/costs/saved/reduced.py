@@ -1,0 +1,158 @@
+"""A smaller architecture with every kind of layer, and which of its layers stands for each of the whole.
+
+A layer saves what its kind says and what the layers before it leave to save; what layers share, the first one saves. So
+of every two kinds that follow each other the first two are traced, and the second stands for all that come later.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from anyformer.costs.saved.question import Question
+from anyformer.describe import Named
+from anyformer.model import Architecture
+from anyformer.operations import Shape
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.order import write_order
+from anyformer.parts.layers.stack import Stack
+
+TRACED = 2
+"""Layers of each pair of kinds."""
+Pair = tuple[Hashable, Hashable]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """`layers`: of each stack, the numbers of those that are traced; `like`: of all layers, which traced one stands for it.
+
+    `alike`: (a layer, another) of variants taken for one kind, so that the trace must find the same in both.
+    """
+
+    architecture: Architecture
+    layers: Mapping[str, tuple[int, ...]]
+    like: Mapping[str, str]
+    alike: tuple[tuple[str, str], ...]
+
+
+def reduced(question: Question, *, merged: bool = True) -> Reduced:
+    """`merged`: variants that differ only in floats, none of them zero, are one kind: the smallest and largest are traced."""
+    layers: dict[str, tuple[int, ...]] = {}
+    like: dict[str, str] = {}
+    alike: list[tuple[str, str]] = []
+    made = question.architecture
+    for name, stack in question.architecture.stacks.items():
+        same, ends = _same(stack) if merged else ({}, {})
+        pairs = list(pairwise((None, *_kinds(question, name, stack, same))))
+        layers[name] = chosen = tuple(_chosen(pairs))
+        latest: dict[Pair, int] = {}
+        for i, pair in enumerate(pairs):
+            latest |= {pair: i} if i in chosen else {}
+            like[f"{name}.layers.{i}"] = f"{name}.layers.{latest[pair]}"
+        last = {same.get(stack.layers[i], stack.layers[i]): i for i in chosen}
+        of_end = [(i, ends[stack.layers[i]]) for i in chosen if stack.layers[i] in ends]
+        alike += [(f"{name}.layers.{i}", f"{name}.layers.{last[first]}") for i, first in of_end]
+        length = question.architecture.shape_of(name, question.shape)
+        small = _long_enough(_only(stack, [stack.layers[i] for i in chosen]), length.length if length else 1)
+        made = made.but(**{name: small}) if small != stack else made
+    return Reduced(made, layers, like, tuple(alike))
+
+
+def _chosen(pairs: Sequence[Pair]) -> list[int]:
+    """The first two layers of each pair of kinds, and those that bring about the kind that stands before them."""
+    chosen: list[int] = []
+    count = Counter[Pair]()
+    for i, pair in enumerate(pairs):
+        if count[pair] == TRACED:
+            continue
+        missing = [i]
+        while chosen and missing[-1] - 1 > chosen[-1] and pairs[missing[-1]][0] != pairs[chosen[-1]][1]:
+            missing.append(missing[-1] - 1)
+        for j in reversed(missing):
+            chosen.append(j)
+            count[pairs[j]] += 1
+    return chosen
+
+
+def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str]) -> list[Hashable]:
+    """What each layer is, whatever it is called; by name too where others read its keys or have its weights."""
+    called = _called(stack)
+    forms = {
+        variant: (json.dumps(stack.variants[same.get(variant, variant)].plain()), variant if variant in called else None)
+        for variant in stack.variants
+    }
+    if question.learning is None:
+        return [forms[variant] for variant in stack.layers]
+    kinds: list[Hashable] = []
+    flows = question.learning.within_any(_before(question.architecture, name))
+    for variant, owner in zip(stack.layers, stack.owners, strict=True):
+        names, ranks = question.learning.within(f"{name}.layers.{owner}.")
+        kinds.append((forms[variant], names, ranks, flows))
+        flows = flows or bool(names or ranks)
+    return kinds
+
+
+def _before(architecture: Architecture, name: str) -> tuple[str, ...]:
+    """Paths of the weights that are read before the layers of a stack."""
+    stacks = list(architecture.stacks)
+    later = stacks[stacks.index(name) + 1 :]
+    after = (f"{name}.layers.", f"{name}.final_norm.", "head.", *later, *(("latents.",) if later else ()))
+    return tuple(path for path in architecture.folded_cost(Shape(source=1)).weights if not path.startswith(after))
+
+
+def _called(stack: Stack) -> set[str]:
+    """Variants that are more than what they say: others read their keys, or their layers share their weights."""
+    reads = (read.variant for block in stack.variants.values() for read in block.reads)
+    return {*stack.shared_weights, *(variant for variant in reads if variant is not None)}
+
+
+def _same(stack: Stack) -> tuple[dict[str, str], dict[str, str]]:
+    """(variant: the first one like it), of those taken for alike, and of those that are traced to see whether they are.
+
+    Alike but for floats: what grows with a float grows between its smallest and its largest, so these two are traced. Zero
+    often means none, as in dropout, and is unlike any other number.
+    """
+    groups: dict[str, dict[str, list[float]]] = {}
+    for variant in dict.fromkeys(stack.layers):
+        if variant not in _called(stack):
+            floats: list[float] = []
+            form = json.dumps(_without_floats(stack.variants[variant].plain(), floats))
+            groups.setdefault(form, {})[variant] = floats
+    same: dict[str, str] = {}
+    ends: dict[str, str] = {}
+    for group in groups.values():
+        first, *others = group
+        by_number = zip(*group.values(), strict=True)
+        outer = {list(group)[column.index(pick(column))] for column in by_number for pick in (min, max)}
+        inner = [variant for variant in others if variant not in outer]
+        same |= dict.fromkeys(inner, first)
+        ends |= {variant: first for variant in others if inner and variant in outer}
+    return same, ends
+
+
+def _without_floats(plain: Any, floats: list[float]) -> Any:
+    """Plain data with every float but zero taken out into a list."""
+    if isinstance(plain, float) and plain:
+        floats.append(plain)
+        return "number"
+    if isinstance(plain, Mapping):
+        return {name: _without_floats(item, floats) for name, item in plain.items()}
+    return [_without_floats(item, floats) for item in plain] if isinstance(plain, list) else plain
+
+
+def _long_enough(stack: Stack, length: int) -> Stack:
+    """The same, with a table of positions that reaches as far as is asked: a price is given beyond it too."""
+    if stack.position is None or stack.max_length is None or stack.max_length >= length:
+        return stack
+    return stack.but(position=stack.position.but(length=length))
+
+
+def _only(stack: Stack, layers: Sequence[str]) -> Stack:
+    """The same with these layers alone."""
+    variants: Named[Block] = Named({name: block for name, block in stack.variants.items() if name in layers})
+    shared = tuple(name for name in stack.shared_weights if name in layers)
+    return stack.but(variants=variants, order=write_order(layers), shared_weights=shared)

@@ -1,0 +1,132 @@
+"""Traces remembered, in this process and in the user's cache directory, so that a question is traced once on a machine."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import astuple, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+
+import torch
+
+from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.record import Saved, SavedTensor
+from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
+from anyformer.describe import UserError
+from anyformer.files import default_cache, write_text
+
+MOST = 1000
+"""Files that are remembered; the oldest go first."""
+_FEW, _MORE, _FAR = 2, 3, 1021
+"""Batches from which those of others follow where they grow evenly: a prime far off shows what is rounded."""
+_known: dict[str, Saved] = {}
+_batches: dict[str, set[int]] = {}
+
+
+def saved(question: Question) -> Saved:
+    """What a forward pass saves, traced unless it is remembered.
+
+    A batch follows from two others, and a length beyond any trace from three, where they grow by the law of `sizes`.
+    """
+    key = _key(question)
+    if key not in _known:
+        _known[key] = _found(question, key)
+    _batches.setdefault(_family(question), set()).add(question.shape.batch)
+    return _known[key]
+
+
+def _found(question: Question, key: str) -> Saved:
+    shape = question.shape
+    if shape.length >= LONG:
+        return at_length(shape.length, lambda length: saved(_sized(question, length=length)))
+    if shape.source >= LONG:
+        return at_length(shape.source, lambda source: saved(_sized(question, source=source)))
+    many = shape.batch > MANY
+    if many or (shape.batch > 1 and _asked_before(question)):
+        few, more = (MANY // 2, MANY) if many else (_FEW, _MORE)
+        ends = [saved(_sized(question, batch=batch)) for batch in (few, more)]
+        if many or follows_batch(ends, (few, more), saved(_sized(question, batch=_FAR)), _FAR):
+            return at_batch(ends, (few, more), shape.batch)
+    return _read(key) or _traced(question, key)
+
+
+def _asked_before(question: Question) -> bool:
+    """Whether other batches of the same were asked for, but for those that others follow from."""
+    return question.shape.batch not in (_FEW, _MORE, _FAR) and bool(_batches.get(_family(question), set()) - {1})
+
+
+def _sized(question: Question, **sizes: int) -> Question:
+    return replace(question, shape=replace(question.shape, **sizes))
+
+
+def _traced(question: Question, key: str) -> Saved:
+    # Tracing imports what reading does not need.
+    from anyformer.costs.saved.tracing import trace
+
+    try:
+        found = trace(question)
+    except RuntimeError as error:
+        if "overflow" in str(error):
+            raise UserError(f"tensors of {question.shape} are too large to be counted: make a size smaller") from error
+        raise
+    _write(key, found)
+    return found
+
+
+def _family(question: Question) -> str:
+    return _key(_sized(question, batch=1))
+
+
+def _key(question: Question) -> str:
+    """A digest of all that the answer depends on: the question, and the code that is traced."""
+    learning = question.learning
+    told = {
+        "architecture": question.architecture.digest,
+        "shape": astuple(question.shape),
+        "plan": [question.plan.number, question.plan.attention, question.plan.chunk],
+        "how": [question.recomputed, question.scoreless],
+        "learning": None if learning is None else [sorted(learning.weights), sorted(learning.ranks.items())],
+        "code": _code(),
+    }
+    return sha256(json.dumps(told).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Of torch by its version, and of what is traced by the size and the time of every file."""
+    here = Path(__file__).parents[2]
+    files = sorted(path for room in ("parts", "model", "costs") for path in (here / room).rglob("*.py"))
+    stats = [(str(path.relative_to(here)), (found := path.stat()).st_size, found.st_mtime_ns) for path in files]
+    return sha256(json.dumps([torch.__version__, stats]).encode()).hexdigest()
+
+
+def _place() -> Path:
+    return default_cache() / "saved"
+
+
+def _read(key: str) -> Saved | None:
+    try:
+        found = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
+        return Saved(tuple(SavedTensor(*each) for each in found["tensors"]), found["like"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _write(key: str, found: Saved) -> None:
+    """For the next time; a cache that cannot be written is none."""
+    with contextlib.suppress(OSError, UserError):
+        place = _place()
+        place.mkdir(parents=True, exist_ok=True)
+        text = json.dumps({"tensors": found.tensors, "like": dict(found.like)}, separators=(",", ":"))
+        write_text(place / f"{key}.json", text)
+        for path in _oldest(place):
+            path.unlink(missing_ok=True)
+
+
+def _oldest(place: Path) -> Iterator[Path]:
+    files = sorted(os.scandir(place), key=lambda entry: entry.stat().st_mtime)
+    yield from (Path(entry.path) for entry in files[:-MOST])

@@ -1,0 +1,55 @@
+"""The saved tensors of a model, read off one forward pass on paper: no part of it says anything."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import torch
+
+from anyformer.costs.examples import examples
+from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.record import Saved
+from anyformer.costs.saved.reduced import Reduced, reduced
+from anyformer.costs.saved.scoreless import Scoreless
+from anyformer.costs.saved.watched import Watched
+from anyformer.model import build
+from anyformer.model.loss import token_losses
+
+
+def trace(question: Question) -> Saved:
+    """Of a smaller architecture with all kinds of layers, the loss included."""
+    small = reduced(question)
+    found = _trace(question, small)
+    if all(_alike(found, *pair) for pair in small.alike):
+        return found
+    return _trace(question, reduced(question, merged=False))
+
+
+def _alike(saved: Saved, layer: str, other: str) -> bool:
+    """Whether two traced layers save the same."""
+    one, two = (
+        [(each.path.removeprefix(at), each.operation, each.bytes, each.held) for each in saved.tensors if each.layer == at]
+        for at in (layer, other)
+    )
+    return one == two
+
+
+@torch.inference_mode(False)
+@torch.enable_grad()
+def _trace(question: Question, small: Reduced) -> Saved:
+    plan = question.plan.but(precision=question.plan.number, checkpointing="none")
+    model = build(small.architecture, plan, device="meta").train()
+    call = Watched(question, small, model)
+    with call, Scoreless(call.gave) if question.scoreless else nullcontext():
+        call.put_on_paper()
+        given, more = list(examples(small.architecture, question.shape)), {}
+        if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
+            more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
+        with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
+            with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
+                output = model(*given, **more)
+            if small.architecture.head is not None:
+                with call.loss(output):
+                    output = token_losses(output, torch.zeros(output.shape[:-1], dtype=torch.int64))[0].mean()
+            call.walk(output)
+    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)

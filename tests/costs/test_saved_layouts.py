@@ -1,0 +1,82 @@
+"""What operations make, said without torch's kernels of the meta device, is what those say."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from zoo import ZOO
+
+from anyformer.costs.saved import Question
+from anyformer.costs.saved.layouts import laid_out
+from anyformer.costs.saved.tracing import trace
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+
+aten = torch.ops.aten
+
+
+def same(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """But for the strides of sizes of 1."""
+    facts = [(x.shape, x.dtype, [stride for stride, n in zip(x.stride(), x.shape, strict=True) if n > 1]) for x in (one, other)]
+    return facts[0] == facts[1]
+
+
+@st.composite
+def tensors(draw: st.DrawFn) -> torch.Tensor:
+    """Any order of dimensions, some of them expanded, with numbers: what torch does with those is what counts."""
+    sizes = draw(st.lists(st.sampled_from([1, 3, 5, 7]), min_size=3, max_size=3))
+    x = torch.ones(sizes, dtype=draw(st.sampled_from([torch.float32, torch.bfloat16, torch.int64])))
+    x = x.permute(draw(st.permutations(range(3))))
+    return x[:, :1].expand(-1, 4, -1) if draw(st.booleans()) else x
+
+
+@given(tensors(), st.booleans())
+def test_elementwise(x, turned):
+    y = torch.ones(x.shape[-1])
+    for operator, args in (
+        (aten.mul.Tensor, (y, x) if turned else (x, y)), (aten.add.Tensor, (x, 1e-5)), (aten.pow.Tensor_Scalar, (x, 2)),
+        (aten.gt.Scalar, (x, 0)), (aten.clone.default, (x,)), (aten.neg.default, (x,)), (aten.where.self, (x > 0, x, y)),
+    ):  # fmt: skip
+        assert same(laid_out(operator, args, {}), operator(*args)), operator
+
+
+@given(tensors(), st.integers(-3, 2), st.booleans())
+def test_along_a_dimension(x, dim, keep):
+    x = x.float()
+    for operator, args in (
+        (aten.mean.dim, (x, [dim], keep)), (aten.sum.dim_IntList, (x, [dim], keep)), (aten._softmax.default, (x, dim, False)),
+        (aten.cumsum.default, (x, dim)), (aten.stack.default, ([x, x], dim)), (aten.tril.default, (x,)),
+        (aten.constant_pad_nd.default, (x, [0, 2, 1, 0])), (aten.cat.default, ([x.contiguous(), x.contiguous()], dim)),
+    ):  # fmt: skip
+        assert same(laid_out(operator, args, {}), operator(*args)), operator
+    for one, other in zip(
+        laid_out(aten.sort.stable, (x,), {"stable": True, "dim": dim}), x.sort(dim=dim, stable=True), strict=True
+    ):
+        assert same(one, other)
+
+
+@pytest.mark.parametrize(
+    "name", ["llama", "gpt2", "latent", "experts_gpt_oss", "delta_channels", "encoder_relative", "buckets"]
+)
+@pytest.mark.parametrize("recomputed", [False, True])
+def test_whole_passes(name, recomputed, monkeypatch):
+    shape = Shape(batch=2, length=11, source=7 if ZOO[name].two_inputs else 0)
+    question = Question(ZOO[name], shape, Plan(precision="bf16", attention="sdpa"), recomputed=recomputed)
+    found = trace(question)
+    monkeypatch.setattr("anyformer.costs.saved.paper.laid_out", lambda *_: None)
+    assert trace(question) == found
+
+
+def test_no_compiler_is_imported(tmp_path):
+    """It would take as long as torch."""
+    code = (
+        "import sys, anyformer as af; af.cost('mixtral-8x7b', batch=2).memory; "
+        "assert not {'torch._dynamo', 'sympy', 'torch.onnx'} & {*sys.modules}"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env={**os.environ, "ANYFORMER_CACHE": str(tmp_path)})

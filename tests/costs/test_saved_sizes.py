@@ -1,0 +1,36 @@
+"""Totals of five published architectures, as they were counted by hand before they were read off the built model."""
+
+from __future__ import annotations
+
+import pytest
+
+import anyformer as af
+from anyformer.costs.activations import activations
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+
+NOISE = 8 * (2 + 1)
+"""The key and the rows of a call's noise, which layers with dropout need when they are computed again."""
+GOLDEN = {
+    "gpt2": [(668402688, 247064064, 0), (422941696 + NOISE, 77194752, 25174016), (234198016 + NOISE, 77194752, 37756928)],
+    "llama-3-8b": [
+        (7140836352, 15009316864, 0), (3918566400, 1050673152, 136601600), (827364352, 1050673152, 205938688),
+    ],
+    "deepseek-v3": [
+        (68304825344, 1339984576512, 0), (42648382464, 1853358080, 1047898112), (1483779072, 1853358080, 1123395584),
+    ],
+    "t5-base": [(1328662528, 445710336, 0), (656982016 + NOISE, 49348608, 57164288), (185122816 + NOISE, 49348608, 69747200)],
+    "qwen3-next-80b-a3b": [
+        (25772936192, 158623006720, 0), (9029161984, 622329856, 565785088), (844665856, 622329856, 609825280),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_published_architectures(name):
+    """(kept and loss, copies of weights, the largest layer computed again), of 2 x 512 tokens in bf16, by checkpointing."""
+    architecture = af.architecture(name)
+    shape = Shape(batch=2, length=512, source=architecture.source_of(512))
+    for how, figures in zip(("none", "selective", "full"), GOLDEN[name], strict=True):
+        found = activations(architecture, shape, Plan(precision="bf16", attention="sdpa", checkpointing=how))
+        assert (found.kept + found.loss, found.casts, found.again) == figures
