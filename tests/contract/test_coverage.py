@@ -12,8 +12,13 @@ from zoo import ZOO
 from anyformer.describe import DescriptionError, Value
 from anyformer.model import Architecture
 from anyformer.parts import DifferentialAttention
+from anyformer.parts.attention.attention import ValueResidual
 
-REFUSED = {"DifferentialAttention.keys_from": "own", "DifferentialAttention.values": "keys"}
+REFUSED = {
+    "DifferentialAttention.keys_from": "own",
+    "DifferentialAttention.values": "keys",
+    "DifferentialAttention.value_residual": ValueResidual(variant="first"),
+}
 """Fields inherited from a base class that the class itself refuses to have moved, and a value that it refuses."""
 
 
@@ -79,7 +84,7 @@ def test_the_zoo_moves_every_field_of_every_description():
 
 @pytest.mark.parametrize("field", REFUSED)
 def test_fields_that_nothing_can_move_are_refused(field):
-    with pytest.raises(DescriptionError, match="leave keys_from and values out"):
+    with pytest.raises(DescriptionError, match="leave keys_from, values and value_residual out"):
         DifferentialAttention(heads=4, **{field.split(".")[1]: REFUSED[field]})
 
 

@@ -77,7 +77,12 @@ def reads_one_row_of_tokens(architecture):
     return tokens and not any(stack.reads_tokens for stack in architecture.stacks.values())
 
 
-ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not any(part.routing for part in sublayers(a))]
+def mixes_experts(architecture):
+    networks = (part.resizing.network for part in sublayers(architecture))
+    return any(network is not None and network.experts is not None for network in networks)
+
+
+ONE_ROW = [n for n, a in ZOO.items() if reads_one_row_of_tokens(a) and not mixes_experts(a)]
 DECODES = [n for n in ONE_ROW if decodes_tokens(ZOO[n])]
 IN_FP32 = Plan(precision="fp32")
 

@@ -127,7 +127,7 @@ def _wait(operation: KernelTime, time: StepTime) -> str:
         used = reached.attention if operation.unit == "attention" else reached.matrix
         return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(time.precision))}FLOP/s x {used})"
     if operation.bound == "memory":
-        return f"{scaled(operation.bytes)}B / ({scaled(time.hardware.bandwidth)}B/s x {reached.memory})"
+        return f"{scaled(operation.bytes)}B / ({scaled(time.hardware.bandwidth)}B/s x {reached.of_bandwidth(operation.unit)})"
     return "the launch of its kernels"
 
 

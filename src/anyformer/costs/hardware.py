@@ -40,6 +40,10 @@ class Efficiency:
     room: float = 0.92
     """Share of the memory that tensors may take; the rest goes to the context, to transfers and to fragments."""
 
+    def of_bandwidth(self, unit: str) -> float:
+        """Of a kernel that keeps so busy."""
+        return self.elementwise if unit == "memory" else self.memory
+
     def __post_init__(self) -> None:
         for name in (each.name for each in fields(self)):
             if not 0 < getattr(self, name) <= 1:

@@ -115,7 +115,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
     work = node.tally.own_work
     products = {name: each for name, each in work.items() if isinstance(each, Product | ExpertProduct)}
     at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes)
-    moved, gathered, shares = 0, 0, set[Share]()
+    moved = gathered = 0
     for name, product in products.items():
         rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
         flops, share = product.flops, _share(product)
@@ -133,7 +133,6 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
         if product.residual and isinstance(product, ExpertProduct):
             # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
             gathered += 4 * rows * product.outputs
-        shares.add(share)
     between = sum((each.flops for each in work.values() if isinstance(each, Pairs | Contraction)), Flops())
     state = node.tally.own_state if mode != "train" else None
     if not products:
@@ -149,7 +148,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             moves=size * moved * passes,
             state=0 if state is None else state.moved,
             state_ranks=1 if state is None else state.ranks,
-            share="experts" if "experts" in shares else "features",
+            share="experts" if gathered else "features",
         )
 
 

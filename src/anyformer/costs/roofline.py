@@ -182,10 +182,9 @@ def timed(kernel: Kernel, hardware: Hardware, precision: Precision) -> tuple[flo
     """Seconds of one kernel in one layer, and what it waits for."""
     reached = hardware.efficiency
     share = reached.attention if kernel.unit == "attention" else reached.matrix
-    moving = reached.elementwise if kernel.unit == "memory" else reached.memory
     waits: dict[Bound, float] = {
         "compute": kernel.executed / (hardware.peak(precision) * share),
-        "memory": kernel.bytes / (hardware.bandwidth * moving),
+        "memory": kernel.bytes / (hardware.bandwidth * reached.of_bandwidth(kernel.unit)),
         "launch": kernel.launches * hardware.launch,
     }
     bound = max(waits, key=lambda name: waits[name])
