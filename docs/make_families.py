@@ -87,12 +87,12 @@ def export() -> dict[str, list[str]]:
     from rich.progress import track
 
     from anyformer.catalogue import architecture, listing
-    from anyformer.huggingface import HuggingFaceError, express
+    from anyformer.huggingface import HuggingFaceError, find_family
 
     found: dict[str, list[str]] = {}
     for entry in track(listing(), "expressing"):
         try:
-            found.setdefault(express(architecture(entry.name))[0].model_type, []).append(entry.name)
+            found.setdefault(find_family(architecture(entry.name))[0].model_type, []).append(entry.name)
         except HuggingFaceError:
             continue
     return found

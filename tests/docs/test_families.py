@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from anyformer.catalogue import architecture
-from anyformer.huggingface import FAMILIES, express, family
+from anyformer.huggingface import FAMILIES, family, find_family
 from huggingface.cases import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def test_what_the_catalogue_is_exported_as():
     listed = [(name, model_type) for model_type, cells in ROWS.items() for name in filter(None, cells[8].split(", "))]
     assert len(listed) > 200, HINT
     for name, model_type in listed:
-        assert express(architecture(name), model_type)[0].model_type == model_type, HINT
+        assert find_family(architecture(name), model_type)[0].model_type == model_type, HINT
 
 
 def test_the_guide_counts_its_example_right():

@@ -243,7 +243,7 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
-    for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
+    for rule in rules(huggingface.family(pair.case.model_type).names_of(architecture), shapes):
         if buffers & set(rule.theirs):
             continue
         read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])

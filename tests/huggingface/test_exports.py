@@ -175,7 +175,7 @@ def test_a_disk_that_fills_up_leaves_nothing(folder, tmp_path, monkeypatch):
 
 def test_what_a_family_lacks_is_said_once():
     with pytest.raises(huggingface.HuggingFaceError) as told:
-        huggingface.express(DECODERS["llama"], "gpt2")
+        huggingface.find_family(DECODERS["llama"], "gpt2")
     words = str(told.value)
     assert words.startswith("gpt2 cannot express this architecture: decoder.position is LearnedPosition there and none here")
     assert words.count("decoder.position") == 1

@@ -15,11 +15,12 @@ from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import UserError, change
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.config import Config, HuggingFaceError, read_config
-from anyformer.huggingface.express import express
-from anyformer.huggingface.family import Family, own, read_architecture
+from anyformer.huggingface.config import Config, read_config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
-from anyformer.huggingface.own import MODEL_TYPE
+from anyformer.huggingface.find import find_family
+from anyformer.huggingface.registry import OWN, own, read_architecture
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
@@ -54,7 +55,7 @@ def load(
     architecture, family, stored = architecture_of(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    wanted = rules(family.names(architecture), _shapes(architecture))
+    wanted = rules(family.names_of(architecture), _shapes(architecture))
     _check_names(wanted, family, stored)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
@@ -93,7 +94,7 @@ def export(
     declared = _shapes(model.architecture)
     parameters = dict(model.named_parameters())
     with writing_directory(directory) as partial:
-        write_shards(partial, _theirs(rules(family.names(model.architecture), declared), parameters))
+        write_shards(partial, _theirs(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
         _write_json(partial / "config.json", written)
@@ -129,11 +130,11 @@ def _write_json(path: Path, table: Mapping[str, Any]) -> None:
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
     """The family asked for, the first that expresses the architecture, or our own."""
     if model_type is not None:
-        return express(architecture, model_type)
+        return find_family(architecture, model_type)
     try:
-        return express(architecture)
+        return find_family(architecture)
     except HuggingFaceError:
-        return express(architecture, MODEL_TYPE)
+        return find_family(architecture, OWN)
 
 
 def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
@@ -146,9 +147,9 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
-    own = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == ("head.weight",)]
+    own = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.ours == ("head.weight",)]
     table = "embedding.weight" if architecture.decoder_embedding is None else "decoder_embedding.weight"
-    shared = [rule for rule in rules(family.names(untied), _shapes(untied)) if rule.ours == (table,)]
+    shared = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.ours == (table,)]
     if not own or own[0].theirs[0] not in stored:
         return tied
     if not shared or stored.shape(own[0].theirs[0]) != stored.shape(shared[0].theirs[0]):

@@ -13,7 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.huggingface.config import HuggingFaceError, read_table, shown
+from anyformer.huggingface.config import read_table, shown
+from anyformer.huggingface.errors import HuggingFaceError
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")

@@ -8,7 +8,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.model import Architecture
 from anyformer.parts import Initialisation, Normal, Rotary
 from anyformer.parts.rotary_scaling import RotaryScaling

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import UserError
-from anyformer.huggingface.config import HuggingFaceError
 from anyformer.huggingface.convert import architecture_of, load
-from anyformer.huggingface.family import Family, own
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.registry import own
 from anyformer.model import Transformer
 from anyformer.parts import Stack
 from anyformer.tally import Shape
@@ -74,7 +75,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
     other: dict[str, Tensor] = {}
-    for stack, (prefix, _) in family.names(architecture).layers.items():
+    for stack, (prefix, _) in family.names_of(architecture).layers.items():
         for i, layer in enumerate(ours.get_submodule(stack).layers):  # type: ignore[arg-type]
             _watch(layer, mine, f"{stack} layer {i}")
             _watch(_module(theirs, prefix.replace("{i}", str(i)).rstrip(".")), other, f"{stack} layer {i}")

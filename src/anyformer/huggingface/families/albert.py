@@ -10,7 +10,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bert import EMBEDDINGS, encoder_names, norm_of
 from anyformer.huggingface.families.electra import narrow, write_narrow
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture

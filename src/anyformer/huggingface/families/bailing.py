@@ -8,9 +8,9 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import EXPERTS_NORM, ROUTED, SHARED, first
 from anyformer.huggingface.families.kimi import NO_TOKENS, read_experts, write_experts
 from anyformer.huggingface.families.latent import latent_table, read_latent, read_rope, write_latent, write_stretched
-from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, OUTSIDE, common, decoder_names
 from anyformer.huggingface.families.mixers import convolved, in_order, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import FEEDFORWARD, NORMS, OUTSIDE, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture

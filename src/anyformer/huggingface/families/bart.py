@@ -12,7 +12,7 @@ from typing import Any
 
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_decoder

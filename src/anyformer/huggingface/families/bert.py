@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any, Unpack
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_only

@@ -6,7 +6,7 @@ from typing import Any
 
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, decoder_only, encoder_only

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.bart import DECODER, ENCODER, Line, learned, names
 from anyformer.huggingface.rules import Names, Table
 from anyformer.model import Architecture

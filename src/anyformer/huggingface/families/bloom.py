@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import Named, get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.gpt2 import QKV
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only

@@ -24,8 +24,8 @@ from anyformer.huggingface.families.experts import (
     window_size,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import SIZE

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import blocks_of, first, written_activation
-from anyformer.huggingface.families.llama import decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Shaped, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import activation, initialisation, longest, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture, decoder_only

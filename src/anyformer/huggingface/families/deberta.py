@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.bert import (
     EMBEDDINGS,
     FEEDFORWARD,
@@ -21,7 +22,7 @@ from anyformer.huggingface.families.bert import (
     sublayers,
 )
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import activation, write_activation
 from anyformer.model import Architecture

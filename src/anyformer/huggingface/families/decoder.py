@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from anyformer.describe import Named, get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.llama import common
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.families.old_llama import common
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import (
     FULL,

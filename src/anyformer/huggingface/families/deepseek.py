@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import (
     CORRECTION,
     EXPERTS_NORM,
@@ -26,9 +27,9 @@ from anyformer.huggingface.families.latent import (
     write_latent,
     write_stretched,
 )
-from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import feedforward_width, in_order, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture

@@ -8,7 +8,7 @@ from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bert import encoder_names
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_only

@@ -19,7 +19,7 @@ from anyformer.huggingface.families.bert import (
     sublayers,
 )
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, longest
 from anyformer.model import Architecture

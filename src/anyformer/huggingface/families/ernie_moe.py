@@ -20,8 +20,8 @@ from anyformer.huggingface.families.experts import (
     shared_expert,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Shaped, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture

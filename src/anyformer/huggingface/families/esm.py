@@ -16,7 +16,7 @@ from anyformer.huggingface.families.bert import (
 )
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.families.roberta import position
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, encoder_only

@@ -6,10 +6,10 @@ from typing import Any
 
 from anyformer.describe import change
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import llama
+from anyformer.huggingface.families import old_llama as llama
 from anyformer.huggingface.families.bert import encoder_names
 from anyformer.huggingface.families.encoder_heads import head_of, write_head
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional, Head

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import (
     CORRECTION,
     EXPERTS_NORM,
@@ -22,8 +23,8 @@ from anyformer.huggingface.families.experts import (
     window_size,
 )
 from anyformer.huggingface.families.glm_moe import common_keys, layered, read_attention, read_experts
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import NAME, SIZE

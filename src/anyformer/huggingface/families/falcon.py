@@ -8,7 +8,7 @@ from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bloom import either
 from anyformer.huggingface.families.gpt2 import QKV
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import (
     activation,

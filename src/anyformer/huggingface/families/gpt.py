@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families import gpt2
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only

@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.gpt2 import QKV, first_layer
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import (
     activation,

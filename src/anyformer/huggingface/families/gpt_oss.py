@@ -15,8 +15,8 @@ from anyformer.huggingface.families.experts import (
     layer_words,
     window_size,
 )
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture

@@ -8,7 +8,7 @@ from typing import Any
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import gpt2
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, longest
 from anyformer.model import Architecture, decoder_only

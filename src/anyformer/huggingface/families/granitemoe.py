@@ -15,8 +15,8 @@ from anyformer.huggingface.families.experts import (
     shared_expert,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import POSITIVE

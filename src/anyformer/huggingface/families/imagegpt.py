@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families import gpt2
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
 from anyformer.parts import Embedding, Head, RMSNorm

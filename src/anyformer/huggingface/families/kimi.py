@@ -17,9 +17,9 @@ from anyformer.huggingface.families.experts import (
     written_activation,
 )
 from anyformer.huggingface.families.latent import latent_names, read_latent, write_latent
-from anyformer.huggingface.families.llama import NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import convolved, feedforward_width, in_order, kinds, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Shaped, Table, To
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture

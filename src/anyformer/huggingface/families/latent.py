@@ -5,7 +5,8 @@ from __future__ import annotations
 from math import log
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import first
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Rows, Table, To

@@ -6,9 +6,9 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import dense_first, first, first_dense, heads, one_by_one, sublayers
-from anyformer.huggingface.families.llama import OUTSIDE, common, decoder_names
 from anyformer.huggingface.families.mixers import convolved, feedforward_width, in_order, kinds, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import OUTSIDE, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import (
     EXPERTS_NORM,
     decoder,
@@ -21,8 +22,8 @@ from anyformer.huggingface.families.experts import (
     window_size,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
 from anyformer.huggingface.spelling import FULL, activation, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import SIZE

@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.describe import change, get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.t5 import IGNORED, Line, names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.model import Architecture
 from anyformer.parts import Window
 

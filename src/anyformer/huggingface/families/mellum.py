@@ -23,8 +23,8 @@ from anyformer.huggingface.families.experts import (
     window_size,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Causal, Experts, FeedForward, Renormalise, RMSNorm, Router, Window, pre_norm

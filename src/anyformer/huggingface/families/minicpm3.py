@@ -16,9 +16,9 @@ from anyformer.huggingface.families.latent import (
     write_latent,
     write_stretched,
 )
-from anyformer.huggingface.families.llama import FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import in_order
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture
 from anyformer.parts import Block, FeedForward, Initialisation, LatentAttention, Normal, RMSNorm, pre_norm

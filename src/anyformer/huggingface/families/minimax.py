@@ -16,9 +16,9 @@ from anyformer.huggingface.families.experts import (
     window_size,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, common, decoder_names
 from anyformer.huggingface.families.mixers import in_order, kinds, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope

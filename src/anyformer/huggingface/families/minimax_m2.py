@@ -15,9 +15,9 @@ from anyformer.huggingface.families.experts import (
     write_partial,
     written_activation,
 )
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixtral import NUMBERED
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.spelling import activation
 from anyformer.huggingface.vocabulary import SIZE

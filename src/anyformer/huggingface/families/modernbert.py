@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 from anyformer.describe import Named, change, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import llama
+from anyformer.huggingface.families import old_llama as llama
 from anyformer.huggingface.families.bert import encoder_names
 from anyformer.huggingface.families.encoder_heads import classes, head_of, write_head
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import activation, longest, read_rotary, rope_parameters, write_activation, write_rotary
 from anyformer.model import Architecture

@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.gpt2 import QKV
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import initialisation, longest
 from anyformer.model import Architecture, decoder_only

@@ -8,7 +8,7 @@ from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bert import common, encoder_names, norm_of
 from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import (
     activation,

@@ -6,10 +6,10 @@ from typing import Any
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.experts import QK_NORMS, first, heads
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
 from anyformer.huggingface.families.mixers import convolved, in_order, kinds, words
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, common, decoder_names
 from anyformer.huggingface.families.qwen_next import BRANCHES, read_delta, write_delta
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table, To
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_activation, write_rope
 from anyformer.model import Architecture

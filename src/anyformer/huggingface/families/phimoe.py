@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.experts import EXPERTS_NORM, decoder, first, heads, window, window_size, written_activation
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixtral import NUMBERED
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, Head, LayerNorm, Rotary, Router, SparseMixer, pre_norm

@@ -17,9 +17,9 @@ from anyformer.huggingface.families.experts import (
     sublayers,
     write_partial,
 )
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.families.mixers import feedforward_width, in_order, joined, kinds, words
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Groups as PerHead
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.spelling import activation, rope_parameters, write_activation

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, written_stacks
 from anyformer.huggingface.families.m2m_100 import after_padding, padding
 from anyformer.huggingface.families.pegasus import TABLES

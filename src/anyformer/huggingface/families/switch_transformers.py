@@ -19,7 +19,7 @@ from anyformer.huggingface.families.t5 import (
     write_function,
     written,
 )
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Stacked, Table, To
 from anyformer.huggingface.spelling import activation
 from anyformer.model import Architecture, encoder_decoder

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import activation, write_activation
 from anyformer.model import Architecture, encoder_decoder

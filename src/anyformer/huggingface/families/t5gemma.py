@@ -6,8 +6,8 @@ from typing import Any
 
 from anyformer.describe import Named, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.families.old_llama import ATTENTION, FEEDFORWARD
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import (
     activation,

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from anyformer.describe import change_all, get
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.families.bert import encoder_names
 from anyformer.huggingface.families.encoder_heads import classes, head_of, write_head
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Rows, Shaped, Stacked, Table, Then, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, encoder_only

@@ -11,7 +11,7 @@ from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.bloom import either
 from anyformer.huggingface.families.gpt2 import INERT
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.spelling import initialisation
 from anyformer.model import Architecture, decoder_only, encoder_only

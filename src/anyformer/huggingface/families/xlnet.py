@@ -15,7 +15,7 @@ from torch import Tensor
 from anyformer.describe import get
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.families.gpt2 import INERT
-from anyformer.huggingface.family import Family
+from anyformer.huggingface.family import old as Family
 from anyformer.huggingface.rules import Names, Shapes, Table, To
 from anyformer.huggingface.spelling import activation, initialisation, write_activation
 from anyformer.model import Architecture, decoder_only, encoder_only
