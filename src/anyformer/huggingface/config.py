@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import DescriptionError, read_data
-from anyformer.huggingface.errors import HuggingFaceError, Mismatch
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import PLACES
 from anyformer.huggingface.target import Place, Target, nowhere, value_at
 from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
@@ -82,7 +82,7 @@ class Config:
         default = self._usual.get(name, default)
         try:
             value = value_at(target, place)
-        except Mismatch:
+        except MismatchError:
             if default is REQUIRED:
                 raise
             return
@@ -101,9 +101,9 @@ class Config:
         return self(first, default)
 
     def put(self, **values: Any) -> None:
-        """Write keys whose values follow from no single place; nothing while reading."""
+        """Write keys that no model is read from, or whose values are fixed; nothing while reading. A function is of the target."""
         if self.target is not None:
-            self._data |= values
+            self._data |= {name: value(self.target) if callable(value) else value for name, value in values.items()}
 
     @property
     def written(self) -> dict[str, Any]:

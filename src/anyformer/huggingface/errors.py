@@ -9,5 +9,5 @@ class HuggingFaceError(UserError):
     """A directory of Hugging Face's layout cannot be read or written as asked."""
 
 
-class Mismatch(HuggingFaceError):
+class MismatchError(HuggingFaceError):
     """An architecture lacks a part that a model type always has; the message says which."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyformer.huggingface.errors import Mismatch
+from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.target import Place, Target
 
 FULL, SLIDING = "full_attention", "sliding_attention"
@@ -29,13 +29,12 @@ def norm_eps(target: Target) -> float:
         found: float | None = target.get(path)
         if found is not None:
             return found
-    raise Mismatch("the architecture has no norm after its layers")
+    raise MismatchError("the architecture has no norm after its layers")
 
 
 def longest(target: Target) -> int:
-    """Positions of a table, or of a text; the length from which dynamic rotary positions are scaled."""
-    length: int | None = target.get("stack.position.length") or target.get("attention.rotary.scaling.trained")
-    return length or target.stack.max_length or UNLIMITED
+    """Positions of a table, or as many as the stack has room for."""
+    return target.stack.max_length or UNLIMITED
 
 
 def biased(branch: str) -> Callable[[Target], bool]:
@@ -53,7 +52,7 @@ def window(target: Target) -> int:
     for mask in target.each("attention.mask"):
         if mask.reach:
             return int(mask.reach)
-    raise Mismatch("no layer has a window")
+    raise MismatchError("no layer has a window")
 
 
 def window_of_all(target: Target) -> int | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyformer.describe import DescriptionError, get
-from anyformer.huggingface.errors import Mismatch
+from anyformer.huggingface.errors import MismatchError
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
 
@@ -20,7 +20,7 @@ class Target:
     side: str = ""
 
     def __call__(self, path: str) -> Any:
-        """The value at a path; raises `Mismatch` where nothing is.
+        """The value at a path; raises `MismatchError` where nothing is.
 
         `attention.heads` is looked up in the first layer that has a branch of that name, `steps.0.norm_after` in the first
         layer, `stack.final_norm` in the stack, `encoder:attention.heads` in a stack by name, `head.tied` in the architecture.
@@ -36,13 +36,13 @@ class Target:
                 return get(self.architecture, path)
             return get(self._block_with(first), path)
         except DescriptionError:
-            raise Mismatch(f"the architecture has no {path}") from None
+            raise MismatchError(f"the architecture has no {path}") from None
 
     def get(self, path: str, default: Any = None) -> Any:
         """The value at a path; `default` where nothing is."""
         try:
             return self(path)
-        except Mismatch:
+        except MismatchError:
             return default
 
     def each(self, path: str) -> list[Any]:
@@ -51,13 +51,13 @@ class Target:
         try:
             return [get(block, path) for block in self.blocks if branch in block.branches]
         except DescriptionError:
-            raise Mismatch(f"the architecture has no {path} in one of its layers") from None
+            raise MismatchError(f"the architecture has no {path} in one of its layers") from None
 
     @property
     def stack(self) -> Stack:
         stacks = self.architecture.stacks
         if self.side and self.side not in stacks:
-            raise Mismatch(f"the architecture has no {self.side}")
+            raise MismatchError(f"the architecture has no {self.side}")
         return stacks[self.side] if self.side else self.architecture.output_stack
 
     @property
@@ -73,14 +73,14 @@ class Target:
         """For every layer the value of the first of these branches that it has."""
         found = [[value for name, value in names.items() if name in block.branches] for block in self.blocks]
         if not all(found):
-            raise Mismatch(f"a layer has none of the branches {', '.join(names)}")
+            raise MismatchError(f"a layer has none of the branches {', '.join(names)}")
         return [values[0] for values in found]
 
     def _block_with(self, branch: str) -> Block:
         for block in self.blocks:
             if branch in block.branches or branch == "steps":
                 return block
-        raise Mismatch(f"no layer has a branch {branch!r}")
+        raise MismatchError(f"no layer has a branch {branch!r}")
 
 
 Place = str | Callable[[Target], Any]
@@ -88,10 +88,10 @@ Place = str | Callable[[Target], Any]
 
 
 def value_at(target: Target, place: Place) -> Any:
-    """The value of a key for an architecture; raises `Mismatch` where its place is empty."""
+    """The value of a key for an architecture; raises `MismatchError` where its place is empty."""
     return target(place) if isinstance(place, str) else place(target)
 
 
 def nowhere(target: Target) -> Any:
     """The place of a key that is read and never written: an older spelling."""
-    raise Mismatch("nothing is written under an older spelling")
+    raise MismatchError("nothing is written under an older spelling")

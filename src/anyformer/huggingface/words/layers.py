@@ -53,7 +53,7 @@ def every(period: int) -> Callable[[int], str]:
     return lambda layer: SLIDING if (layer + 1) % period else FULL
 
 
-def networks(config: Config, absent: Callable[[int], str]) -> list[str]:
+def mlp_types(config: Config, absent: Callable[[int], str]) -> list[str]:
     """`experts` or `dense` for every layer, from `mlp_layer_types`."""
     return types(config, absent, "mlp_layer_types", NETWORKS)
 
@@ -89,9 +89,9 @@ def layered(made: Callable[..., Block], *axes: Sequence[str]) -> Layers:
     return [(name, blocks[each]) for name, each in zip(label(*axes), words, strict=True)]
 
 
-def repeated(config: Config, block: Block) -> Layers:
-    """Every layer alike."""
-    return [("layer", block)] * config("num_hidden_layers")
+def repeated(config: Config, block: Block, key: str = "num_hidden_layers") -> Layers:
+    """Every layer alike; `key`: of their number."""
+    return [("layer", block)] * config(key)
 
 
 def with_experts(config: Config, layers: Layers) -> Layers:

@@ -25,7 +25,9 @@ def feedforward(
     """The network; `default` and `width`: what absent keys mean, of which the second is `size`; `bias`: on all matrices."""
     sides: tuple[Side, ...] = ("gate", "up", "down") if gated else ("up", "down")
     name = activation(config, key, default)
-    return FeedForward(width=config(size, width), activation=name, gated=gated, bias=sides if bias else (), **fields)
+    return FeedForward(
+        width=config(size, width, "feedforward.width"), activation=name, gated=gated, bias=sides if bias else (), **fields
+    )
 
 
 def plain(config: Config, default: str = "gelu", key: str = "hidden_act", *, bias: bool = True, **more: Any) -> FeedForward:

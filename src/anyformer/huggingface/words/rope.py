@@ -8,7 +8,7 @@ from typing import Any
 
 from anyformer.describe import DescriptionError
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError, Mismatch
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import POSITIVE
@@ -58,7 +58,7 @@ def rope_table(target: Target) -> dict[str, Any]:
         for found in target.each(f"{branch}.rotary"):
             if found is not None:
                 return to_table(found)
-    raise Mismatch("no layer has rotary positions")
+    raise MismatchError("no layer has rotary positions")
 
 
 def rope_table_with_share(target: Target) -> dict[str, Any]:

@@ -26,10 +26,13 @@ def experts(
     size: str = "moe_intermediate_size",
     **fields: Any,
 ) -> Experts:
-    """Experts by the usual keys; `count`, `chosen`, `width`: what absent keys mean; `size`: the key of their width."""
+    """Experts by the usual keys; `count`, `chosen`, `width`: what absent keys mean; `size`: the key of their width.
+
+    `counted`, `chosen_key`: the keys of the first two, the one to write first; without a key `chosen` is as it is given.
+    """
     given = {
         "experts": config.either(*counted, default=count),
-        "chosen": config.either(*chosen_key, default=chosen),
+        "chosen": config.either(*chosen_key, default=chosen) if chosen_key else chosen,
         "width": config(size, width, "experts.width"),
         "router": router,
     }
