@@ -124,7 +124,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     (depth, "num_hidden_layers n_layer n_layers num_layers"),
     ("embedding.vocab", "vocab_size"),
     ("embedding.types", "type_vocab_size"),
-    ("head.tied", "tie_word_embeddings tie_embedding"),
+    ("head.tied", "tie_word_embeddings"),
     (longest, "max_position_embeddings"),
     ("stack.position.length", "n_positions"),
     (norm_eps, "rms_norm_eps layer_norm_eps layer_norm_epsilon norm_eps norm_epsilon"),

@@ -28,6 +28,7 @@ from anyformer.huggingface.words.models import (
 )
 from anyformer.huggingface.words.networks import feedforward, plain
 from anyformer.huggingface.words.norms import Norm, layer_norm, rms_norm
+from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_convolutions, gated_delta_net, mixers
 from anyformer.huggingface.words.rope import (
     from_table,
     rope_parameters,
@@ -37,10 +38,12 @@ from anyformer.huggingface.words.rope import (
     rotary_with_alpha,
     shares_by_type,
     tables_by_type,
+    with_share,
 )
 from anyformer.huggingface.words.routing import (
     EXACT,
     experts,
+    moonshot_experts,
     renormalised,
     shared_expert,
     shared_of,
@@ -53,7 +56,14 @@ from anyformer.huggingface.words.routing import (
 
 __all__ = [
     "ALL",
+    "DELTA",
     "EXACT",
+    "SIDES",
+    "delta_convolutions",
+    "gated_delta_net",
+    "mixers",
+    "moonshot_experts",
+    "with_share",
     "QKV",
     "Norm",
     "activation",
