@@ -147,7 +147,7 @@ def test_names_may_lack_the_base(case, tmp_path):
 
 
 def test_two_spellings_that_disagree_are_refused():
-    with pytest.raises(huggingface.HuggingFaceError, match="n_embed and hidden_size"):
+    with pytest.raises(huggingface.HuggingFaceError, match="hidden_size and n_embed"):
         huggingface.read_architecture(huggingface.Config(RELEASED["bloom-560m"] | {"hidden_size": 512}))
     huggingface.read_architecture(huggingface.Config(RELEASED["bloom-560m"] | {"hidden_size": 1024}))
 

@@ -103,7 +103,8 @@ class Config:
     def put(self, **values: Any) -> None:
         """Write keys that no model is read from, or whose values are fixed; nothing while reading. A function is of the target."""
         if self.target is not None:
-            self._data |= {name: value(self.target) if callable(value) else value for name, value in values.items()}
+            for name, value in values.items():
+                self._data.setdefault(name, value(self.target) if callable(value) else value)
 
     @property
     def written(self) -> dict[str, Any]:

@@ -24,9 +24,11 @@ from anyformer.huggingface.words.models import (
     logits_divided,
     multiplied,
     needs,
+    root_scale,
+    sees_ahead,
     stacked,
 )
-from anyformer.huggingface.words.networks import feedforward, plain
+from anyformer.huggingface.words.networks import feedforward, four_times, plain
 from anyformer.huggingface.words.norms import Norm, layer_norm, rms_norm
 from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_convolutions, gated_delta_net, mixers
 from anyformer.huggingface.words.rope import (
@@ -74,6 +76,7 @@ __all__ = [
     "every",
     "experts",
     "feedforward",
+    "four_times",
     "from_table",
     "headless",
     "in_parallel",
@@ -94,11 +97,13 @@ __all__ = [
     "renormalised",
     "repeated",
     "rms_norm",
+    "root_scale",
     "rope_parameters",
     "rope_table",
     "rotary",
     "rotary_or",
     "rotary_with_alpha",
+    "sees_ahead",
     "shared_expert",
     "shared_of",
     "shared_of_width",

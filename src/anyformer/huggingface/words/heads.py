@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from anyformer.huggingface.config import REQUIRED, Config
+from anyformer.huggingface.places import biased
 from anyformer.huggingface.target import Place
 from anyformer.parts import Attention
 
@@ -41,4 +42,4 @@ def biases(
     config: Config, key: str = "attention_bias", default: bool = False, names: tuple[Projection, ...] = ALL
 ) -> tuple[Projection, ...]:
     """The projections that add a bias where a flag says that any does."""
-    return names if config(key, default) else ()
+    return names if config(key, default, biased("attention")) else ()

@@ -7,12 +7,12 @@ from typing import Any
 from anyformer.describe import Named, change_all
 from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.errors import HuggingFaceError
-from anyformer.huggingface.places import inverse
+from anyformer.huggingface.places import UNLIMITED, inverse
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.norms import Norm
 from anyformer.model import Architecture
-from anyformer.parts import Block, Embedding, Head, Initialisation, Normal, Stack, stack
+from anyformer.parts import Bidirectional, Block, Causal, Embedding, Head, Initialisation, Normal, Stack, stack
 
 
 def decoder(
@@ -21,25 +21,33 @@ def decoder(
     norm: Norm | None,
     *,
     tied: bool = False,
-    embedding_scale: float = 1.0,
-    starts: Initialisation | None = None,
     vocab: int = REQUIRED,
     width: str = "hidden_size",
+    length: str | None = "max_position_embeddings",
+    unlimited: int = UNLIMITED,
+    embedding_scale: float = 1.0,
+    embedding_width: int | None = None,
+    side: str = "decoder",
+    starts: Initialisation | None = None,
     around: dict[str, Any] | None = None,
     **head: Any,
 ) -> Architecture:
-    """A language model of its layers.
+    """A language model of its layers; an encoder with the same head if `side` says so.
 
-    `tied`, `vocab`: what absent keys mean; `width`: the key of D; `around`: more fields of the stack; `head`: of the head.
+    `tied`, `vocab`: what absent keys mean. `width`, `length`: the keys of D and of the longest text, which says `unlimited`
+    where positions are computed. `around`: more fields of the stack; `head`: of the head.
     """
-    config("max_position_embeddings", None)
+    if length is not None:
+        config(length, None, lambda target: target.stack.max_length or unlimited)
     config.put(pad_token_id=None)  # a class's own id may be beyond a small vocabulary
+    stacks = {side: stacked(layers, final_norm=norm, **(around or {}))}
     return Architecture(
         width=config(width),
         embedding=Embedding(vocab=config("vocab_size", vocab), scale=embedding_scale),
-        decoder=stacked(layers, final_norm=norm, **(around or {})),
+        embedding_width=embedding_width,
         head=Head(tied=config("tie_word_embeddings", tied), **head),
         initialisation=starts or initialisation(config),
+        **stacks,
     )
 
 
@@ -82,3 +90,14 @@ def in_parallel(target: Target) -> bool:
 def logits_divided(config: Config) -> float:
     """The factor of the logits, of which `logits_scaling` is the inverse."""
     return 1 / float(config("logits_scaling", 1.0, lambda target: inverse(target("head.scale"))))
+
+
+def sees_ahead(config: Config, key: str, default: bool = False) -> tuple[str, Bidirectional | Causal]:
+    """The stack and the mask of a model that a flag makes a decoder, and that is an encoder without it."""
+    causal = config(key, default, lambda target: target.architecture.decoder is not None)
+    return ("decoder", Causal()) if causal else ("encoder", Bidirectional())
+
+
+def root_scale(config: Config, width: int, default: bool, key: str = "scale_embedding") -> float:
+    """The factor of the embeddings: sqrt(D) if a flag says so."""
+    return width**0.5 if config(key, default, lambda target: target("embedding.scale") != 1.0) else 1.0

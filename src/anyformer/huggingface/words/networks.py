@@ -16,18 +16,24 @@ def feedforward(
     key: str = "hidden_act",
     default: str = "silu",
     *,
-    size: str = "intermediate_size",
-    width: int | None = REQUIRED,
+    size: str | None = "intermediate_size",
+    width: int = REQUIRED,
     gated: bool = True,
     bias: bool = False,
     **fields: Any,
 ) -> FeedForward:
-    """The network; `default` and `width`: what absent keys mean, of which the second is `size`; `bias`: on all matrices."""
+    """The network; `default`, `width`: what absent keys mean; `size`: the key of the second, None where `width` is it.
+
+    `bias`: on all matrices.
+    """
     sides: tuple[Side, ...] = ("gate", "up", "down") if gated else ("up", "down")
-    name = activation(config, key, default)
-    return FeedForward(
-        width=config(size, width, "feedforward.width"), activation=name, gated=gated, bias=sides if bias else (), **fields
-    )
+    given = {"width": width if size is None else config(size, width, "feedforward.width"), "gated": gated}
+    return FeedForward(**given, activation=activation(config, key, default), bias=sides if bias else (), **fields)
+
+
+def four_times(config: Config, width: int, key: str) -> int:
+    """The width that a key gives, else four times the stream's."""
+    return config(key, None, "feedforward.width") or 4 * width
 
 
 def plain(config: Config, default: str = "gelu", key: str = "hidden_act", *, bias: bool = True, **more: Any) -> FeedForward:
