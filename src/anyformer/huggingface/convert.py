@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
+from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.find import find_family
 from anyformer.huggingface.registry import OWN, own, read_architecture
 from anyformer.huggingface.rules import Rule, rules
@@ -56,7 +57,8 @@ def load(
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     wanted = rules(family.names_of(architecture), _shapes(architecture))
-    _check_names(wanted, family, stored)
+    computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
+    _check_names(wanted, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
         for name, tensor in _ours(wanted, stored, _shapes(architecture)):
@@ -157,13 +159,13 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     return tied if torch.equal(stored.tensor(own[0].theirs[0]), stored.tensor(shared[0].theirs[0])) else untied
 
 
-def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:
-    """Every tensor has its place: none is missing, none is left over."""
+def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
+    """Every tensor has its place: none is missing, none is left over but those that are `computed`."""
     needed = [name for rule in wanted for name in rule.theirs]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
-    unused = stored.unused(needed, (*family.ignored, r"lm_head\.weight"))
+    unused = stored.unused([*needed, *computed], (*family.ignored, r"lm_head\.weight"))
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "

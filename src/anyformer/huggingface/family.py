@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from anyformer.huggingface.config import Config
+from anyformer.huggingface.fixed_tables import Fixed
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
@@ -26,6 +27,8 @@ class Family:
     """Keys of its configuration that change nothing that is computed."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that no model needs: buffers."""
+    fixed: Mapping[str, Fixed] = field(default_factory=dict)
+    """Patterns of stored tables that follow from a formula -> the formula."""
     spelt: Mapping[str, str] = field(default_factory=dict)
     """Patterns in the names that published files have, where transformers saves others -> what it saves."""
     kernel: str = "eager"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.gpt_line import BASE, INERT, gpt_names
 from anyformer.model import Architecture
@@ -48,7 +49,7 @@ FAMILIES = (
         gpt_names(_LAYERS, outside=_OUTSIDE),
         "CTRLLMHeadModel",
         inert=(*INERT, "attn_pdrop", "from_tf"),
-        ignored=(r"(transformer\.)?pos_encoding",),
+        fixed={r"(transformer\.)?pos_encoding": sinusoids("decoder")},
         base=BASE,
     ),
 )

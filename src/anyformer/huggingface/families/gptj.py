@@ -7,6 +7,7 @@ import math
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.fixed_tables import ROTARY_WAVES
 from anyformer.huggingface.rules import Groups, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.gpt_line import BASE, INERT, gpt_names
@@ -54,7 +55,8 @@ def _rotated(target: Target) -> int:
 
 _OUTSIDE: Table = {"embedding": "transformer.wte", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}
 _INERT = (*INERT, "n_positions")
-_IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias|causal_mask|embed_positions)",)
+_IGNORED = (r"(transformer\.)?h\.\d+\.attn\.(bias|masked_bias|causal_mask)",)
+_FIXED = {r"(transformer\.)?h\.\d+\.attn\.embed_positions": ROTARY_WAVES}
 FAMILIES = tuple(
     Family(
         model_type,
@@ -63,6 +65,7 @@ FAMILIES = tuple(
         default_class,
         inert=_INERT,
         ignored=_IGNORED,
+        fixed=_FIXED,
         base=BASE,
     )
     for model_type, projections, default_class in (

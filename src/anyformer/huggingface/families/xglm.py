@@ -5,6 +5,7 @@ from __future__ import annotations
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.fixed_tables import sinusoids
 from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
@@ -41,4 +42,13 @@ _NAMES = decoder_names(
     NORMS,
     outside={"embedding": "model.embed_tokens", "decoder.final_norm": "model.layer_norm", "head": "lm_head"},
 )
-FAMILIES = (Family("xglm", read, _NAMES, "XGLMForCausalLM", ignored=(r"(model\.)?embed_positions\.weights",), base="model."),)
+FAMILIES = (
+    Family(
+        "xglm",
+        read,
+        _NAMES,
+        "XGLMForCausalLM",
+        fixed={r"(model\.)?embed_positions\.weights": sinusoids("decoder")},
+        base="model.",
+    ),
+)

@@ -1,5 +1,6 @@
 """Words of configurations: each reads keys into a part of an architecture, and says where their values stand for writing."""
 
+from anyformer.huggingface.places import there
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
@@ -113,6 +114,7 @@ __all__ = [
     "sparse_layers",
     "stacked",
     "tables_by_type",
+    "there",
     "types",
     "v3_router",
     "windows",
