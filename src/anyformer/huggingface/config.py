@@ -101,7 +101,7 @@ class Config:
         return self(first, default)
 
     def put(self, **values: Any) -> None:
-        """Write keys that no model is read from, or whose values are fixed; nothing while reading. A function is of the target."""
+        """Write keys whose values are fixed, or a function of the target; nothing while reading."""
         if self.target is not None:
             for name, value in values.items():
                 self._data.setdefault(name, value(self.target) if callable(value) else value)

@@ -19,8 +19,8 @@ from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
-from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.find import find_family
+from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
 from anyformer.huggingface.registry import OWN, own, read_architecture
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal

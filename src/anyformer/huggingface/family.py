@@ -48,20 +48,3 @@ class Family:
     def names_of(self, architecture: Architecture) -> Names:
         """Where the weights of an architecture are stored."""
         return self.names(architecture) if callable(self.names) else self.names
-
-
-@dataclass(frozen=True)
-class Old(Family):
-    """Read and written by two functions."""
-
-    writes: Callable[[Architecture], dict[str, Any]] | None = None
-
-    def write(self, architecture: Architecture) -> dict[str, Any]:
-        assert self.writes is not None
-        return {**self.writes(architecture), "model_type": self.model_type}
-
-
-def old(
-    model_type: str, read: Any, write: Any, names: Any, default_class: str, inert: Any = (), ignored: Any = (), **more: Any
-) -> Family:
-    return Old(model_type, read, names, default_class, inert=inert, ignored=ignored, writes=write, **more)

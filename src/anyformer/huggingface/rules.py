@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -154,7 +154,7 @@ class To:
 
 Target = str | To
 Source = str | tuple[str, ...]
-Table = Mapping[Source, Target]
+Table = Mapping[Any, Target]
 """Our name, or several that are one tensor of theirs, to theirs. A module's name stands for its weight and its bias."""
 
 

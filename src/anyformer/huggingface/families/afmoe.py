@@ -35,7 +35,7 @@ def read(config: Config) -> Architecture:
     router = words.sigmoid_router(config, renormalise=Renormalise(), key="route_scale")
     experts = words.experts(config, router, count=64, chosen=6, width=1408)
     experts = words.shared_of(config, experts, 2, "num_shared_experts")
-    networks = {"experts": experts, "dense": words.feedforward(config, width=6144)}
+    networks = words.mlps(experts, words.feedforward(config, width=6144))
 
     def block(kind: str, network: str) -> Block:
         placed = heads.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else heads

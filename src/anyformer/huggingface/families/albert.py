@@ -10,7 +10,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.vocabulary import MOST_LAYERS
+from anyformer.huggingface.vocabulary import DEEPEST
 from anyformer.huggingface.words.bert_line import EMBEDDINGS, bert_head, encoder_names, narrow_encoder, table_width
 from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.model import Architecture
@@ -34,8 +34,8 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     groups, inner = (config(key, 1, place) for key, place in (("num_hidden_groups", _groups), ("inner_group_num", _inner)))
     depth = config("num_hidden_layers", at=lambda target: target.stack.depth // _inner(target))
-    if depth * inner > MOST_LAYERS:
-        raise config.refused("inner_group_num", inner, f"at most {MOST_LAYERS // depth} where there are {depth} layers")
+    if depth * inner > DEEPEST:
+        raise config.refused("inner_group_num", inner, f"at most {DEEPEST // depth} where there are {depth} layers")
     pooled = Transform(activation="tanh", width=config("hidden_size"))
     head = bert_head(config, "Albert", words.layer_norm(config, 1e-12), pooled=pooled)
     made = narrow_encoder(config, head, table_width(config, "embedding_size", 128), always=True)

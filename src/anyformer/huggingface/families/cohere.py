@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
@@ -15,7 +17,7 @@ from anyformer.parts import Block, LayerNorm, Rotary, parallel
 
 def read(config: Config) -> Architecture:
     norm = words.layer_norm(config, bias=False)
-    normed = {"qk_norm": norm, "qk_norm_over": "each_head"} if config("use_qk_norm", False) else {}
+    normed: dict[str, Any] = {"qk_norm": norm, "qk_norm_over": "each_head"} if config("use_qk_norm", False) else {}
     heads = words.attention(config, rotary=_rotary(config, 500_000.0), **normed)
     return _scaled(config, words.repeated(config, parallel(norm, heads, words.feedforward(config))), norm)
 

@@ -25,7 +25,7 @@ def read(config: Config) -> Architecture:
     norm, rotary = _norm(config), words.rotary(config, pairing="adjacent", rotate_in="fp32")
     plain, experts = words.attention(config, head_width=128), _experts(config)
     width = config("prefix_dense_intermediate_size", None, "feedforward.width")
-    networks = {"experts": experts, "dense": words.feedforward(config).but(width=experts.width if width is None else width)}
+    networks = words.mlps(experts, words.feedforward(config).but(width=experts.width if width is None else width))
 
     def block(kind: str, network: str) -> Block:
         turns = kind == "local" or (network == "dense" and early == 1)

@@ -7,9 +7,9 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import key_value_heads, longest
-from anyformer.huggingface.rules import Names, Rows, Shaped, Then, To, Transposed
+from anyformer.huggingface.rules import Names, Rows, Shaped, Table, Then, To, Transposed
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.activations import known, of_network, named
+from anyformer.huggingface.words.activations import known, named, of_network
 from anyformer.huggingface.words.names import QKV, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, LayerNorm, Router, pre_norm
@@ -72,7 +72,7 @@ def names(architecture: Architecture) -> Names:
     experts, width = Target(architecture)("experts.sublayer"), architecture.width
     rows = Shaped((-1, width))
     down = Then(Shaped((-1, width), ours=(experts.experts, experts.width, width)), Transposed())
-    table = {
+    table: Table = {
         QKV: To("norm_attn_norm.attn.Wqkv", Rows()),
         "attention.output": "norm_attn_norm.attn.out_proj",
         "attention.norm_before": "norm_attn_norm.norm_1",

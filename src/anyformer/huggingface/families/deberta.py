@@ -5,7 +5,7 @@ Version 3 has the architecture of version 2. In training transformers also drops
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -13,7 +13,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import there
 from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.target import Target
+from anyformer.huggingface.target import Place, Target
 from anyformer.huggingface.words.bert_line import (
     EMBEDDINGS,
     FEEDFORWARD,
@@ -84,14 +84,14 @@ def _compared(target: Target) -> tuple[Term, ...]:
     return tuple(_TERMS)[: round(attention.scale_of(width) ** -2 / attention.width_of_head(width)) - 1]
 
 
-def _span(config: Config, at: object) -> int:
+def _span(config: Config, at: Place) -> int:
     """Distances counted: `max_relative_positions`, or as many as there are positions."""
     given: int = config("max_relative_positions", -1, at)
     return given if given > 0 else config("max_position_embeddings", 512)
 
 
 def _encoder(
-    config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: object
+    config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: Any
 ) -> Architecture:
     """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `fields`: more of the attention's."""
     config.expect("embedding_size", config("hidden_size"))

@@ -53,7 +53,7 @@ def _corrected(config: Config, **absent: Any) -> Router:
     return words.v3_router(config, **absent)
 
 
-def _experts(config: Config, router: Router, *, shared: int, **absent: int) -> Experts:
+def _experts(config: Config, router: Router, *, shared: int, **absent: Any) -> Experts:
     config.expect("moe_layer_freq", 1)
     routed = words.experts(config, router, counted=("n_routed_experts", "num_local_experts", "num_experts"), **absent)
     return words.shared_of(config, routed, shared, "n_shared_experts")
@@ -61,7 +61,7 @@ def _experts(config: Config, router: Router, *, shared: int, **absent: int) -> E
 
 def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float) -> Architecture:
     """Layers that are dense or have experts."""
-    norm, networks = words.rms_norm(config, eps), {"dense": words.feedforward(config), "experts": experts}
+    norm, networks = words.rms_norm(config, eps), words.mlps(experts, words.feedforward(config))
     return words.decoder(config, words.layered(lambda mlp: pre_norm(norm, attention, networks[mlp]), mlps), norm)
 
 

@@ -8,12 +8,13 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import biased
+from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import DifferentialAttention, RMSNorm, pre_norm
 
 _LAMBDAS = {f"attention.lambda_{ours}_{i}": f"self_attn.lambda_{ours[0]}{i}" for ours in ("query", "key") for i in (1, 2)}
-_LAYER = {
+_LAYER: Table = {
     **{f"differential_{ours}": theirs for ours, theirs in {**ATTENTION, **_LAMBDAS}.items()},
     "differential_attention.norm_before": NORMS["attention.norm_before"],
 }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import MismatchError
@@ -23,10 +25,10 @@ def read(config: Config) -> Architecture:
     dense = words.feedforward(config, width=12288, bias=bias)
     least = config("moe_norm_min", 1e-12, "experts.router.renormalise.least")
     router = Router(choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=least))
-    keys = {"counted": ("moe_num_experts",), "chosen_key": ("moe_k",)}
+    keys: dict[str, Any] = {"counted": ("moe_num_experts",), "chosen_key": ("moe_k",)}
     experts = words.experts(config, router, count=64, chosen=6, width=1536, **keys)
     experts = words.shared_of(config, experts, 2, "moe_num_shared_experts", bias=dense.bias)
-    networks = {"experts": experts, "dense": dense}
+    networks = words.mlps(experts, dense)
     layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), _networks(config))
     return words.decoder(config, words.with_experts(config, layers), norm, tied=True, bias=bias)
 

@@ -1,4 +1,4 @@
-"""GLM 4.5 (arXiv 2508.06471), Solar Open, dots.llm1 (2506.05767), K-EXAONE (2601.01739): DeepSeek-V3's experts on usual heads."""
+"""GLM 4.5 (arXiv 2508.06471), Solar Open, dots.llm1 (2506.05767), K-EXAONE (2601.01739): DeepSeek-V3's experts."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from anyformer.huggingface import words
-from anyformer.huggingface.config import Config
+from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
@@ -85,10 +85,10 @@ def _experts(
     config: Config,
     router: Router,
     *,
-    shared: int | None = None,
+    shared: int = REQUIRED,
     counted: tuple[str, str] = ("n_routed_experts", "n_shared_experts"),
     width: int = 1408,
-    **absent: int,
+    **absent: Any,
 ) -> Experts:
     """The experts, and `shared` more of their width that every token passes."""
     for key, values in _UNREAD.items():
@@ -106,7 +106,7 @@ def _layered(
     dense: int = 10944,
 ) -> Architecture:
     """Layers by the axes, of which the last says `dense` or `experts`; `dense`: the width of dense layers if not given."""
-    networks = {"experts": experts, "dense": words.feedforward(config, width=dense)}
+    networks = words.mlps(experts, words.feedforward(config, width=dense))
     layers = words.layered(lambda *each: pre_norm(norm, heads(*each[:-1]), networks[each[-1]]), *axes)
     return words.decoder(config, words.with_experts(config, layers), norm)
 

@@ -35,9 +35,9 @@ def read(config: Config) -> Architecture:
 
 def _activation(target: Target) -> str:
     ours = target("feedforward.activation")
-    for theirs, known in reversed(_ACTIVATIONS.items()):
+    for theirs, known in _ACTIVATIONS.items():
         if known == ours:
-            return theirs
+            return str(theirs)
     raise MismatchError(f"openai-gpt has no activation {ours!r}")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -36,7 +37,7 @@ def read(config: Config) -> Architecture:
     network = words.plain(config, "gelu_new", "activation_function", size=None, width=wide)
     norm = words.layer_norm(config, key="layer_norm_epsilon")
     block = parallel(norm, attention, network, dropout=config("resid_pdrop", 0.0))
-    keys = {"vocab": 50400, "width": "n_embd", "length": "n_positions", "unlimited": 8192}
+    keys: dict[str, Any] = {"vocab": 50400, "width": "n_embd", "length": "n_positions", "unlimited": 8192}
     around = {"dropout": config("embd_pdrop", 0.0)}
     return words.decoder(config, words.repeated(config, block, "n_layer"), norm, **keys, around=around, bias=True)
 

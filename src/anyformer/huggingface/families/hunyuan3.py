@@ -25,7 +25,7 @@ def read(config: Config) -> Architecture:
     router = words.sigmoid_router(config, renormalise=Renormalise(), scale=2.826, key="router_scaling_factor")
     experts = words.experts(config, router, count=192, chosen=8, width=1536)
     experts = words.shared_of(config, experts, 1, "num_shared_experts", bias=dense.bias)
-    networks = {"experts": experts, "dense": dense}
+    networks = words.mlps(experts, dense)
     kinds = words.mlp_types(config, lambda i: "sparse" if i else "dense")
     layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), kinds)
     return words.decoder(config, words.with_experts(config, layers), norm)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
@@ -33,7 +35,7 @@ def read(config: Config) -> Architecture:
     width = heads.head_width or narrow or config("hidden_size") // heads.heads
     heads = heads.but(head_width=width, rotary=words.rotary_with_alpha(config, width))
     router = Router(renormalise=words.EXACT)
-    keys = {"counted": ("num_experts",), "chosen_key": (), "size": "intermediate_size"}
+    keys: dict[str, Any] = {"counted": ("num_experts",), "chosen_key": (), "size": "intermediate_size"}
     experts = words.experts(config, router, count=1, chosen=1, **keys)
     for key, one in (("moe_intermediate_size", experts.width), ("num_shared_expert", 1)):
         config.expect(key, one, [one] * depth)

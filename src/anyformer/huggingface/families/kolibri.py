@@ -36,7 +36,7 @@ def read_flint(config: Config) -> Architecture:
     norm, depth = words.rms_norm(config, cast="after_gain"), config("num_hidden_layers")
     heads = _heads(config, norm, sink="head")
     experts = _experts(config, TopK(), count=256, shared=1024, renormalises=True)
-    networks = {"experts": experts, "dense": words.feedforward(config, width=6144)}
+    networks = words.mlps(experts, words.feedforward(config, width=6144))
 
     def block(kind: str, network: str) -> Block:
         return pre_norm(norm, heads[kind], networks[network])

@@ -41,7 +41,7 @@ def read(config: Config) -> Architecture:
             f"{config.where}: rope_parameters should have a table for each type of layer, and {key} {depth} numbers, "
             f"got {sorted(rotary)} and {len(counts)}"
         )
-    networks = {"experts": _experts(config), "dense": words.feedforward(config, width=8192)}
+    networks = words.mlps(_experts(config), words.feedforward(config, width=8192))
 
     def block(kind: str, count: str, network: str) -> Block:
         number, mask = int(count.removeprefix("heads")), words.mask(config, kind)

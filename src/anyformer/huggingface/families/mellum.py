@@ -19,7 +19,7 @@ def read(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=4, head_width=128, qk_norm=norm)
     router = words.softmax_router(config, renormalises=True)
     experts = words.experts(config, router, count=64, chosen=8, width=896)
-    networks = {"experts": experts, "dense": words.feedforward(config, width=7168)}
+    networks = words.mlps(experts, words.feedforward(config, width=7168))
 
     def block(kind: str, network: str) -> Block:
         return pre_norm(norm, heads.but(rotary=rotary[kind], mask=words.mask(config, kind)), networks[network])

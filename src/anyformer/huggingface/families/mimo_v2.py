@@ -28,7 +28,7 @@ def read(config: Config) -> Architecture:
     seen = words.windows(config, lambda i: FULL if i == 0 or (i + 1) % 6 == 0 else SLIDING)
     kinds = words.mlp_types(config, lambda i: "sparse" if i else "dense")
     experts = words.experts(config, words.v3_router(config), count=256, chosen=8, width=2048, counted=("n_routed_experts",))
-    networks = {"experts": experts, "dense": words.feedforward(config, width=16384)}
+    networks = words.mlps(experts, words.feedforward(config, width=16384))
     _agree(config, heads["local"], seen, kinds)
     layers = words.layered(lambda kind, network: pre_norm(norm, heads[kind], networks[network]), seen, kinds)
     return words.decoder(config, words.with_experts(config, layers), norm)

@@ -49,7 +49,7 @@ def _deep(target: Target) -> float | None:
 
 
 def _base(target: Target) -> int:
-    return round(target("head.scale") * target.architecture.width)
+    return round(float(target("head.scale")) * target.architecture.width)
 
 
 def names(architecture: Architecture) -> Names:

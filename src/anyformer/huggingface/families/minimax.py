@@ -36,9 +36,9 @@ def read(config: Config) -> Architecture:
     rotary, mask = words.rotary(config, theta=1e6), words.mask_of_all(config)
     softmax = words.attention(config, heads=32, kv_heads=8, bias=(), mask=mask, rotary=rotary)
     act = words.activation(config, at="lightning.activation")
-    shape = {"heads": softmax.heads, "head_width": softmax.head_width}
-    lightning = LightningAttention(**shape, activation=act, norm=RMSNorm(eps=1e-6), gate=Gate())
-    keys = {"counted": ("num_local_experts", "num_experts"), "size": "intermediate_size"}
+    heads, width = softmax.heads, softmax.head_width
+    lightning = LightningAttention(heads=heads, head_width=width, activation=act, norm=RMSNorm(eps=1e-6), gate=Gate())
+    keys: dict[str, Any] = {"counted": ("num_local_experts", "num_experts"), "size": "intermediate_size"}
     experts = words.experts(config, Router(renormalise=words.EXACT), count=8, chosen=2, width=14336, **keys)
 
     def step(name: str, sublayer: Any) -> Step:

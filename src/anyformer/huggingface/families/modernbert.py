@@ -11,7 +11,6 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.bert_line import encoder_names
 from anyformer.huggingface.words.encoder_heads import classes, head_of, tie_of_masked
 from anyformer.huggingface.words.names import QKV, decoder_names
@@ -59,7 +58,7 @@ def read_decoder(config: Config) -> Architecture:
     return _model(config, head, decoder=_stack(config, norm, {"full": Causal(), "local": Window(size=size)}))
 
 
-def _model(config: Config, head: Head | None, **stacks: Stack) -> Architecture:
+def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
     config("max_position_embeddings", None)
     config.put(pad_token_id=lambda target: min(50283, target("embedding.vocab") - 1))
     std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0

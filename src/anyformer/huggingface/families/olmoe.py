@@ -22,7 +22,7 @@ def read_flex(config: Config) -> Architecture:
     return _read(config, output_norm, norm, words.rotary(config, theta=5e5, rotate_in="fp32"), count=7, chosen=5)
 
 
-def _read(config: Config, wired: Any, norm: RMSNorm, rotary: Rotary, **absent: int) -> Architecture:
+def _read(config: Config, wired: Any, norm: RMSNorm, rotary: Rotary, **absent: Any) -> Architecture:
     heads = words.attention(config, qk_norm=norm, qk_norm_over="projection", rotary=rotary)
     router = words.softmax_router(config, renormalises=False)
     experts = words.experts(config, router, size="intermediate_size", **absent)

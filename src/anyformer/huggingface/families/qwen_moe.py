@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
@@ -16,7 +18,7 @@ def read2(config: Config) -> Architecture:
     norm, bias = words.rms_norm(config), words.biases(config, "qkv_bias", True, words.QKV)
     heads = words.attention(config, kv_heads=16, bias=bias, rotary=words.rotary(config))
     experts = words.shared_of_width(config, _experts(config, chosen=4, count=60, width=1408), 5632, gate="sigmoid")
-    networks = {"experts": experts, "dense": words.feedforward(config, width=5632)}
+    networks = words.mlps(experts, words.feedforward(config, width=5632))
     slides, most = config("use_sliding_window", False), config("max_window_layers", 28)
     seen = words.windows(config, lambda i: SLIDING if slides and i % 2 == 0 and i < most else FULL)
 
@@ -33,12 +35,12 @@ def read3(config: Config) -> Architecture:
     mask = near if config("use_sliding_window", False) else Causal()
     heads = words.attention(config, kv_heads=4, qk_norm=norm, mask=mask, rotary=words.rotary(config))
     experts = _experts(config, chosen=8, count=128, width=768)
-    networks = {"experts": experts, "dense": words.feedforward(config, width=6144)}
+    networks = words.mlps(experts, words.feedforward(config, width=6144))
     layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), words.sparse_layers(config))
     return words.decoder(config, words.with_experts(config, layers), norm)
 
 
-def _experts(config: Config, **absent: int) -> Experts:
+def _experts(config: Config, **absent: Any) -> Experts:
     return words.experts(config, words.softmax_router(config, renormalises=False), **absent)
 
 

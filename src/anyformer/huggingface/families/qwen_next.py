@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -34,7 +35,7 @@ _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta"
 def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
-    networks = {"dense": words.feedforward(config, width=5632), "experts": experts}
+    networks = words.mlps(experts, words.feedforward(config, width=5632))
     return _read(config, networks, words.sparse_layers(config), kv_heads=2)
 
 
@@ -50,10 +51,10 @@ def read_dense(config: Config) -> Architecture:
     return _read(config, networks, ["dense"] * config("num_hidden_layers"), kv_heads=4)
 
 
-def _read(config: Config, networks: dict[str, FeedForward | Experts], mlps: list[str], *, kv_heads: int) -> Architecture:
+def _read(config: Config, networks: Mapping[str, FeedForward | Experts], mlps: list[str], *, kv_heads: int) -> Architecture:
     config.expect("use_sliding_window", False)
     norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
-    parts = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}
+    parts: dict[str, Any] = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}
     interval, branches = config("full_attention_interval", 4), {DELTA: "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if (i + 1) % interval else FULL, branches)
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], networks[mlp]), mixers, mlps)
@@ -65,11 +66,11 @@ def _attention(config: Config, norm: RMSNorm, kv_heads: int) -> Attention:
     # Sections of an image's positions: a text has the same position in all three.
     plain = {name: value for name, value in table.items() if name not in ("mrope_section", "mrope_interleaved")}
     rotary, biased = words.with_share(plain, config(SHARE, 0.25)), bool(config("attention_bias", False))
-    usual = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
+    usual: dict[str, Any] = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
     return words.attention(config, **usual, qk_norm=norm, rotary=rotary, gate=Gate(bias=biased))
 
 
-def _experts(config: Config, *, renormalises: bool, **absent: int) -> Experts:
+def _experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
     router = Router(renormalise=words.EXACT if renormalises else None)
     experts = words.experts(config, router, width=512, counted=("num_experts",), **absent)
     return words.shared_of_width(config, experts, 512, gate="sigmoid")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from anyformer.describe import change
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
@@ -17,7 +19,9 @@ def read(config: Config) -> Architecture:
     config.assume(num_key_value_heads=32)
     words.needs(config, "num_key_value_heads")
     norm, bias = words.layer_norm(config), words.biases(config, "use_qkv_bias", False, words.QKV)
-    normed = {"qk_norm": norm.but(bias=False), "qk_norm_over": "each_head"} if config("qk_layernorm", False) else {}
+    normed: dict[str, Any] = (
+        {"qk_norm": norm.but(bias=False), "qk_norm_over": "each_head"} if config("qk_layernorm", False) else {}
+    )
     heads = words.attention(config, rotary=words.rotary(config, fraction=0.25), bias=bias, **normed)
     config.expect("head_dim", None, config("hidden_size") // heads.heads)
     wired = parallel if config("use_parallel_residual", False, words.in_parallel) else pre_norm

@@ -70,7 +70,7 @@ def _images(
 
 def _side(config: Config, name: str, default: int) -> int:
     """A size in pixels, given once or as two equal ones."""
-    value = config(name, default, {"patch_size": "embedding.size", "image_size": _pixels}[name])
+    value = config(name, default, "embedding.size" if name == "patch_size" else _pixels)
     sides = value if isinstance(value, list) else [value, value]
     if len(sides) != 2 or sides[0] != sides[1]:
         raise HuggingFaceError(f"{config.where}: {name} = {value} is not supported for {config.model_type}, only a square")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch import Tensor
 
@@ -52,7 +53,8 @@ def read(config: Config) -> Architecture:
     network = words.plain(config, "gelu", "ff_activation", size="d_inner", width=4096, dropout=dropout)
     block = post_norm(words.layer_norm(config, 1e-12), attention, network, dropout=dropout)
     side, around = "decoder" if causal else "encoder", {"dropout": dropout}
-    layers, keys = words.repeated(config, block, "n_layer"), {"vocab": 32000, "width": "d_model", "length": None}
+    layers = words.repeated(config, block, "n_layer")
+    keys: dict[str, Any] = {"vocab": 32000, "width": "d_model", "length": None}
     return words.decoder(config, layers, None, tied=True, side=side, around=around, bias=True, **keys)
 
 
@@ -81,7 +83,8 @@ FAMILIES = (
         "XLNetLMHeadModel",
         # Memories of earlier text are given to a call; these say how long to keep them.
         inert=(
-            *INERT, "mem_len", "reuse_len", "use_mems_eval", "use_mems_train", "start_n_top", "end_n_top", "summary_last_dropout",
+            *INERT, "mem_len", "reuse_len", "use_mems_eval", "use_mems_train", "start_n_top", "end_n_top",
+            "summary_last_dropout",
         ),
         ignored=(r"(transformer\.)?mask_emb", r"(transformer\.)?layer\.\d+\.rel_attn\.(r_s_bias|seg_embed)"),
         base="transformer.",

@@ -36,7 +36,7 @@ def latent_attention(
     config.put(num_key_value_heads=heads)
     nope, rope = config("qk_nope_head_dim", nope), config("qk_rope_head_dim", rope)
     config.expect("qk_head_dim", nope + rope, None)
-    biased = ("query_down", "kv_down", "output") if rank is not None else ("kv_down", "output")
+    biased: Any = ("query_down", "kv_down", "output") if rank is not None else ("kv_down", "output")
     return LatentAttention(
         heads=heads,
         kv_rank=config("kv_lora_rank", kv_rank),

@@ -9,7 +9,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.places import FULL, SLIDING, window_of_all
 from anyformer.huggingface.target import Place
-from anyformer.parts import Block, Causal, Window
+from anyformer.parts import Block, Causal, Experts, FeedForward, Window
 
 Layers = Sequence[tuple[str, Block]]
 """Every layer, with the name of its variant."""
@@ -56,6 +56,11 @@ def every(period: int) -> Callable[[int], str]:
 def mlp_types(config: Config, absent: Callable[[int], str]) -> list[str]:
     """`experts` or `dense` for every layer, from `mlp_layer_types`."""
     return types(config, absent, "mlp_layer_types", NETWORKS)
+
+
+def mlps(experts: Experts, dense: FeedForward) -> Mapping[str, Experts | FeedForward]:
+    """What a layer has after its attention, by our word for it."""
+    return {"experts": experts, "dense": dense}
 
 
 def dense_first(config: Config, key: str, default: int) -> list[str]:

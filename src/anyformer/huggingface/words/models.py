@@ -40,7 +40,7 @@ def decoder(
     if length is not None:
         config(length, None, lambda target: target.stack.max_length or unlimited)
     config.put(pad_token_id=None)  # a class's own id may be beyond a small vocabulary
-    stacks = {side: stacked(layers, final_norm=norm, **(around or {}))}
+    stacks: dict[str, Any] = {side: stacked(layers, final_norm=norm, **(around or {}))}
     return Architecture(
         width=config(width),
         embedding=Embedding(vocab=config("vocab_size", vocab), scale=embedding_scale),

@@ -27,7 +27,7 @@ def feedforward(
     `bias`: on all matrices.
     """
     sides: tuple[Side, ...] = ("gate", "up", "down") if gated else ("up", "down")
-    given = {"width": width if size is None else config(size, width, "feedforward.width"), "gated": gated}
+    given: dict[str, Any] = {"width": width if size is None else config(size, width, "feedforward.width"), "gated": gated}
     return FeedForward(**given, activation=activation(config, key, default), bias=sides if bias else (), **fields)
 
 

@@ -102,7 +102,10 @@ def v3_router(
 
 def moonshot_experts(config: Config, *, count: int, width: int, **router: Any) -> Experts:
     """DeepSeek-V3's experts in Moonshot's keys, or DeepSeek's; the keywords are what absent keys mean."""
-    keys = {"counted": ("num_experts", "num_local_experts"), "chosen_key": ("num_experts_per_token", "num_experts_per_tok")}
+    keys: dict[str, Any] = {
+        "counted": ("num_experts", "num_local_experts"),
+        "chosen_key": ("num_experts_per_token", "num_experts_per_tok"),
+    }
     of = experts(config, v3_router(config, moonshot=True, **router), count=count, chosen=8, width=width, **keys)
     return shared_of(config, of, 1, "num_shared_experts", "n_shared_experts")
 
