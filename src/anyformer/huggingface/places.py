@@ -20,7 +20,7 @@ UNLIMITED = 131_072
 
 def depth(target: Target) -> int:
     """L."""
-    return target.stack.depth
+    return target.depth()
 
 
 def norm_eps(target: Target) -> float:

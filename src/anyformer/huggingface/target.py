@@ -45,6 +45,13 @@ class Target:
         except MismatchError:
             return default
 
+    def number(self, path: str) -> Any:
+        """The number at a path; raises `MismatchError` where there is none."""
+        value = self(path)
+        if value is None:
+            raise MismatchError(f"the architecture leaves {path} out")
+        return value
+
     def each(self, path: str) -> list[Any]:
         """The value at a path of a branch, in every layer that has the branch."""
         branch = path.partition(".")[0]
@@ -64,6 +71,10 @@ class Target:
     def blocks(self) -> list[Block]:
         """The layers of the stack, first to last."""
         return [self.stack.variants[name] for name in self.stack.layers]
+
+    def depth(self, side: str = "") -> int:
+        """L, of a stack by name, or of this one."""
+        return Target(self.architecture, side or self.side).stack.depth
 
     def has(self, branch: str) -> bool:
         """Whether some layer has the branch."""

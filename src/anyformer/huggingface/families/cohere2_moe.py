@@ -38,7 +38,7 @@ def read(config: Config) -> Architecture:
 
 def _early(target: Target) -> int:
     """1 where dense layers that see all have rotary positions."""
-    layers = zip(target.each("attention.rotary"), layer_types(target), mlp_layer_types(target), strict=True)
+    layers = zip(target.each("attention.rotary"), layer_types(target), mlp_layer_types(target), strict=False)
     return 2 if any(rotary is None and of == [FULL, "dense"] for rotary, *of in layers) else 1
 
 

@@ -127,5 +127,5 @@ def position_after_padding(config: Config) -> LearnedPosition:
     """Rows of the table below the first position are the padding's and one more for each id before it (RoBERTa)."""
     offset = config("pad_token_id", 1, lambda target: target("stack.position.offset") - 1) + 1
     key, place = "max_position_embeddings", "stack.position"
-    rows = config(key, 512, lambda target: target(f"{place}.length") + target(f"{place}.offset"))
+    rows = config(key, 512, lambda target: target.number(f"{place}.length") + target(f"{place}.offset"))
     return LearnedPosition(length=rows - offset, offset=offset)

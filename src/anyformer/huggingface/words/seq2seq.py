@@ -135,9 +135,7 @@ class Line:
 
     def of(self, config: Config, encoder: Stack | None = None, **around: Any) -> Architecture:
         """The model of both stacks, and what is `around` them; `encoder`: where it is not this line's."""
-        config.expect(
-            "num_hidden_layers", config("encoder_layers", at=lambda target: target.architecture.stacks["encoder"].depth)
-        )
+        config.expect("num_hidden_layers", config("encoder_layers", at=lambda target: target.depth("encoder")))
         return Architecture(
             width=config("d_model"),
             encoder=encoder or self.stack(config, "encoder"),
@@ -160,7 +158,7 @@ class Line:
         width = config(f"{side}_ffn_dim", at=f"{side}:feedforward.width")
         inner = config("activation_dropout", 0.0)
         network = plain(config, self.activation, "activation_function", size=None, width=width, dropout=inner)
-        depth = config(f"{side}_layers", at=lambda target: target.architecture.stacks[side].depth)
+        depth = config(f"{side}_layers", at=lambda target: target.depth(side))
         return stack(
             [self.wiring(norm, *attends, network, dropout=dropout)] * depth,
             position=self.position(config, side),

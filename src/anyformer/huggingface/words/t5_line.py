@@ -134,12 +134,8 @@ def _written_form(target: Target) -> str:
 
 def depth(config: Config, side: str, default: int | None = None) -> int:
     """The decoder is as deep as the encoder unless it says otherwise."""
-    both: int = config("num_layers", at=lambda target: target.architecture.stacks["encoder"].depth)
-    own = config(
-        "num_decoder_layers",
-        default,
-        lambda target: target.architecture.stacks["decoder"].depth if "decoder" in target.architecture.stacks else None,
-    )
+    both: int = config("num_layers", at=lambda target: target.depth("encoder"))
+    own = config("num_decoder_layers", default, lambda target: target.depth("decoder"))
     return both if side == "encoder" or own is None else own
 
 
