@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING, there
-from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, SINKS, decoder_names
 from anyformer.model import Architecture
@@ -25,19 +22,14 @@ def read(config: Config) -> Architecture:
 
 def read_swa(config: Config) -> Architecture:
     config.assume(rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=128)
-    norm, rotary, depth = words.rms_norm(config), words.rotary(config), config("num_hidden_layers")
-    thetas: Sequence[float] = config("layer_rope_theta", None, _thetas) or [rotary.theta] * depth
-    if len(thetas) != depth:
-        raise HuggingFaceError(f"{config.where}: layer_rope_theta has {len(thetas)} entries for {depth} layers")
+    norm, (bases, rotary) = words.rms_norm(config), words.rotary_by_layer(config)
     heads = words.attention(config, kv_heads=4, scale=config("attention_multiplier", 1.0), sink="head")
-    placed = {f"{theta:g}" if theta else "nope": rotary.but(theta=float(theta)) if theta else None for theta in thetas}
 
-    def block(kind: str, theta: str) -> Block:
-        return _block(config, norm, heads.but(mask=words.mask(config, kind), rotary=placed[theta]))
+    def block(kind: str, base: str) -> Block:
+        return _block(config, norm, heads.but(mask=words.mask(config, kind), rotary=rotary[base]))
 
-    seen = words.windows(config, lambda layer: SLIDING if layer % 4 else FULL)
-    layers = words.layered(block, seen, [f"{theta:g}" if theta else "nope" for theta in thetas])
-    return _model(config, [(name.replace(".", "_"), each) for name, each in layers], norm, words.logits_divided(config))
+    layers = words.layered(block, words.windows(config, lambda layer: SLIDING if layer % 4 else FULL), bases)
+    return _model(config, layers, norm, words.logits_divided(config))
 
 
 def read_clova(config: Config) -> Architecture:
@@ -45,10 +37,6 @@ def read_clova(config: Config) -> Architecture:
     wired = sandwich if config("use_post_norm", True, there("attention.norm_after")) else pre_norm
     block = _block(config, norm, words.attention(config, rotary=words.rotary(config), scale=scale), wired)
     return _model(config, words.repeated(config, block), norm, config("logits_scaling", 1.0, "head.scale"))
-
-
-def _thetas(target: Target) -> list[float]:
-    return [0 if rotary is None else rotary.theta for rotary in target.each("attention.rotary")]
 
 
 def _block(config: Config, norm: RMSNorm, heads: Attention, wired: Any = pre_norm) -> Block:

@@ -173,6 +173,22 @@ def rotary_with_alpha(config: Config, head_width: int) -> Rotary:
     return Rotary(theta=new)
 
 
+def rotary_by_layer(config: Config) -> tuple[list[str], dict[str, Rotary | None]]:
+    """The name of each layer's base, and the positions of each name: a `layer_rope_theta` of 0 is a layer without (Granite)."""
+    usual, depth = rotary(config), config("num_hidden_layers")
+    thetas = config("layer_rope_theta", None, _thetas) or [usual.theta] * depth
+    if len(thetas) != depth:
+        raise HuggingFaceError(f"{config.where}: layer_rope_theta has {len(thetas)} entries for {depth} layers")
+    called = {theta: f"theta_{theta:g}".replace(".", "_").replace("+", "") if theta else "nope" for theta in thetas}
+    return [called[theta] for theta in thetas], {
+        name: usual.but(theta=float(theta)) if theta else None for theta, name in called.items()
+    }
+
+
+def _thetas(target: Target) -> list[float]:
+    return [0 if found is None else found.theta for found in target.each("attention.rotary")]
+
+
 def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -> None:
     """Refuse tables for types of layers that the model type does not have."""
     strange = sorted(set(tables) - set(known))
