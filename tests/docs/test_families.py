@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from anyformer.catalogue import architecture
 from anyformer.huggingface import FAMILIES, family, find_family
 from huggingface.cases import CASES
@@ -25,6 +27,12 @@ def test_every_family_has_its_row():
     for model_type, cells in ROWS.items():
         assert cells[1] == family(model_type).default_class, HINT
         assert f"/{known[model_type]}.py" in cells[2], HINT
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/huggingface.md", "docs/families.md"])
+def test_pages_count_the_model_types_right(page):
+    said = re.findall(r"(\d+) model types", (ROOT / page).read_text())
+    assert [int(count) for count in said] == [sum(map(len, FAMILIES.values()))], HINT
 
 
 def test_every_figure_is_within_what_the_tests_allow():
