@@ -38,7 +38,7 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base, family.spelt)
+    stored = Stored(directory, family.base, family.older_names)
     return _tied_as_stored(architecture, family, stored), family, stored
 
 
@@ -61,7 +61,7 @@ def load(
     _check_names(wanted, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
-        for name, tensor in _ours(wanted, stored, _shapes(architecture)):
+        for name, tensor in _parameters_of(wanted, stored, _shapes(architecture)):
             owner, _, leaf = name.rpartition(".")
             value = tensor.to(device=device, dtype=dtype or tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
@@ -96,7 +96,7 @@ def export(
     declared = _shapes(model.architecture)
     parameters = dict(model.named_parameters())
     with writing_directory(directory) as partial:
-        write_shards(partial, _theirs(rules(family.names_of(model.architecture), declared), parameters))
+        write_shards(partial, _tensors_of(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
         _write_json(partial / "config.json", written)
@@ -149,19 +149,19 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
-    own = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.ours == ("head.weight",)]
+    own = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.parameters == ("head.weight",)]
     table = "embedding.weight" if architecture.decoder_embedding is None else "decoder_embedding.weight"
-    shared = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.ours == (table,)]
-    if not own or own[0].theirs[0] not in stored:
+    shared = [rule for rule in rules(family.names_of(untied), _shapes(untied)) if rule.parameters == (table,)]
+    if not own or own[0].stored[0] not in stored:
         return tied
-    if not shared or stored.shape(own[0].theirs[0]) != stored.shape(shared[0].theirs[0]):
+    if not shared or stored.shape(own[0].stored[0]) != stored.shape(shared[0].stored[0]):
         return untied
-    return tied if torch.equal(stored.tensor(own[0].theirs[0]), stored.tensor(shared[0].theirs[0])) else untied
+    return tied if torch.equal(stored.tensor(own[0].stored[0]), stored.tensor(shared[0].stored[0])) else untied
 
 
 def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
     """Every tensor has its place: none is missing, none is left over but those that are `computed`."""
-    needed = [name for rule in wanted for name in rule.theirs]
+    needed = [name for rule in wanted for name in rule.stored]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
@@ -173,29 +173,29 @@ def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: S
         )
 
 
-def _ours(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
-    """Our tensors one rule at a time; each owns its memory."""
+def _parameters_of(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
+    """Parameters one rule at a time; each owns its memory."""
     for rule in wanted:
-        theirs = [stored.tensor(name) for name in rule.theirs]
+        tensors = [stored.tensor(name) for name in rule.stored]
         try:
-            read = rule.op.read(theirs, [shapes[name] for name in rule.ours])
+            read = rule.op.read(tensors, [shapes[name] for name in rule.parameters])
         except (RuntimeError, ValueError, IndexError) as error:  # of shapes that cannot be cut or turned so
             raise HuggingFaceError(
-                f"{stored.directory}: {' + '.join(rule.theirs[:3])} of shape {tuple(theirs[0].shape)} cannot be read as "
-                f"{' + '.join(rule.ours[:3])} of shape {shapes[rule.ours[0]]} ({error})"
+                f"{stored.directory}: {' + '.join(rule.stored[:3])} of shape {tuple(tensors[0].shape)} cannot be read as "
+                f"{' + '.join(rule.parameters[:3])} of shape {shapes[rule.parameters[0]]} ({error})"
             ) from None
-        for name, tensor in zip(rule.ours, read, strict=True):
+        for name, tensor in zip(rule.parameters, read, strict=True):
             if tuple(tensor.shape) != shapes[name]:
                 raise HuggingFaceError(
-                    f"{stored.directory}: {' + '.join(rule.theirs[:3])} gives {name} the shape {tuple(tensor.shape)}, "
+                    f"{stored.directory}: {' + '.join(rule.stored[:3])} gives {name} the shape {tuple(tensor.shape)}, "
                     f"and the configuration says {shapes[name]}"
                 )
             yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
 
 
-def _theirs(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Their tensors one rule at a time, on the CPU."""
+def _tensors_of(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors to store one rule at a time, on the CPU."""
     for rule in wanted:
-        written = rule.op.write([parameters[name].detach().cpu() for name in rule.ours])
-        for name, tensor in zip(rule.theirs, written, strict=True):
+        written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])
+        for name, tensor in zip(rule.stored, written, strict=True):
             yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()

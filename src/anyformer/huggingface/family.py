@@ -29,8 +29,8 @@ class Family:
     """Patterns of stored tensors that no model needs: buffers."""
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
     """Patterns of stored tables that follow from a formula -> the formula."""
-    spelt: Mapping[str, str] = field(default_factory=dict)
-    """Patterns in the names that published files have, where transformers saves others -> what it saves."""
+    older_names: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in names of tensors that published files have -> what transformers saves in their place."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
     base: str = ""

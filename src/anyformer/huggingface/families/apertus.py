@@ -24,14 +24,14 @@ BETA, EPS = 0.5, -1e-6
 class WithConstants:
     """The learned curvatures of xIELU, and beside them two constants, which transformers stores and needs."""
 
-    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        *learned, beta, eps = theirs
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        *learned, beta, eps = stored
         if abs(float(beta) - BETA) > 1e-3 or abs(float(eps) - EPS) > 1e-8:
             raise HuggingFaceError(f"xIELU here has beta = {BETA} and eps = {EPS}, and the file {float(beta)} and {float(eps)}")
         return learned
 
-    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        return [*ours, *(torch.tensor(constant, dtype=ours[0].dtype) for constant in (BETA, EPS))]
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return [*parameters, *(torch.tensor(constant, dtype=parameters[0].dtype) for constant in (BETA, EPS))]
 
 
 _LAYER: Table = {

@@ -71,7 +71,7 @@ def _experts(config: Config) -> Experts:
 def names(architecture: Architecture) -> Names:
     experts, width = Target(architecture)("experts.sublayer"), architecture.width
     rows = Shaped((-1, width))
-    down = Then(Shaped((-1, width), ours=(experts.experts, experts.width, width)), Transposed())
+    down = Then(Shaped((-1, width), parameters=(experts.experts, experts.width, width)), Transposed())
     table: Table = {
         QKV: To("norm_attn_norm.attn.Wqkv", Rows()),
         "attention.output": "norm_attn_norm.attn.out_proj",

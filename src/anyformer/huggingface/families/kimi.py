@@ -90,7 +90,7 @@ FAMILIES = (
         read,
         names,
         "KimiLinearForCausalLM",
-        spelt={r"\.mlp\.": f".{_MLP}."},
+        older_names={r"\.mlp\.": f".{_MLP}."},
         # Nothing is rotated; and a model without later tokens' predictors has none of them.
         inert=("head_dim", "rope_theta", "rope_scaling", "num_nextn_predict_layers", "use_grouped_topk"),
     ),

@@ -28,11 +28,11 @@ class HalvesSwapped:
 
     heads: int
 
-    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        return [x.unflatten(0, (self.heads, 2, -1)).flip(1).flatten(0, 2) for x in theirs]  # type: ignore[no-untyped-call]
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [x.unflatten(0, (self.heads, 2, -1)).flip(1).flatten(0, 2) for x in stored]  # type: ignore[no-untyped-call]
 
-    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        return self.read(ours, ())
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return self.read(parameters, ())
 
 
 def read(config: Config) -> Architecture:

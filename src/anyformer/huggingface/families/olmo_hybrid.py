@@ -78,7 +78,10 @@ FAMILIES = (
         read,
         names,
         "OlmoHybridForCausalLM",
-        spelt={r"\.input_layernorm\.": ".attention_layer_norm.", r"\.post_attention_layernorm\.": ".feedforward_layer_norm."},
+        older_names={
+            r"\.input_layernorm\.": ".attention_layer_norm.",
+            r"\.post_attention_layernorm\.": ".feedforward_layer_norm.",
+        },
         inert=("linear_a_log_max", "linear_a_log_min", "linear_dt_init_floor", "linear_dt_max", "linear_dt_min"),
     ),
 )

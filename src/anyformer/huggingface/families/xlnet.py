@@ -29,12 +29,12 @@ class ByHead:
     heads: int
     output: bool = False
 
-    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        flat = [x.flatten(1) for x in theirs]
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        flat = [x.flatten(1) for x in stored]
         return flat if self.output else [x.mT for x in flat]
 
-    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        turned = ours if self.output else [x.mT for x in ours]
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        turned = parameters if self.output else [x.mT for x in parameters]
         return [x.unflatten(1, (self.heads, -1)) for x in turned]  # type: ignore[no-untyped-call]
 
 
