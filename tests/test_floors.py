@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,15 @@ FLOORS = [
     {"api"},
     {"cli"},
 ]
+PARTS = [
+    {"sketch", "lookup", "initialisation"},
+    {"masks", "positions", "norms", "pointwise"},
+    {"call"},
+    {"sublayer"},
+    {"embedding", "attention", "feedforward"},
+    {"experts", "recurrence"},
+    {"layers"},
+]
 FLOOR = {room: number for number, rooms in enumerate(FLOORS) for room in rooms}
 FILES = sorted(path for path in SOURCE.rglob("*.py") if path.parent != SOURCE or path.name[:2] != "__")
 LONGEST = 320
@@ -34,19 +44,30 @@ def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """Rooms of this package that a file imports, wherever in the file."""
-    rooms = set()
+@cache
+def modules() -> dict[str, Path]:
+    """Every module of the package by its full name."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        name = ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts)
+        found[name.removesuffix(".__init__")] = path
+    return found
+
+
+@cache
+def imports(path: Path) -> frozenset[str]:
+    """Modules of this package that a file imports, wherever in the file: lazily and for types alone too."""
+    found = set()
     for node in ast.walk(ast.parse(path.read_text())):
-        names = []
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module == "anyformer":
-            names = [f"anyformer.{alias.name}" for alias in node.names]
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("anyformer.") and ".__" not in name}
-    return rooms
+            found |= {name if (name := f"{node.module}.{alias.name}") in modules() else node.module for alias in node.names}
+    return frozenset(found & modules().keys())
+
+
+def imported_rooms(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imports(path) if "." in name}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -55,6 +76,17 @@ def test_imports_point_down(path):
     for other in imported_rooms(path) - {room}:
         below = FLOOR[other] < FLOOR[room]
         assert below, f"{room} (floor {FLOOR[room]}) imports {other} (floor {FLOOR[other]})"
+
+
+def test_imports_between_the_rooms_of_parts_point_down():
+    floor = {room: number for number, rooms in enumerate(PARTS) for room in rooms}
+    tracers = {"traced", "traced_sublayer"}  # to go
+    for name, path in modules().items():
+        if name.startswith("anyformer.parts."):
+            room = name.split(".")[2]
+            others = {other.split(".")[2] for other in imports(path) if other.startswith("anyformer.parts.")} - {room}
+            for other in others - tracers if room not in tracers else ():
+                assert floor[other] < floor[room], f"{path} imports {other}"
 
 
 def test_every_room_has_a_floor():

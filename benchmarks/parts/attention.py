@@ -29,12 +29,12 @@ from anyformer.parts import (
     Window,
     pre_norm,
 )
-from anyformer.parts.mask_value import MaskValue
+from anyformer.parts.masks.mask import Mask
 from anyformer.plan import Plan
 
 WIDTH, HEADS, LENGTH = 384, 6, 2048
 CACHED = 4096
-MASKS: Mapping[str, MaskValue] = {
+MASKS: Mapping[str, Mask] = {
     "causal": Causal(),
     "window": Causal() & Window(size=256),
     "chunk": Causal() & Chunk(size=256),
@@ -45,7 +45,7 @@ PLAIN = Plan(attention="plain")
 NO_BACKWARD = {"torch flex_attention": "no backward on CPU (NotImplementedError)"}
 
 
-def fused(mask: MaskValue | None) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def fused(mask: Mask | None) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """torch's kernel on (B, T, H, E), causal by its flag where no mask is given; a mask is made in every call, as ours is."""
 
     def core(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
@@ -57,7 +57,7 @@ def fused(mask: MaskValue | None) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     return core
 
 
-def flexible(mask: MaskValue, length: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+def flexible(mask: Mask, length: int) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
     """torch's FlexAttention, compiled, with the block mask of ours, made once."""
     blocks = create_block_mask(lambda b, h, query, key: mask.allowed(query, key, 0), None, None, length, length, device="cpu")
     kernel = torch.compile(flex_attention, dynamic=False)
@@ -81,7 +81,7 @@ def masked(name: str, *, train: bool, compiled: bool = False) -> Comparison:
     if not compiled:
         others.append(twin(Alone(part, WIDTH, PLAIN, padded=True), "every pair written out"))
     return sides(
-        f"{mask.spelled}: 1 x {LENGTH} x {WIDTH}, {HEADS} heads", ours(Alone(part, WIDTH)), others,
+        f"{mask.written}: 1 x {LENGTH} x {WIDTH}, {HEADS} heads", ours(Alone(part, WIDTH)), others,
         features(1, LENGTH, WIDTH), train=train, compiled=compiled, missing=NO_BACKWARD if train else {},
     )  # fmt: skip
 

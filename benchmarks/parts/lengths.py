@@ -11,14 +11,14 @@ from benchmarks.parts.race import race, ratio, seconds
 from benchmarks.parts.sides import Alone, features
 
 from anyformer.parts import Attention, Causal, EluPlusOne, Fixed, LinearAttention, Window
-from anyformer.parts.attend import attend
-from anyformer.parts.context import Visible
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.call.context import Visible
+from anyformer.parts.sublayer import Sublayer
 from anyformer.tally import Shape
 
 WIDTH, HEADS = 384, 6
 LENGTHS = (1024, 2048, 4096, 8192, 16_384, 32_768)
-KINDS: dict[str, SublayerValue] = {
+KINDS: dict[str, Sublayer] = {
     "linear attention": LinearAttention(heads=HEADS, feature_map=EluPlusOne(), eps=1e-6),
     "softmax attention": Attention(heads=HEADS),
 }

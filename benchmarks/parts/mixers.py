@@ -27,8 +27,8 @@ from anyformer.parts import (
     ScalarDecay,
     ShortConvolution,
 )
-from anyformer.parts.recurrence import delta_recurrence
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.recurrence.recurrence import delta_recurrence
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
 WIDTH, HEADS, HEAD, LENGTH = 384, 6, 64, 1024
@@ -43,7 +43,7 @@ def convolutions(read: Read, *widths: int) -> dict[str, Tensor]:
     return {f"{name}_convolution.weight": part for name, part in zip(("query", "key", "value"), parts, strict=True)}
 
 
-def gated_delta() -> tuple[SublayerValue, Side]:
+def gated_delta() -> tuple[Sublayer, Side]:
     """Qwen3-Next: projections interleaved by key head: q, k, two v, two z; two b, two a."""
     values = 2 * HEADS
     config = Qwen3NextConfig(
@@ -69,7 +69,7 @@ def gated_delta() -> tuple[SublayerValue, Side]:
     return part, Side("transformers Qwen3NextGatedDeltaNet", theirs, weights)
 
 
-def kimi_delta() -> tuple[SublayerValue, Side]:
+def kimi_delta() -> tuple[Sublayer, Side]:
     """Kimi Linear: a decay per channel."""
     config = KimiLinearConfig(
         linear_num_heads=HEADS, linear_head_dim=HEAD, linear_conv_kernel_dim=4, rms_norm_eps=1e-6, **CONFIG
@@ -94,7 +94,7 @@ def kimi_delta() -> tuple[SublayerValue, Side]:
     return part, Side("transformers KimiLinearDeltaAttention", KimiLinearDeltaAttention(config, 0), weights)
 
 
-def lightning() -> tuple[SublayerValue, Side]:
+def lightning() -> tuple[Sublayer, Side]:
     """MiniMax, layer 1 of 4: queries, keys and values interleaved by head, blocks of 256 as published."""
     theirs = MiniMaxLightningAttention(MiniMaxConfig(num_attention_heads=HEADS, head_dim=HEAD, **CONFIG), 1)
 
@@ -110,7 +110,7 @@ def lightning() -> tuple[SublayerValue, Side]:
     return part, Side("transformers MiniMaxLightningAttention", theirs, weights, lambda x: theirs(x, None, None)[0])
 
 
-def convolution() -> tuple[SublayerValue, Side]:
+def convolution() -> tuple[Sublayer, Side]:
     """LFM2."""
     config = Lfm2Config(hidden_size=WIDTH, num_hidden_layers=2, conv_bias=False, conv_L_cache=3, layer_types=["conv"] * 2)
 
@@ -124,7 +124,7 @@ def convolution() -> tuple[SublayerValue, Side]:
     return GatedConvolution(), Side("transformers Lfm2ShortConv", Lfm2ShortConv(config, 0), weights)
 
 
-def published(family: Callable[[], tuple[SublayerValue, Side]], batch: int, steps: bool, compiled: bool = False) -> Comparison:
+def published(family: Callable[[], tuple[Sublayer, Side]], batch: int, steps: bool, compiled: bool = False) -> Comparison:
     """A whole mixer against transformers' module in pure torch, and, with `steps`, against our own token by token."""
     part, peer = family()
     others = [peer, twin(Alone(part, WIDTH, STEP_BY_STEP), "token by token")] if steps else [peer]

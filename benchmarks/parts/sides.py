@@ -13,8 +13,8 @@ import torch
 from benchmarks.parts.race import Answer, Comparison, Contender
 from torch import Tensor, nn
 
-from anyformer.parts.context import Context
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.call.context import Context
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
 Read = Callable[[str], Tensor]
@@ -28,7 +28,7 @@ OURS = "anyformer"
 class Alone(nn.Module):
     """A part by itself: (B, T, D) -> (B, T, D), at positions 0, 1, ...; what may be `padded` takes no short cut by position."""
 
-    def __init__(self, part: SublayerValue, width: int, plan: Plan | None = None, *, padded: bool = False) -> None:
+    def __init__(self, part: Sublayer, width: int, plan: Plan | None = None, *, padded: bool = False) -> None:
         super().__init__()
         self.plan, self.padded = plan or Plan(), padded
         self.part = part.build(width, self.plan, "part")

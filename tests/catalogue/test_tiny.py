@@ -14,7 +14,7 @@ from anyformer.catalogue.columns import columns
 from anyformer.generation import Sampling, continuations
 from anyformer.model import Architecture, InputError, build
 from anyformer.parts import Proportional, Rotary
-from anyformer.parts.state import Slots
+from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 

@@ -57,7 +57,7 @@ from anyformer.parts import (
     sandwich,
     stack,
 )
-from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.pointwise.activation import ACTIVATIONS
 
 VOCAB, WIDTH = 37, 24
 

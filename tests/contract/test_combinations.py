@@ -27,7 +27,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.state import Slots
+from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 

@@ -181,7 +181,7 @@ def test_cached_target_equals_the_whole(name, cut):
 
 @every
 def test_decode_state_takes_the_declared_bytes(name):
-    from anyformer.parts.state import Slots
+    from anyformer.parts.call.state import Slots
 
     architecture = ZOO[name]
     if architecture.decoder is None or architecture.latents is not None:

@@ -84,7 +84,7 @@ from anyformer.parts import (
     sandwich,
     stack,
 )
-from anyformer.parts.activation import ACTIVATIONS
+from anyformer.parts.pointwise.activation import ACTIVATIONS
 
 VOCAB, WIDTH = 37, 24
 # Larger than in practice, so that every part leaves a trace in the logits.

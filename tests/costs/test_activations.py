@@ -17,9 +17,9 @@ from anyformer.costs.saved import kept_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.parts import Causal, Chunk, Window
-from anyformer.parts.relative import TransformerXL
-from anyformer.parts.score_bias import ALiBi, RelativeBuckets
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.attention.relative import TransformerXL
+from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
+from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 from anyformer.training.precision import autocast
@@ -170,7 +170,7 @@ def test_repeated_layers_are_those_taken_one_by_one(name, how, monkeypatch):
             assert_exact(architecture, plan, shape_of(architecture))
         declared = activations(architecture, shape_of(architecture), plan)
         with monkeypatch.context() as patch:
-            patch.setattr("anyformer.parts.layers_keep._stand_alone", lambda stack: False)
+            patch.setattr("anyformer.parts.layers.layers_keep._stand_alone", lambda stack: False)
             assert activations(architecture, shape_of(architecture), plan) == declared
 
 
@@ -192,7 +192,7 @@ def test_a_part_that_does_not_say_what_it_keeps_is_traced(kind, name, precision,
     found = {type(part) for stack in ZOO[name].stacks.values() for block in stack.variants.values() for part in block.sublayers}
     for part in found:
         if part.model_fields["kind"].default == kind:
-            monkeypatch.setattr(part, "keeps", SublayerValue.keeps)
+            monkeypatch.setattr(part, "keeps", Sublayer.keeps)
     assert_exact(ZOO[name], plan_of(precision), shape_of(ZOO[name]))
     assert_exact(ZOO[name], plan_of(precision), shape_of(ZOO[name], batch=1))
 

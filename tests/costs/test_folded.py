@@ -15,7 +15,7 @@ from anyformer.costs import cost
 from anyformer.costs.counts import component
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, pre_norm, stack
-from anyformer.parts.state import Slots
+from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally
 

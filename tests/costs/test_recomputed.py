@@ -15,8 +15,8 @@ from zoo import ZOO
 from anyformer.costs.activations import activations
 from anyformer.costs.saved import Kept, keeping
 from anyformer.model import Architecture, Transformer, build
-from anyformer.parts.context import Context
-from anyformer.parts.recompute import PRODUCTS
+from anyformer.parts.call.context import Context
+from anyformer.parts.layers.recompute import PRODUCTS
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 from anyformer.training.precision import autocast

@@ -9,7 +9,7 @@ from anyformer.catalogue import architecture
 from anyformer.describe import DescriptionError, change, from_json, from_toml, numbers, parse_assignment, read_data, to_json
 from anyformer.dims import LARGEST, LONGEST
 from anyformer.model import Architecture, Transformer
-from anyformer.parts.order import MOST_LAYERS, parse_order
+from anyformer.parts.layers.order import MOST_LAYERS, parse_order
 from anyformer.tally import Shape
 from anyformer.training import Run
 

@@ -9,8 +9,8 @@ from zoo import ZOO
 
 from anyformer.describe import change_all
 from anyformer.model import Architecture, Transformer, build
-from anyformer.parts.balance import Auxiliary, Load
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary, Load
 from anyformer.plan import Plan
 
 B, T, S = 2, 11, 7
@@ -89,7 +89,7 @@ def test_without_gradients_nothing_is_prepared_to_be_repeated(how, monkeypatch):
     def refuse(*given: object, **more: object) -> Tensor:
         raise AssertionError("a layer was checkpointed")
 
-    monkeypatch.setattr("anyformer.parts.recompute.checkpoint", refuse)
+    monkeypatch.setattr("anyformer.parts.layers.recompute.checkpoint", refuse)
     model = build(ZOO["llama"], Plan(checkpointing=how))
     tokens = ZOO["llama"].embedding.example(B, T)
     with torch.no_grad():

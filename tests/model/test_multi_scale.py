@@ -24,7 +24,7 @@ from anyformer.parts import (
     residual,
     stack,
 )
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.noise import Noise
 from anyformer.plan import Plan
 
 B, CHANNELS = 2, (3, 9, 6)

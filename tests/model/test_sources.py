@@ -26,7 +26,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.patches import cut
+from anyformer.parts.embedding.patches import cut
 
 WORDS, START = 4, 1
 BOTH = Attention(heads=4, mask=Bidirectional())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from anyformer.parts.attend import attend
-from anyformer.parts.context import Visible
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.call.context import Visible
 
 
 def test_scores_are_scaled_and_normalised_in_fp32():

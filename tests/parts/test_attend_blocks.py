@@ -12,10 +12,10 @@ from anyformer.costs.activations import activations
 from anyformer.costs.saved import kept_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build
-from anyformer.parts.attend import PLAIN_LIMIT, attend, kernel_of
-from anyformer.parts.context import Visible
-from anyformer.parts.noise import Drop, Noise
-from anyformer.parts.score_bias import ALiBi, RelativeBuckets
+from anyformer.parts.attention.attend import PLAIN_LIMIT, attend, kernel_of
+from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets
+from anyformer.parts.call.context import Visible
+from anyformer.parts.call.noise import Drop, Noise
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 

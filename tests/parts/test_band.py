@@ -19,10 +19,10 @@ from anyformer.parts import (
     Strided,
     Window,
 )
-from anyformer.parts import band as bands
-from anyformer.parts.band import Band, band_of
-from anyformer.parts.context import Context, Labelled
-from anyformer.parts.state import Keys
+from anyformer.parts.call.context import Context, Labelled
+from anyformer.parts.call.state import Keys
+from anyformer.parts.masks import band as bands
+from anyformer.parts.masks.band import Band, band_of
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 from parts.test_mask import masks
@@ -100,12 +100,12 @@ def test_no_band_where_it_does_not_fit(facts, monkeypatch):
     def refuse(*_):
         raise AssertionError("banded")
 
-    monkeypatch.setattr("anyformer.parts.attend._banded", refuse)
+    monkeypatch.setattr("anyformer.parts.attention.attend._banded", refuse)
     plan = Plan()
     part = Attention(**{"heads": 2, "mask": Window(size=3), **facts})
     context, _ = contexts(plan, None)
     if part.dropout:
-        from anyformer.parts.noise import Noise
+        from anyformer.parts.call.noise import Noise
 
         context.noise = Noise.fresh(2, torch.device("cpu"))
     loud(part.build(D, plan, "part"))(torch.zeros(2, T, D, dtype=torch.float64), context)

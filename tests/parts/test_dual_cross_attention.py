@@ -8,7 +8,7 @@ import torch
 from anyformer.describe import DescriptionError
 from anyformer.model import encoder_only
 from anyformer.parts import ChannelCrossAttention, Embedding, SpatialCrossAttention, residual
-from anyformer.parts.context import Context
+from anyformer.parts.call.context import Context
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 

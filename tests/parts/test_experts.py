@@ -27,12 +27,12 @@ from anyformer.parts import (
     RowCapacity,
     SharedExpert,
     TopK,
-    grouped,
     pre_norm,
 )
-from anyformer.parts.capacity import assign
-from anyformer.parts.dispatch import in_places, sorted_by_expert
-from anyformer.parts.grouped import grouped_product
+from anyformer.parts.experts import grouped
+from anyformer.parts.experts.capacity import assign
+from anyformer.parts.experts.dispatch import in_places, sorted_by_expert
+from anyformer.parts.experts.grouped import grouped_product
 from anyformer.tally import Shape, Tally
 from parts.mixture import B, D, K, T, X, experts_of, of, randomised, tokens
 

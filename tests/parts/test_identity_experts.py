@@ -7,9 +7,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.model import build
-from anyformer.parts import Correction, Experts, Renormalise, Router, TopK, grouped
-from anyformer.parts.balance import Auxiliary
-from anyformer.parts.grouped import grouped_product
+from anyformer.parts import Correction, Experts, Renormalise, Router, TopK
+from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.experts import grouped
+from anyformer.parts.experts.grouped import grouped_product
 from anyformer.tally import Shape
 from parts.mixture import B, D, K, T, X, experts_of, of, tokens
 

@@ -30,10 +30,10 @@ from anyformer.parts import (
     ScalarDecay,
     ShortConvolution,
 )
-from anyformer.parts.decay import DecayModule
-from anyformer.parts.recurrence import delta_recurrence, linear_recurrence
-from anyformer.parts.recurrent_state import ConvolutionState, RecurrentState
-from anyformer.parts.state import StateError
+from anyformer.parts.call.recurrent_state import ConvolutionState, RecurrentState
+from anyformer.parts.call.state import StateError
+from anyformer.parts.recurrence.decay import DecayModule
+from anyformer.parts.recurrence.recurrence import delta_recurrence, linear_recurrence
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from anyformer.parts.noise import Dropout, Noise, bits, mix, uniform
+from anyformer.parts.call.noise import Dropout, Noise, bits, mix, uniform
 
 
 def noise(rows: int = 4, step: int = 0) -> Noise:

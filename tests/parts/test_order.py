@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from anyformer.parts.order import parse_order, write_order
+from anyformer.parts.layers.order import parse_order, write_order
 
 
 @given(st.lists(st.sampled_from(["local", "full", "moe_2"]), min_size=1, max_size=40))

@@ -20,9 +20,9 @@ from anyformer.parts import (
     Strided,
     VerticalStride,
     Window,
-    pairs,
 )
-from anyformer.parts.pairs import TooLongError, count_pairs
+from anyformer.parts.masks import pairs
+from anyformer.parts.masks.pairs import TooLongError, count_pairs
 from anyformer.pictures import masks_of
 from anyformer.tally import Shape
 

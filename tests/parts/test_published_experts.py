@@ -48,7 +48,7 @@ from anyformer.parts import (
     SparseMixer,
     TopK,
 )
-from anyformer.parts.context import Context
+from anyformer.parts.call.context import Context
 from anyformer.plan import Plan
 
 B, T, D, F, X, K = 2, 33, 16, 10, 6, 2

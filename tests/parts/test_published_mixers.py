@@ -20,7 +20,7 @@ from anyformer.parts import (
     ScalarDecay,
     ShortConvolution,
 )
-from anyformer.parts.context import Context
+from anyformer.parts.call.context import Context
 from anyformer.plan import Plan
 
 B, T, D = 2, 13, 24

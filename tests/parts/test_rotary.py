@@ -9,12 +9,12 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from anyformer.model import build
 from anyformer.parts import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Rotary, YaRN
-from anyformer.parts.rotary_scaling import Scaling
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
 from anyformer.tally import Shape
 
 E, TRAINED = 16, 64
 SHORT, LONG = [1.0 + i / 10 for i in range(E // 2)], [2.0 + i for i in range(E // 2)]
-CASES: dict[str, tuple[Scaling, dict]] = {
+CASES: dict[str, tuple[RotaryScaling, dict]] = {
     "linear": (LinearScaling(factor=4.0), {"rope_type": "linear", "factor": 4.0}),
     "yarn": (
         YaRN(factor=4.0, trained=TRAINED),

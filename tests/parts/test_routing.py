@@ -18,8 +18,9 @@ from anyformer.parts import (
     Router,
     TopK,
 )
-from anyformer.parts.balance import Auxiliary, Load, balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.router import corrected, rebalance
+from anyformer.parts.call.reports import Auxiliary, Load
+from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
+from anyformer.parts.experts.router import corrected, rebalance
 from parts.mixture import B, K, T, X, examples, experts_of, of, tokens
 
 

@@ -11,9 +11,10 @@ from zoo import ZOO
 from anyformer.describe import DescriptionError
 from anyformer.model import build
 from anyformer.parts import Capacity, Correction, Groups, Hashed, Renormalise, RMSNorm, Router, Sampled, SparseMixer, TopK
-from anyformer.parts.balance import Auxiliary, picked
-from anyformer.parts.noise import Noise
-from anyformer.parts.selection import Known, best
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.experts.balance import picked
+from anyformer.parts.experts.selection import Known, best
 from parts.mixture import B, K, T, X, experts_of, of, tokens
 
 

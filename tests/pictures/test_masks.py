@@ -57,7 +57,7 @@ def test_the_length_tells_a_window_from_a_triangle(name):
     counts = [each.pairs for each in ranges.values()]
     assert len(set(counts)) == len(counts)
     for mask, found in ranges.items():
-        assert 0 < found.pairs < length**2 or mask.spelled == "bidirectional"
+        assert 0 < found.pairs < length**2 or mask.written == "bidirectional"
         if mask.span > 1:
             assert (found.counts() < np.arange(1, length + 1)).any(), "the last queries have forgotten the first keys"
 

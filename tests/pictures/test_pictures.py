@@ -13,7 +13,7 @@ from anyformer.pictures import draw_masks, masks_of
 
 def test_equal_masks_are_drawn_once_with_all_their_places(tmp_path):
     found = masks_of(DECODERS["local_global"])
-    assert {mask.spelled: places for mask, places in found.items()} == {
+    assert {mask.written: places for mask, places in found.items()} == {
         "window(size=4)": ["decoder.local.attention"],
         "causal": ["decoder.full.attention"],
     }
@@ -23,7 +23,7 @@ def test_equal_masks_are_drawn_once_with_all_their_places(tmp_path):
 
 def test_masks_are_spelled_as_they_are_written():
     mask = next(iter(masks_of(DECODERS["sparse_fixed"])))
-    assert mask.spelled == "causal & (chunk(size=4) | fixed(size=4, summary=2))"
+    assert mask.written == "causal & (chunk(size=4) | fixed(size=4, summary=2))"
 
 
 def test_without_attention_there_is_no_mask_to_draw(tmp_path):

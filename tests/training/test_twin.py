@@ -14,7 +14,7 @@ from rich.console import Console
 from anyformer.data import IGNORED, Batches, BytePairs, Data, prepare
 from anyformer.describe import change_all
 from anyformer.model import build
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.noise import Noise
 from anyformer.training import Cosine, train
 from anyformer.training.journal import read_metrics
 

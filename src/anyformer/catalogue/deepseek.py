@@ -27,7 +27,7 @@ from anyformer.parts import (
     YaRN,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 NORM = RMSNorm(eps=1e-6)
 

@@ -19,7 +19,7 @@ from anyformer.parts import (
     SharedExpert,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 HEAD_WIDTH = 128
 

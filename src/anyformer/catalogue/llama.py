@@ -18,7 +18,7 @@ from anyformer.parts import (
     Rotary,
     pre_norm,
 )
-from anyformer.parts.rotary_scaling import RotaryScaling
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
 
 def llama(

@@ -23,7 +23,7 @@ from anyformer.parts import (
     Step,
     pre_norm,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 
 def minimax(

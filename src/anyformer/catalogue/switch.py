@@ -30,7 +30,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-from anyformer.parts.branch import Sublayer
+from anyformer.parts.sublayer import Sublayer
 
 
 def switch(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.model import Architecture
-from anyformer.parts.order import parse_order, write_order
+from anyformer.parts.layers.order import parse_order, write_order
 
 LIMITS = {
     "width": 16,

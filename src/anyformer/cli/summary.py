@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from anyformer.describe import Value
     from anyformer.model import Architecture
     from anyformer.parts import Block, Branch, Stack, Step
-    from anyformer.parts.norm import Norm
+    from anyformer.parts.norms.norm import Norm
 
 LENGTH = 4096
 MOST = 8
@@ -78,7 +78,7 @@ def described(architecture: Architecture, width: int) -> Iterator[str]:
 
 def layers(order: str) -> str:
     """An order in words: `(local*5 global)*8 local*2` -> `(5 local, 1 global) x 8, then 2 local`."""
-    from anyformer.parts.order import parse_order, repeats, runs
+    from anyformer.parts.layers.order import parse_order, repeats, runs
 
     said = []
     units = repeats(runs(parse_order(order)))

@@ -12,7 +12,7 @@ from anyformer.costs.roofline import LAYER, Operation, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
 from anyformer.costs.work import Mode
-from anyformer.parts.elementwise import ACTIVATED, GATED, ROTATED, SCORE
+from anyformer.parts.pointwise.elementwise import ACTIVATED, GATED, ROTATED, SCORE
 
 LONGEST = 6
 """Operations whose time is worked out."""

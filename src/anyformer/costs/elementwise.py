@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from anyformer.model import Architecture
 from anyformer.parts import Block
-from anyformer.parts.elementwise import ACTIVATED, GATED, SCORE, normalised
+from anyformer.parts.pointwise.elementwise import ACTIVATED, GATED, SCORE, normalised
 from anyformer.plan import Plan
 from anyformer.tally import Flops, Shape, Tally
 

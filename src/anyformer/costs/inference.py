@@ -10,7 +10,7 @@ from typing import Literal
 
 from anyformer.costs.work import distinct_experts
 from anyformer.model import Architecture
-from anyformer.parts.state import Slots
+from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight
 

@@ -32,7 +32,7 @@ from anyformer.costs.roofline import step_time
 from anyformer.costs.saved import kept_by_label
 from anyformer.costs.trial import TrainingStep, Trial, examples, trial_of
 from anyformer.model import Architecture, build
-from anyformer.parts.state import Slots
+from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
 from anyformer.tally import Shape
 from anyformer.tape import Tape

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeVar
 from anyformer.describe import Named, Value
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
-from anyformer.parts.order import write_order
+from anyformer.parts.layers.order import write_order
 from anyformer.parts.sublayer import Network
 
 V = TypeVar("V", bound=Value)

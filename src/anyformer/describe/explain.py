@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Union, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -12,9 +12,9 @@ from pydantic_core import ErrorDetails
 from anyformer.describe.errors import Problem, did_you_mean
 
 
-def explain(error: ValidationError, root: type[BaseModel]) -> list[Problem]:
-    """One problem per finding, in the order found."""
-    return [Problem(_path(detail["loc"], root), _message(detail)) for detail in error.errors(include_url=False)]
+def explain(error: ValidationError, root: type[BaseModel], data: Any) -> list[Problem]:
+    """One problem per finding in `data`, in the order found."""
+    return [Problem(_path(detail["loc"], root, data), _message(detail)) for detail in error.errors(include_url=False)]
 
 
 def _message(detail: ErrorDetails) -> str:
@@ -22,7 +22,7 @@ def _message(detail: ErrorDetails) -> str:
     match detail["type"]:
         case "missing":
             return "is required"
-        case "value_error" | "unknown_field" | "too_great":
+        case "value_error" | "unknown_field" | "too_great" | "kind_missing" | "kind_unknown":
             return detail["msg"].removeprefix("Value error, ")
         case "union_tag_invalid":
             known = [tag.strip().strip("'") for tag in context["expected_tags"].split(",")]
@@ -44,19 +44,22 @@ def _shown(given: Any) -> str:
     return f"{text if len(text) <= 60 else text[:57] + '...'} ({type(given).__name__})"
 
 
-def _path(location: Sequence[int | str], root: type[BaseModel]) -> str:
+def _path(location: Sequence[int | str], root: type[BaseModel], data: Any) -> str:
     """Walk the types along `location`, dropping the union tags that pydantic adds and the fields a path may skip."""
     words: list[str] = []
     here: Any = root
     for index, step in enumerate(location):
+        here = _of_kind(here, data)
         if isinstance(here, type) and issubclass(here, BaseModel):
             field = here.model_fields.get(str(step))
-            if step not in getattr(here, "through", ()) or index == len(location) - 1:
+            absent = index == len(location) - 1 and _child(data, step) is None
+            if step not in getattr(here, "through", ()) or absent:
                 words.append(str(step))
             here = _strip(field.annotation) if field else None
         elif (classes := _classes(here)) and len(classes) > 1:
             # `step` is the tag of a union: it chooses the class and is no part of the user's path.
             here = next((c for c in classes if c.model_fields["kind"].default == step), None)
+            continue
         elif (items := get_args(here)) and get_origin(here) not in (Union, types.UnionType):
             # Inside a table of names the step is a name; inside a tuple of parts it is plumbing, of scalars it is an index.
             here = _strip(items[0])
@@ -68,7 +71,25 @@ def _path(location: Sequence[int | str], root: type[BaseModel]) -> str:
         classes = _classes(here)
         if len(classes) == 1:
             here = classes[0]
+        data = _child(data, step)
     return ".".join(words)
+
+
+def _of_kind(here: Any, data: Any) -> Any:
+    """The class that the registry of a family of parts has for the kind that the data says; `here` where there is none."""
+    kinds = getattr(here, "kinds", None)
+    if isinstance(here, type) and isinstance(data, BaseModel):
+        return type(data)
+    return kinds.get(data.get("kind"), here) if kinds is not None and isinstance(data, Mapping) else here
+
+
+def _child(data: Any, step: int | str) -> Any:
+    """What the data holds under a step of a location; None where it holds nothing."""
+    if isinstance(data, BaseModel):
+        return getattr(data, str(step), None)
+    if isinstance(data, Mapping):
+        return data.get(step)
+    return data[step] if isinstance(data, Sequence) and isinstance(step, int) and step < len(data) else None
 
 
 def _strip(annotation: Any) -> Any:

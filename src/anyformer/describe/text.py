@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, TypeVar
@@ -10,7 +11,8 @@ from typing import Any, TypeVar
 import tomli_w
 
 from anyformer.describe.errors import DescriptionError
-from anyformer.describe.value import Value
+from anyformer.describe.registry import REFERENCE
+from anyformer.describe.value import Value, subclasses
 
 V = TypeVar("V", bound=Value)
 DEEPEST = 1000
@@ -77,7 +79,14 @@ def read_data(path: Path) -> Any:
 
 def schema(kind: type[Value]) -> str:
     """JSON schema of a description, for editors that check and complete TOML and JSON."""
-    return json.dumps(kind.model_json_schema(), indent=2) + "\n"
+    whole = kind.model_json_schema()
+    definitions: dict[str, Any] = whole.setdefault("$defs", {})
+    classes = {each.__name__: each for each in subclasses(Value)}
+    while missing := set(re.findall(rf'"{REFERENCE}": "(\w+)"', json.dumps(whole))) - definitions.keys():
+        for name in sorted(missing):
+            own = classes[name].model_json_schema()
+            definitions |= {**own.pop("$defs", {}), name: own}
+    return re.sub(rf'"{REFERENCE}": "(\w+)"', r'"$ref": "#/$defs/\1"', json.dumps(whole, indent=2)) + "\n"
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

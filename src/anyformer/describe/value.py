@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, PydanticCustomError
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.explain import explain
+from anyformer.describe.registry import Registry
 
 GREATEST = 2**63 - 1
 """The greatest whole number of a description: what TOML guarantees, and what tensors hold."""
@@ -22,18 +23,32 @@ class Value(BaseModel):
 
     `through` names the fields that a path may leave out: `decoder.layer.attention.heads` finds its way through
     `variants`, `steps`, `branches` and `sublayer` because those classes say so.
+
+    `kinds`: of the base class of a family of parts, the registry that its subclasses enter; None outside such families.
     """
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
     )
     through: ClassVar[tuple[str, ...]] = ()
+    kinds: ClassVar[Registry | None] = None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        kind = cls.model_fields.get("kind")
+        if cls.kinds is not None and kind is not None and isinstance(kind.default, str):
+            cls.kinds.add(kind.default, cls)
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        registry = cls.__dict__.get("kinds")
+        return handler(source) if registry is None else registry.schema(cls)
 
     def __init__(self, /, **fields: Any) -> None:
         try:
             super().__init__(**fields)
         except ValidationError as error:
-            raise DescriptionError(explain(error, type(self)), where=type(self).__name__) from None
+            raise DescriptionError(explain(error, type(self), fields), where=type(self).__name__) from None
 
     # Tells pydantic that nested values need not come through this constructor, so that their errors keep the whole path.
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
@@ -65,7 +80,7 @@ class Value(BaseModel):
         try:
             return cls.model_validate(data)
         except ValidationError as error:
-            raise DescriptionError(explain(error, cls), where=where) from None
+            raise DescriptionError(explain(error, cls, data), where=where) from None
 
     def but(self, **changes: Any) -> Self:
         """A copy with some fields changed, validated like any other value."""
@@ -89,6 +104,13 @@ class Value(BaseModel):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: equal values have equal digests on every machine."""
         return hashlib.sha256(json.dumps(self.plain(), separators=(",", ":")).encode()).hexdigest()
+
+
+def subclasses(base: type[Value]) -> Iterator[type[Value]]:
+    """All below `base`, however deep."""
+    for each in base.__subclasses__():
+        yield each
+        yield from subclasses(each)
 
 
 def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:

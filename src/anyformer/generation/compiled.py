@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from anyformer.generation.decode import Step, decode
 from anyformer.model import Transformer
-from anyformer.parts.stack_state import StackState
+from anyformer.parts.call.stack_state import StackState
 
 LONG_JOB = 4096
 """New tokens from which compiling pays: it takes tens of seconds and saves a few milliseconds per token."""

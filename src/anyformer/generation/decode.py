@@ -12,7 +12,7 @@ from anyformer.generation.checks import check
 from anyformer.generation.room import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
-from anyformer.parts.stack_state import StackState
+from anyformer.parts.call.stack_state import StackState
 
 Step = Callable[[Transformer, Tensor, StackState], Tensor]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from anyformer.costs.available import free_memory
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.parts.stack_state import StackState
-from anyformer.parts.state import Slots
+from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.call.state import Slots
 from anyformer.tally import Shape
 
 BLOCK = 1024

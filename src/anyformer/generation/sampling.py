@@ -10,7 +10,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Value
-from anyformer.parts.noise import Noise, bits
+from anyformer.parts.call.noise import Noise, bits
 
 
 class Sampling(Value):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from anyformer.dims import LARGEST
-from anyformer.parts.order import MOST_LAYERS
+from anyformer.parts.layers.order import MOST_LAYERS
 
 DEEPEST = MOST_LAYERS
 """Layers of the deepest stack that is read."""

@@ -10,12 +10,11 @@ from pydantic import Field, model_validator
 from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
 from anyformer.model.shown import as_table, in_short
-from anyformer.parts.embedding import Embedding
-from anyformer.parts.head import Head
+from anyformer.parts.attention.latents import Latents
+from anyformer.parts.embedding.embedding import Embedding, Input
+from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
-from anyformer.parts.inputs import Input
-from anyformer.parts.latents import Latents
-from anyformer.parts.stack import Stack
+from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
 from anyformer.tally import Limit, Shape, Tally, total
 from anyformer.tape import Held, Tape

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from anyformer.describe import DescriptionError
 from anyformer.model.architecture import Architecture
-from anyformer.parts.embedding import WHOLE
-from anyformer.parts.inputs import Input
+from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.call.state import EMPTY
+from anyformer.parts.embedding.embedding import WHOLE, Input
 from anyformer.parts.lookup import InputError
-from anyformer.parts.stack_state import StackState
-from anyformer.parts.state import EMPTY
 from anyformer.tally import Tally
 
 _MOST_PARAMETERS = 2**53

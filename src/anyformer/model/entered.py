@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from anyformer.parts.state import EMPTY
+from anyformer.parts.call.state import EMPTY
 
 
 @dataclass(frozen=True)

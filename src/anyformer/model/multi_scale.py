@@ -12,15 +12,15 @@ from torch import Tensor, nn
 
 from anyformer.describe import Value
 from anyformer.model.initialise import Described, assemble
-from anyformer.parts.balance import Auxiliary
-from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.context import Context
-from anyformer.parts.depthwise import Depthwise, depthwise
+from anyformer.parts.attention.depthwise import Depthwise, depthwise
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
-from anyformer.parts.noise import Draws, Noise
-from anyformer.parts.norm import Norm
-from anyformer.parts.stack import Stack
+from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.norm import Norm
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally, Weight, matrix, total
 

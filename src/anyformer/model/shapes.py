@@ -7,12 +7,11 @@ from typing import Literal, Unpack
 
 from anyformer.describe import Named
 from anyformer.model.architecture import Architecture
-from anyformer.parts.block import Block
-from anyformer.parts.embedding import Embedding
-from anyformer.parts.head import Head
+from anyformer.parts.embedding.embedding import Embedding, Input
+from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
-from anyformer.parts.inputs import Input
-from anyformer.parts.stack import Around, Stack, stack
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.stack import Around, Stack, stack
 
 
 def decoder_only(

@@ -9,7 +9,7 @@ from anyformer.tally import Shape
 
 if TYPE_CHECKING:
     from anyformer.model.architecture import Architecture
-    from anyformer.parts.stack import Stack
+    from anyformer.parts.layers.stack import Stack
 
 
 def in_short(architecture: Architecture) -> str:

@@ -12,14 +12,14 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_inputs, check_weights
 from anyformer.model.entered import Entered, count_positions, rearranged
 from anyformer.model.initialise import Described, assemble
-from anyformer.parts.balance import Auxiliary
-from anyformer.parts.context import Context
+from anyformer.parts.attention.latents import LatentsModule
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
-from anyformer.parts.latents import LatentsModule
+from anyformer.parts.layers.stack import Stack
 from anyformer.parts.lookup import InputError
-from anyformer.parts.noise import Draws, Noise
-from anyformer.parts.stack import Stack
-from anyformer.parts.stack_state import StackState
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Weight
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from anyformer.data import IGNORED
 from anyformer.describe import Value
 from anyformer.model import Architecture, Transformer
-from anyformer.parts.balance import Auxiliary
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.tally import Shape
 
 Penalty = Annotated[float, Field(ge=0)]

@@ -1,18 +1,44 @@
 """The parts of a transformer: one part, one file, each with its description, its module, its cost and its decode state."""
 
-from anyformer.parts.attention import Attention
-from anyformer.parts.batch_norm import BatchNorm
-from anyformer.parts.block import Block, Step
-from anyformer.parts.branch import Branch
-from anyformer.parts.capacity import Capacity, RowCapacity
-from anyformer.parts.cross_attention import CrossAttention
-from anyformer.parts.decay import ChannelDecay, ScalarDecay
-from anyformer.parts.delta_attention import DeltaAttention
-from anyformer.parts.differential_attention import DifferentialAttention
-from anyformer.parts.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
-from anyformer.parts.embedding import Embedding, MaskedTokens
-from anyformer.parts.experts import Experts, SharedExpert
-from anyformer.parts.feature_map import (
+from anyformer.parts.attention.attention import Attention
+from anyformer.parts.attention.cross_attention import CrossAttention
+from anyformer.parts.attention.differential_attention import DifferentialAttention
+from anyformer.parts.attention.dual_cross_attention import ChannelCrossAttention, SpatialCrossAttention
+from anyformer.parts.attention.latent_attention import LatentAttention
+from anyformer.parts.attention.latents import InducedAttention, Latents
+from anyformer.parts.attention.relative import Disentangled, RelativeTable, TransformerXL
+from anyformer.parts.attention.score_bias import ALiBi, RelativeBuckets, SharedBias
+from anyformer.parts.attention.temperature import LengthTemperature, LogTemperature
+from anyformer.parts.embedding.embedding import Embedding, MaskedTokens
+from anyformer.parts.embedding.features import AudioFrames, Features, GatedFrames
+from anyformer.parts.embedding.head import Head, Transform
+from anyformer.parts.embedding.input_projection import InputProjection
+from anyformer.parts.embedding.layer_embedding import LayerEmbedding
+from anyformer.parts.embedding.patches import Patches
+from anyformer.parts.experts.capacity import Capacity, RowCapacity
+from anyformer.parts.experts.experts import Experts, SharedExpert
+from anyformer.parts.experts.router import Renormalise, Router
+from anyformer.parts.experts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
+from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
+from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
+from anyformer.parts.layers.block import Block, Step
+from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.stack import Stack, stack
+from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
+from anyformer.parts.masks.mask import AllOf, AnyOf
+from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
+from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
+from anyformer.parts.norms.batch_norm import BatchNorm
+from anyformer.parts.norms.layer_norm import GroupNorm, LayerNorm, RMSNorm
+from anyformer.parts.pointwise.gain import Gain
+from anyformer.parts.pointwise.gate import Gate
+from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
+from anyformer.parts.positions.rotary import Rotary
+from anyformer.parts.positions.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
+from anyformer.parts.recurrence.decay import ChannelDecay, ScalarDecay
+from anyformer.parts.recurrence.delta_attention import DeltaAttention
+from anyformer.parts.recurrence.feature_map import (
     EluPlusOne,
     Exponential,
     ExponentialNormalised,
@@ -22,35 +48,10 @@ from anyformer.parts.feature_map import (
     Rectified,
     UnitLength,
 )
-from anyformer.parts.features import AudioFrames, Features, GatedFrames
-from anyformer.parts.feedforward import FeedForward, gated_width
-from anyformer.parts.gain import Gain
-from anyformer.parts.gate import Gate
-from anyformer.parts.gated_convolution import GatedConvolution
-from anyformer.parts.head import Head, Transform
-from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
-from anyformer.parts.input_projection import InputProjection
-from anyformer.parts.latent_attention import LatentAttention
-from anyformer.parts.latents import InducedAttention, Latents
-from anyformer.parts.layer_embedding import LayerEmbedding
-from anyformer.parts.lightning_attention import LightningAttention
-from anyformer.parts.linear_attention import LinearAttention
-from anyformer.parts.mask import AllOf, AnyOf, Bidirectional, Causal, Prefix, Window
-from anyformer.parts.norm import GroupNorm, LayerNorm, RMSNorm
-from anyformer.parts.patches import Patches
-from anyformer.parts.position import LearnedPosition, SinusoidalPosition
-from anyformer.parts.relative import Disentangled, RelativeTable, TransformerXL
-from anyformer.parts.rotary import Rotary
-from anyformer.parts.rotary_scaling import DynamicScaling, LinearScaling, Llama3Scaling, LongRoPE, Proportional, YaRN
-from anyformer.parts.router import Renormalise, Router
-from anyformer.parts.score_bias import ALiBi, RelativeBuckets, SharedBias
-from anyformer.parts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
-from anyformer.parts.short_convolution import ShortConvolution
-from anyformer.parts.sparse_mask import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
-from anyformer.parts.stack import Stack, stack
-from anyformer.parts.streams import HyperConnections
-from anyformer.parts.temperature import LengthTemperature, LogTemperature
-from anyformer.parts.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
+from anyformer.parts.recurrence.gated_convolution import GatedConvolution
+from anyformer.parts.recurrence.lightning_attention import LightningAttention
+from anyformer.parts.recurrence.linear_attention import LinearAttention
+from anyformer.parts.recurrence.short_convolution import ShortConvolution
 
 __all__ = [
     "ALiBi",

@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Registry, Value
 from anyformer.tally import Weight
 
 Std = Annotated[float, Field(ge=0)]
 
 
-class Normal(Value):
+class Rule(Value):
+    """How a matrix starts."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
+        """Fill `weight` in place, its standard deviation `scale` times that of the rule."""
+        raise NotImplementedError
+
+
+class Normal(Rule):
     """N(0, std^2) (GPT-2)."""
 
     kind: Literal["normal"] = "normal"
@@ -26,7 +37,7 @@ class Normal(Value):
         weight.normal_(0, self.std * scale, generator=generator)
 
 
-class TruncatedNormal(Value):
+class TruncatedNormal(Rule):
     """N(0, std^2), redrawn beyond `cut` standard deviations."""
 
     kind: Literal["truncated_normal"] = "truncated_normal"
@@ -38,7 +49,7 @@ class TruncatedNormal(Value):
         nn.init.trunc_normal_(weight, 0, std, -self.cut * std, self.cut * std, generator=generator)
 
 
-class FanIn(Value):
+class FanIn(Rule):
     """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
@@ -48,7 +59,7 @@ class FanIn(Value):
         weight.normal_(0, self.gain * scale * weight.shape[-1] ** -0.5, generator=generator)
 
 
-class Xavier(Value):
+class Xavier(Rule):
     """Uniform within gain * sqrt(6 / (inputs + outputs)) (Glorot & Bengio 2010)."""
 
     kind: Literal["xavier"] = "xavier"
@@ -59,9 +70,6 @@ class Xavier(Value):
         outputs, inputs = weight.shape[-2:]
         bound = math.sqrt(3.0) * self.gain * scale * math.sqrt(2.0 / (inputs + outputs))
         weight.uniform_(-bound, bound, generator=generator)
-
-
-Rule = Annotated[Normal | TruncatedNormal | FanIn | Xavier, Field(discriminator="kind")]
 
 
 class Initialisation(Value):

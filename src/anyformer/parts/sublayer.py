@@ -9,10 +9,10 @@ from typing import ClassVar, Self, TypeVar
 import torch
 from torch import nn
 
-from anyformer.describe import DescriptionError
-from anyformer.parts.mask_value import MaskValue
+from anyformer.describe import DescriptionError, Registry
+from anyformer.parts.call.state import State
+from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
-from anyformer.parts.state import State
 from anyformer.plan import Plan
 from anyformer.tally import Shape, Tally
 from anyformer.tape import Held, Tape
@@ -45,9 +45,10 @@ class Network:
     routed: bool = False
 
 
-class SublayerValue(Drawn):
+class Sublayer(Drawn):
     """A description that a branch can hold: (B, T, D) -> (B, T, D)."""
 
+    kinds: ClassVar[Registry] = Registry()
     kind: str
     reads_source: ClassVar[bool] = False
     """Whether it attends to another sequence."""
@@ -58,7 +59,7 @@ class SublayerValue(Drawn):
         return False
 
     @property
-    def masks(self) -> tuple[MaskValue, ...]:
+    def masks(self) -> tuple[Mask, ...]:
         """The masks of its attentions."""
         return ()
 

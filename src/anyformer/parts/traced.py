@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from anyformer.parts.recompute import PRODUCTS
+from anyformer.parts.layers.recompute import PRODUCTS
 from anyformer.tape import Held, Number, Tape
 
 NUMBERS: Mapping[torch.dtype, Number] = {

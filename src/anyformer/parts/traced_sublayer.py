@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from anyformer.parts.context import Context
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.noise import Noise
 from anyformer.parts.traced import DTYPES, Trace, empty, trace
 from anyformer.plan import Plan
 from anyformer.tape import Held, Number, Tape
 
 if TYPE_CHECKING:
-    from anyformer.parts.sublayer import SublayerValue
+    from anyformer.parts.sublayer import Sublayer
 
 
-def sublayer_keeps(part: SublayerValue, tape: Tape, x: Held, width: int) -> Held:
+def sublayer_keeps(part: Sublayer, tape: Tape, x: Held, width: int) -> Held:
     """As its module runs in training, on rows without padding; it may read the source, the tokens and noise."""
     given = {"x": x} if tape.source is None else {"x": x, "source": tape.source}
     if "latest" in tape.tokens:
@@ -30,7 +30,7 @@ def sublayer_keeps(part: SublayerValue, tape: Tape, x: Held, width: int) -> Held
 
 @lru_cache(maxsize=256)
 def _traced(
-    part: SublayerValue,
+    part: Sublayer,
     width: int,
     plan: Plan,
     shape: tuple[int, int, int],

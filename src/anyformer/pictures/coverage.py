@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from anyformer.parts.mask_value import MaskValue
-from anyformer.parts.ranges import Integers, Ranges
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.ranges import Integers, Ranges
 
 ROWS = 1 << 16
 """Queries looked at together: what bounds the memory."""
@@ -18,7 +18,7 @@ def edges(positions: int, cells: int) -> Integers:
     return np.arange(cells + 1, dtype=np.int64) * positions // cells
 
 
-def coverage(mask: MaskValue, queries: int, keys: int, prefix: int = 0, cells: int = 128) -> NDArray[np.float64]:
+def coverage(mask: Mask, queries: int, keys: int, prefix: int = 0, cells: int = 128) -> NDArray[np.float64]:
     """(rows, columns) shares between 0 and 1, from the mask's key ranges: a (T, S) matrix is never written."""
     rows, columns = edges(queries, cells), edges(keys, cells)
     together = max(1, ROWS * (len(rows) - 1) // queries)
@@ -28,7 +28,7 @@ def coverage(mask: MaskValue, queries: int, keys: int, prefix: int = 0, cells: i
     return shares
 
 
-def _pairs(mask: MaskValue, rows: Integers, columns: Integers, keys: int, prefix: int) -> Integers:
+def _pairs(mask: Mask, rows: Integers, columns: Integers, keys: int, prefix: int) -> Integers:
     """Allowed pairs of each cell between these edges."""
     query = np.arange(rows[0], rows[-1], dtype=np.int64)
     allowed, start = mask.ranges(query, keys, prefix), np.zeros_like(query)

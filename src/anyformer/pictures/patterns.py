@@ -12,8 +12,8 @@ import numpy as np
 from anyformer.costs.page import longest
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional
-from anyformer.parts.mask_value import MaskValue
-from anyformer.parts.sublayer import SublayerValue
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.sublayer import Sublayer
 from anyformer.tally import Shape
 
 SHORTEST = 32
@@ -26,7 +26,7 @@ SPANS = 3
 class Pattern:
     """One mask between T queries and S keys; `across`: the keys are those of the other sequence."""
 
-    mask: MaskValue
+    mask: Mask
     queries: int
     keys: int
     prefix: int = 0
@@ -47,7 +47,7 @@ class Pattern:
         """As the mask is written in Python."""
         if self.across:
             return "cross-attention: all of the source"
-        return self.mask.spelled + (f", a prefix of {self.prefix:,}" if self.prefix else "")
+        return self.mask.written + (f", a prefix of {self.prefix:,}" if self.prefix else "")
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,9 @@ class Patterns:
         )
 
 
-def masks_of(architecture: Architecture) -> dict[MaskValue, list[str]]:
+def masks_of(architecture: Architecture) -> dict[Mask, list[str]]:
     """Every mask and the places where it is: `decoder.local.attention`, in the order computed."""
-    found: dict[MaskValue, list[str]] = {}
+    found: dict[Mask, list[str]] = {}
     for stack, variant, branch, sublayer in _sublayers(architecture):
         for mask in sublayer.masks:
             found.setdefault(mask, []).append(f"{stack}.{variant}.{branch}")
@@ -126,7 +126,7 @@ def patterns_of(architecture: Architecture, length: int) -> Patterns:
     return Patterns({pattern: tuple(names) for pattern, names in places.items()}, tuple(strips))
 
 
-def _sublayers(architecture: Architecture) -> Iterator[tuple[str, str, str, SublayerValue]]:
+def _sublayers(architecture: Architecture) -> Iterator[tuple[str, str, str, Sublayer]]:
     """(stack, variant, branch, sublayer), in the order computed."""
     for stack_name, stack in architecture.stacks.items():
         for variant, block in stack.variants.items():
@@ -134,7 +134,7 @@ def _sublayers(architecture: Architecture) -> Iterator[tuple[str, str, str, Subl
                 yield stack_name, variant, branch, held.sublayer
 
 
-def _patterns(sublayer: SublayerValue, shape: Shape) -> Iterator[Pattern]:
+def _patterns(sublayer: Sublayer, shape: Shape) -> Iterator[Pattern]:
     """Those of its masks, and the whole source where it reads one."""
     for mask in sublayer.masks:
         looks = mask.pairs(shape) != mask.pairs(replace(shape, prefix=0))

@@ -11,7 +11,7 @@ import torch
 from anyformer.data import IGNORED, Batch, Split, windows
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
-from anyformer.parts.balance import Auxiliary, Load, add_loads
+from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 

@@ -12,9 +12,9 @@ from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.objectives import CausalObjective, Examples
-from anyformer.parts.balance import Auxiliary, Load, add_loads
-from anyformer.parts.noise import Noise
-from anyformer.parts.router import rebalance
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary, Load, add_loads
+from anyformer.parts.experts.router import rebalance
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 

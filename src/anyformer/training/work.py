@@ -19,7 +19,7 @@ from anyformer.data import Batches, Corpus, DataError, prepare, spread
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
 from anyformer.objectives import Examples
-from anyformer.parts.noise import Noise
+from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.budget import Durations

@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.describe import did_you_mean
 from anyformer.huggingface.auto.cache import AnyformerCache
 from anyformer.model import InputError
-from anyformer.parts.state import EMPTY
+from anyformer.parts.call.state import EMPTY
 
 _PACKED = "give position_ids that start again at each document, and no attention_mask"
 NOT_HONOURED: Mapping[str, str] = {

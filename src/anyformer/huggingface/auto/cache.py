@@ -10,8 +10,8 @@ from transformers.cache_utils import Cache
 
 from anyformer.generation.room import grown
 from anyformer.model import InputError, Transformer
-from anyformer.parts.stack_state import StackState
-from anyformer.parts.state import StateError
+from anyformer.parts.call.stack_state import StackState
+from anyformer.parts.call.state import StateError
 
 
 class AnyformerCache(Cache):  # type: ignore[misc]

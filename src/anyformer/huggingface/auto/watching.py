@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.model import InputError, Transformer
 from anyformer.model.entered import rearranged
-from anyformer.parts.stack_state import StackState
+from anyformer.parts.call.stack_state import StackState
 
 
 class Inputs(list[Tensor]):

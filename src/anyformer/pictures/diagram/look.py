@@ -10,9 +10,9 @@ from typing import Literal
 
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
-from anyformer.parts.block import Step
-from anyformer.parts.branch import Branch
-from anyformer.parts.gain import Gain
+from anyformer.parts.layers.block import Step
+from anyformer.parts.layers.branch import Branch
+from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.sketch import Drawn, Sketch, Tone, number
 from anyformer.pictures.diagram.kinds import Section, sections
 from anyformer.tally import Shape

@@ -1,0 +1,182 @@
+"""Attention by blocks of query rows: scores of one block at a time, computed again in the backward pass.
+
+For what torch's kernel does not compute: caps, sinks, and dropout whose bits are a function of the global row. It keeps q, k
+and v and no scores, and does what the plain kernel does, in the same steps and types. An operator of its own, for a compiler
+that saw the steps would find the scores of both passes equal and keep them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.attention.scores import scores, shares, side_by_side
+from anyformer.parts.call.noise import Drop, Noise, bits_of, keep_factors
+
+
+def attend_blocks(
+    q_BHTE: Tensor,
+    k_BKSE: Tensor,
+    v_BKSU: Tensor,
+    allowed: Tensor | None,
+    *,
+    causal: bool,
+    scale: float,
+    softcap: float | None = None,
+    bias_BHTS: Tensor | None = None,
+    sink_H: Tensor | None = None,
+    drop: Drop | None = None,
+) -> Tensor:
+    """As `attend`, (B, H, T, U). `causal`: the lower triangle of a square, and `allowed` is None."""
+    key, rows, site, rate = (None, None, 0, 0.0) if drop is None else (drop.noise.key, drop.noise.rows, drop.site, drop.rate)
+    mixed: Tensor = _attend(
+        q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, site, rate, causal, scale, softcap
+    )  # fmt: skip
+    return mixed
+
+
+@dataclass(frozen=True)
+class _Call:
+    """Everything but q, k and v: as the arguments of the operators."""
+
+    allowed: Tensor | None
+    bias: Tensor | None
+    sink: Tensor | None
+    key: Tensor | None
+    rows: Tensor | None
+    site: int
+    rate: float
+    causal: bool
+    scale: float
+    softcap: float | None
+
+    def blocks(self, q: Tensor, k: Tensor) -> Iterator[tuple[slice, slice]]:
+        """(queries, keys they may see), R queries at a time: a block has as many scores as queries have features, R S = T E."""
+        (T, E), S = q.shape[2:], k.shape[2]
+        size = max(1, T * E // S)
+        for first in range(0, T, size):
+            last = min(first + size, T)
+            yield slice(first, last), slice(0, last if self.causal else S)
+
+    def scores(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor:
+        """Of a block, (B, H, R, keys) in fp32, before the mask."""
+        return scores(q[:, :, queries], k[:, :, keys], self.scale, _cut(self.bias, queries, keys), self.softcap)
+
+    def shares(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
+        """(B, H, R, keys) in fp32, and that of a sink."""
+        allowed = _cut(self.allowed, queries, keys)
+        if self.causal:
+            allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)
+        return shares(scores, allowed, self.sink)
+
+    def factors(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor | None:
+        """Dropout of a block's shares: those elements of (B, H, T, S) that are its own."""
+        if self.key is None or self.rows is None:
+            return None
+        (H, T), S, at = q.shape[1:3], k.shape[2], q.device
+        row = torch.arange(H, device=at)[:, None] * T + torch.arange(queries.start, queries.stop, device=at)
+        elements = row[..., None] * S + torch.arange(keys.stop, device=at)
+        return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
+
+
+def _cut(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
+    """(.., T or 1, S) of a block."""
+    return None if x is None else _view(x, queries, keys)
+
+
+def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
+
+
+def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
+    """Room for (B, H, T, U), in memory (B, T, H, U) as torch's kernel gives it: projecting it copies nothing."""
+    B, H, T, _ = q.shape
+    return q.new_empty(B, T, H, v.shape[-1]).transpose(1, 2)
+
+
+@torch.library.custom_op("anyformer::attend_blocks", mutates_args=())
+def _attend(
+    q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None, key: Tensor | None,
+    rows: Tensor | None, site: int, rate: float, causal: bool, scale: float, softcap: float | None,
+) -> Tensor:  # fmt: skip
+    call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
+    K, k, v = k.shape[1], k.contiguous(), v.contiguous()
+    mixed = _heads_side_by_side(q, v)
+    for queries, keys in call.blocks(q, k):
+        used = call.shares(call.scores(q, k, queries, keys), queries, keys)[0].to(v.dtype)
+        factors = call.factors(q, k, queries, keys)
+        used = used if factors is None else used * factors
+        mixed[:, :, queries] = (side_by_side(used, K) @ v[:, :, keys]).view_as(mixed[:, :, queries])
+    return mixed
+
+
+@torch.library.custom_op("anyformer::attend_blocks_backward", mutates_args=())
+def _attend_backward(
+    gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None,
+    key: Tensor | None, rows: Tensor | None, site: int, rate: float, causal: bool, scale: float, softcap: float | None,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
+    """The gradients of q, k, v, bias and sink, the last two empty where there is none.
+
+    P = softmax(scores), D = factors of dropout: dV = (P D)^T dO, dP = (dO V^T) D, dscores = P (dP - sum_s P dP).
+    """
+    call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
+    K, k, v, dq = k.shape[1], k.contiguous(), v.contiguous(), torch.empty_like(q)
+    # Sums over blocks are taken in fp32, as one product takes them.
+    dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (k, v))
+    d_bias, d_sink = (q.new_zeros(() if x is None else x.shape, dtype=torch.float32) for x in (bias, sink))
+    for queries, keys in call.blocks(q, k):
+        capped = call.scores(q, k, queries, keys)
+        share, left = call.shares(capped, queries, keys)
+        used, factors = share.to(v.dtype), call.factors(q, k, queries, keys)
+        given = side_by_side(gradient[:, :, queries], K)
+        dv[:, :, keys] += side_by_side(used if factors is None else used * factors, K).mT @ given
+        d_used = (given @ v[:, :, keys].mT).view_as(share)
+        d_share = (d_used if factors is None else d_used * factors).float()
+        common = (d_share * share).sum(-1, keepdim=True)
+        if left is not None:
+            d_sink -= (left * common).sum((0, 2, 3))
+        d_scores = share * (d_share - common)
+        if softcap is not None:
+            d_scores = d_scores * (1 - (capped / softcap).square())
+        if bias is not None:
+            part = _view(d_bias, queries, keys)
+            part += d_scores.sum_to_size(part.shape)
+        d_products = side_by_side((d_scores * scale).to(q.dtype), K)
+        dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])
+        dk[:, :, keys] += d_products.mT @ side_by_side(q[:, :, queries], K)
+    return dq, dk.to(k.dtype), dv.to(v.dtype), d_bias, d_sink
+
+
+BLOCKS = torch.ops.anyformer.attend_blocks.default
+"""The operator, as what watches operators sees it."""
+
+
+@_attend.register_fake
+def _(q, k, v, *more):  # type: ignore[no-untyped-def]
+    return _heads_side_by_side(q, v)
+
+
+@_attend_backward.register_fake
+def _(gradient, q, k, v, allowed, bias, sink, *more):  # type: ignore[no-untyped-def]
+    others = (q.new_empty(() if x is None else x.shape, dtype=torch.float32) for x in (bias, sink))
+    return torch.empty_like(q), torch.empty_like(k), torch.empty_like(v), *others
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    ctx.save_for_backward(*inputs[:6])
+    # The call's noise is there for all layers, and none of them keeps it.
+    ctx.others = inputs[6:]
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    q, k, v, allowed, bias, sink = ctx.saved_tensors
+    dq, dk, dv, d_bias, d_sink = _attend_backward(gradient, q, k, v, allowed, bias, sink, *ctx.others)
+    others = (None if x is None else dx.to(x.dtype) for x, dx in ((bias, d_bias), (sink, d_sink)))
+    return dq, dk, dv, None, *others, *[None] * 7
+
+
+_attend.register_autograd(_backward, setup_context=_keep)

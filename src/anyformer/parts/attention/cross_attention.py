@@ -1,0 +1,77 @@
+"""Cross-attention: queries from this stack, keys and values from a source (the encoder's output)."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.attention.attend_keeps import Seen
+from anyformer.parts.attention.heads import Heads
+from anyformer.parts.attention.heads_module import HeadsModule
+from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import CrossState
+from anyformer.parts.sketch import Sketch
+from anyformer.plan import Plan
+from anyformer.tally import Limit, Shape, Tally
+from anyformer.tape import Held, Tape
+
+
+class CrossAttention(Heads):
+    """Attention to another sequence: q = x W_q: (B, T, H, E); k, v = source W_k, source W_v: (B, S, K, E).
+
+    Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.3.
+    Every query sees every position of the source that is not padding. Keys and values are computed once per source.
+    """
+
+    reads_source: ClassVar[bool] = True
+    kind: Literal["cross_attention"] = "cross_attention"
+
+    def sketch(self, width: int) -> Sketch:
+        return heads_sketch(self, width, f"{heads_title(self)} cross-attention", ("all of the source",), source=True)
+
+    def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
+        return CrossAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        rows, pairs = shape.batch * shape.length, shape.length * shape.source
+        source_rows = shape.batch * shape.source if shape.past == 0 else 0
+        features = self.width_of_head(width) + self.width_of_value(width)
+        state = shape.batch * self.groups * shape.source * features * plan.activation_bytes
+        limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
+        return (
+            self.projections(width, rows, source_rows)
+            + self.products(width, shape, pairs, pairs)
+            + Tally(state_bytes={"": state}, limits=(limit,))
+        )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        assert tape.source is not None, "a stack that reads a source is given one"
+        q = self.queries_keep(tape, x, width)
+        k, v = self.keys_and_values_keep(tape, tape.source, width)
+        return self.mix_keeps(tape, x, width, q, k, v, Seen("all", tape.shape.source))
+
+    def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
+        """B * K * S * (E + U) elements."""
+        key, value = (
+            torch.zeros(batch, self.groups, source, features, dtype=dtype, device=device)
+            for features in (self.width_of_head(width), self.width_of_value(width))
+        )
+        return CrossState(key, value)
+
+
+class CrossAttentionModule(HeadsModule):
+    """(B, T, D) and the context's source (B, S, D) -> (B, T, D)."""
+
+    def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
+        q = self.queries(x_BTD).transpose(1, 2)
+        if context.source is not None:
+            k, v = (x.transpose(1, 2) for x in self.keys_and_values(context.source))
+            if state is not None:
+                state.fill(k, v)
+        else:
+            assert state is not None, "without a source, cross-attention reads what an earlier call stored"
+            k, v = state.key, state.value
+        return self.mix(x_BTD, q, k, v, context.visible_source(), context)

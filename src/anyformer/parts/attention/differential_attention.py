@@ -1,0 +1,124 @@
+"""Differential attention: the difference of two attention maps, so that what both see as noise cancels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.attend_keeps import Seen, Sizes, attend_keeps
+from anyformer.parts.attention.attention import AttentionModule, SelfAttention
+from anyformer.parts.call.context import Context, Visible
+from anyformer.parts.norms.layer_norm import RMSNorm
+from anyformer.parts.norms.norm import Norm
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, Weight, total
+from anyformer.tape import Held, Tape
+
+
+class DifferentialAttention(SelfAttention):
+    """(softmax(q1 k1^T) - lambda softmax(q2 k2^T)) [v1, v2], normalised, times 1 - lambda_init (Ye et al. 2024, 2410.05258).
+
+    The first half of the H heads gives q1, k1, v1, the second q2, k2, v2, so there are H / 2 outputs 2 E wide.
+    lambda = exp(a1 . b1) - exp(a2 . b2) + lambda_init, with learned a, b: (E,). The paper's d is E, its h is H / 2, and its
+    lambda_init of layer l (from 0) is 0.8 - 0.6 exp(-0.3 l): give the number.
+    """
+
+    kind: Literal["differential_attention"] = "differential_attention"
+    lambda_init: Annotated[float, Field(ge=0, lt=1)] = 0.8
+    head_norm: Norm = RMSNorm(gain="none")
+    """Norm of each output, over 2 U."""
+
+    @model_validator(mode="after")
+    def _halves(self) -> DifferentialAttention:
+        if self.heads % 2 or self.groups % 2:
+            raise ValueError(
+                f"differential attention needs two halves of heads, got heads = {self.heads} and kv_heads = {self.groups}"
+            )
+        if self.keys_from is not None or self.values == "keys":
+            raise ValueError("differential attention has keys and values of its own: leave keys_from and values out")
+        return self
+
+    @property
+    def called(self) -> str:
+        return "Differential attention"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        return ("difference of two halves of the heads", *super().said)
+
+    @property
+    def mixing(self) -> str | None:
+        return "differential"
+
+    def mixed(self, width: int) -> tuple[int, int]:
+        return self.heads // 2, 2 * self.width_of_value(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> DifferentialAttentionModule:
+        return DifferentialAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        E = self.width_of_head(width)
+        vectors = {f"lambda_{name}": Weight((E,), "replicate", "zeros") for name in LAMBDAS}
+        return (
+            super().cost(width, shape, plan) + Tally(vectors) + total({"head_norm": self.head_norm.cost(self.mixed(width)[1])})
+        )
+
+    def attended_keeps(self, tape: Tape, width: int, q: Held, k: Held, v: Held, seen: Seen, bias: Held | None) -> Held:
+        """What both kernels keep, each of half of the heads, and the second output, which lambda multiplies."""
+        U, values = self.width_of_value(width), tape.like(v)
+        halves = Sizes(self.heads // 2, self.groups // 2, self.width_of_head(width), 2 * U, packed=True)
+        capped, sink = self.softcap is not None, self.sink is not None
+        mixed = q
+        for _ in range(2):
+            half_q, half_k = (Held(x.elements // 2, x.number, base=x) for x in (q, k))
+            mixed = attend_keeps(
+                tape, halves, half_q, half_k, values, seen, bias, capped=capped, sink=sink, dropout=self.dropout
+            )
+        tape.keep("lambda", *(tape.new(1, "fp32") for _ in range(2)))
+        tape.times("difference", mixed, tape.new(1, mixed.number))
+        return tape.like(self.head_norm.keeps(tape.within("head_norm"), tape.like(mixed), 2 * U))
+
+    def meetings(self, width: int, shape: Shape) -> Mapping[str, tuple[int, int]]:
+        """As attention, with values twice as wide."""
+        return {**super().meetings(width, shape), "mix": (self.heads, 2 * self.width_of_value(width))}
+
+
+LAMBDAS = ("query_1", "key_1", "query_2", "key_2")
+
+
+class DifferentialAttentionModule(AttentionModule):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, attention: DifferentialAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__(attention, width, plan, name)
+        self.lambda_init = attention.lambda_init
+        for vector in LAMBDAS:
+            self.register_parameter(f"lambda_{vector}", nn.Parameter(torch.empty(self.head_width)))
+        self.head_norm = attention.head_norm.build(2 * self.value_width)
+
+    def attended(
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+    ) -> Tensor:
+        """(B, H / 2, T, 2 U)."""
+        biases = (None, None) if bias_BHTS is None else bias_BHTS.chunk(2, 1)
+        sinks = (None, None) if self.sink is None else self.sink.chunk(2)
+        values = torch.cat(v_BKSU.chunk(2, 1), -1)
+        first, second = (
+            attend(
+                q, k, values, visible, scale=self.scale, softcap=self.heads.softcap, bias_BHTS=bias, sink_H=sink,
+                drop=self.dropout.drop(context.noise), kernel=self.plan.attention,
+            )
+            for q, k, bias, sink in zip(q_BHTE.chunk(2, 1), k_BKSE.chunk(2, 1), biases, sinks, strict=True)
+        )  # fmt: skip
+        mixed: Tensor = self.head_norm(first - self.strength().to(first.dtype) * second)
+        return mixed * (1 - self.lambda_init)
+
+    def strength(self) -> Tensor:
+        """lambda, a number in fp32."""
+        a1, b1, a2, b2 = (self.get_parameter(f"lambda_{name}").float() for name in LAMBDAS)
+        return (a1 * b1).sum().exp() - (a2 * b2).sum().exp() + self.lambda_init

@@ -1,0 +1,120 @@
+"""The module of heads: their projections, and what is done to queries, keys and values before they meet."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.parts.attention.attend import attend
+from anyformer.parts.attention.heads import Heads
+from anyformer.parts.call.context import Context, Visible
+from anyformer.parts.call.noise import Dropout
+from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm, of_each_head
+from anyformer.parts.norms.norm import Norm
+from anyformer.plan import Plan
+
+
+class HeadsModule(nn.Module):
+    """The projections, separate in storage, what is done to queries, keys and values, and the attention kernel.
+
+    `reads`: keys and values are this layer's own. `norms_late`: the subclass normalises queries and keys itself.
+    """
+
+    def __init__(
+        self, heads: Heads, width: int, plan: Plan, name: str, *, reads: bool = True, norms_late: bool = False
+    ) -> None:
+        super().__init__()
+        self.heads, self.plan, self.norms_late = heads, plan, norms_late
+        self.head_width = E = heads.width_of_head(width)
+        self.value_width = U = heads.width_of_value(width)
+        self.scale = heads.scale_of(width)
+        self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
+        self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
+        self.query_norm = _qk_norm(heads, heads.heads, E)
+        if reads:
+            own = heads.values == "own"
+            self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
+            self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
+            self.key_norm = _qk_norm(heads, heads.groups, E)
+            self.value_norm = _norm(heads.value_norm, U)
+        self.sink = nn.Parameter(torch.empty(heads.heads)) if heads.sink else None
+        self.gate = heads.gate.build(width, *heads.mixed(width)) if heads.gate else None
+        self.sub_norm = _norm(heads.sub_norm, heads.heads * U)
+        self.dropout = Dropout(heads.dropout, f"{name}.dropout")
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads.heads}, kv_heads={self.heads.groups}, head_width={self.head_width}"
+
+    @property
+    def drops(self) -> bool:
+        """Whether attention weights are dropped now."""
+        return self.training and self.dropout.rate > 0
+
+    def queries(self, x_BTD: Tensor) -> Tensor:
+        """(B, T, D) -> (B, T, H, E)."""
+        return self._normed(self.query_norm, self._clipped(self.query(x_BTD)))
+
+    def keys_and_values(self, x_BSD: Tensor) -> tuple[Tensor, Tensor]:
+        """(B, S, D) -> (B, S, K, E) and (B, S, K, U)."""
+        key = self._clipped(self.key(x_BSD))
+        value = key if self.value is None else self._clipped(self.value(x_BSD))
+        value = self.value_norm(value.view(*value.shape[:-1], -1, self.value_width))
+        return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
+
+    def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
+        if self.norms_late:
+            return self._split(x)
+        return norm(self._split(x)) if self.heads.qk_norm_over == "head" else self._split(norm(x))
+
+    def _clipped(self, x: Tensor) -> Tensor:
+        return x if self.heads.clip is None else x.clamp(-self.heads.clip, self.heads.clip)
+
+    def _split(self, x: Tensor) -> Tensor:
+        """(B, T, heads * E) -> (B, T, heads, E)."""
+        return x.view(*x.shape[:-1], -1, self.head_width)
+
+    def mix(
+        self,
+        x_BTD: Tensor,
+        q_BHTE: Tensor,
+        k_BKSE: Tensor,
+        v_BKSU: Tensor,
+        visible: Visible,
+        context: Context,
+        bias_BHTS: Tensor | None = None,
+    ) -> Tensor:
+        """Attend, gate by x, put the heads side by side, project: (B, T, D)."""
+        mixed_BHTU = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
+        mixed_BTHU = mixed_BHTU.transpose(1, 2)
+        if self.gate is not None:
+            mixed_BTHU = self.gate(x_BTD, mixed_BTHU)
+        return self.output(self.sub_norm(mixed_BTHU.flatten(2)))  # type: ignore[no-any-return]
+
+    def attended(
+        self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
+    ) -> Tensor:
+        """(B, H, T, U)."""
+        return attend(
+            q_BHTE,
+            k_BKSE,
+            v_BKSU,
+            visible,
+            scale=self.scale,
+            softcap=self.heads.softcap,
+            bias_BHTS=bias_BHTS,
+            sink_H=self.sink,
+            drop=self.dropout.drop(context.noise),
+            kernel=self.plan.attention,
+        )
+
+
+def _norm(norm: Norm | None, width: int) -> nn.Module:
+    return norm.build(width) if norm else nn.Identity()
+
+
+def _qk_norm(part: Heads, heads: int, head_width: int) -> nn.Module:
+    """The norm of queries or keys, which have so many heads."""
+    if part.qk_norm_over == "each_head":
+        assert isinstance(part.qk_norm, RMSNorm | LayerNorm), "checked by the description"
+        return of_each_head(part.qk_norm, heads, head_width)
+    return _norm(part.qk_norm, head_width if part.qk_norm_over == "head" else heads * head_width)

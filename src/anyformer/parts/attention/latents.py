@@ -1,0 +1,145 @@
+"""Latent arrays: a few learned vectors that read a long input, so that the layers above cost the same for any length."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.parts.attention.cross_attention import CrossAttention
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import EMPTY
+from anyformer.parts.positions.absolute import Position
+from anyformer.parts.sketch import Cell, Drawn, Sketch, chain, number
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+from anyformer.tally import Contract, Limit, Shape, Tally, Weight, total
+from anyformer.tape import Held, Tape
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class Latents(Drawn):
+    """M learned vectors, (M, D), that the decoder transforms instead of tokens (Perceiver, Jaegle et al. 2021, 2103.03206).
+
+    The decoder's blocks read the input by cross-attention and then each other by self-attention.
+    """
+
+    count: Count
+    """M."""
+    position: Position | None = None
+    """Absolute positions, added to the input that is read."""
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch("Learned latent array", (f"{self.count:,} × {number(width)}",))
+
+    def check(self, width: int) -> None:
+        if self.position is not None:
+            self.position.check(width)
+
+    def build(self, width: int) -> LatentsModule:
+        return LatentsModule(self, width)
+
+    def cost(self, width: int) -> Tally:
+        table = Tally({"weight": Weight((self.count, width), "replicate", "embedding")})
+        return table + (total({"position": self.position.cost(width)}) if self.position else Tally())
+
+    def keeps(self, tape: Tape, source: Held, width: int) -> tuple[Held, Held]:
+        """The array in every row and the source: a view of a parameter, or of one copy of it."""
+        if self.position is not None:
+            self.position.keeps(tape.within("position"), tape.shape.length)
+            source = tape.like(source)
+        return _in_every_row(tape, self.count, width, source), source
+
+
+def _in_every_row(tape: Tape, count: int, width: int, like: Held) -> Held:
+    """Learned vectors, expanded: a matrix product writes them out."""
+    table = tape.parameter(count * width, like.number)
+    return Held(tape.shape.batch * table.elements, like.number, base=table, apart=True)
+
+
+class LatentsModule(nn.Module):
+    """The array for B rows, (B, M, D), and the input with its positions, (B, S, D)."""
+
+    def __init__(self, latents: Latents, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(latents.count, width))
+        self.position = latents.position.build(width) if latents.position else None
+
+    def forward(self, source_BSD: Tensor, positions_BS: Tensor) -> tuple[Tensor, Tensor]:
+        if self.position is not None:
+            source_BSD = source_BSD + self.position(positions_BS.clamp(min=0)).to(source_BSD.dtype)
+        return self.weight.to(source_BSD.dtype).expand(len(source_BSD), -1, -1), source_BSD
+
+
+class InducedAttention(Sublayer):
+    """Self-attention through m learned points: h = attention(points, x), y = attention(x, h), both (B, ., D).
+
+    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention` says
+    what both are like; the residuals, norms and feed-forward network that the paper puts inside are the block's.
+    """
+
+    kind: Literal["induced_attention"] = "induced_attention"
+    points: Count
+    """m."""
+    attention: CrossAttention
+
+    @property
+    def mixing(self) -> str | None:
+        return "induced"
+
+    def sketch(self, width: int) -> Sketch:
+        inner = self.attention.sketch(width)
+        both = f"{inner.title.lower()}, {self.attention.heads} heads"
+        return Sketch(
+            "Induced attention",
+            (both,),
+            chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix")),
+        )
+
+    @property
+    def divides_width(self) -> int:
+        return self.attention.divides_width
+
+    def check(self, width: int) -> None:
+        self.attention.check(width)
+
+    def build(self, width: int, plan: Plan, name: str) -> InducedAttentionModule:
+        return InducedAttentionModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        gather = self.attention.cost(width, Shape(batch=shape.batch, length=self.points, source=shape.length), plan)
+        scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
+        both = total({"gather": gather, "scatter": scatter})
+        reason = "every position is read through points that have read all positions"
+        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
+        limits = tuple(Limit(contract, reason) for contract in contracts)
+        points = {"points": Weight((self.points, width), "replicate", "embedding")}
+        return Tally({**points, **both.weights}, both.flops, limits=limits)
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        B, T = tape.shape.batch, tape.shape.length
+        gather, scatter = tape.within("gather"), tape.within("scatter")
+        gather.shape, gather.source = Shape(batch=B, length=self.points, source=T), x
+        read = self.attention.keeps(gather, _in_every_row(tape, self.points, width, x), width)
+        scatter.shape, scatter.source = Shape(batch=B, length=T, source=self.points), read
+        return self.attention.keeps(scatter, x, width)
+
+
+class InducedAttentionModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, part: InducedAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__()
+        self.points = nn.Parameter(torch.empty(part.points, width))
+        self.gather = part.attention.build(width, plan, f"{name}.gather")
+        self.scatter = part.attention.build(width, plan, f"{name}.scatter")
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        padding = None if context.aligned else (context.positions == EMPTY).expand(len(x_BTD), -1)
+        reads = Context(context.positions, context.plan, source=x_BTD, source_padding=padding, noise=context.noise)
+        h_BMD = self.gather(self.points.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), reads)
+        y_BTD: Tensor = self.scatter(x_BTD, Context(context.positions, context.plan, source=h_BMD, noise=context.noise))
+        return y_BTD

@@ -1,0 +1,255 @@
+"""Relative positions that speak with the content: Transformer-XL's and DeBERTa's terms of the scores."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from anyformer.parts.attention.score_bias import ScoreBias
+from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.positions.absolute import SinusoidalPosition, sinusoids
+from anyformer.parts.sketch import Drawn
+from anyformer.parts.sublayer import each_once
+from anyformer.tally import Flops, Shape, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.heads import Heads
+    from anyformer.parts.attention.heads_module import HeadsModule
+
+Term = Literal["content_to_position", "position_to_content"]
+TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
+
+
+class TransformerXL(ScoreBias):
+    """Scores of Dai et al. 2019 (arXiv 1901.02860, section 3.3), with R the sinusoids of the distance t - s:
+
+        q_t k_s + q_t W_r R_(t-s) + u k_s + v W_r R_(t-s), all times scale
+
+    The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
+    """
+
+    position_name: ClassVar[str] = "relative"
+    kind: Literal["transformer_xl"] = "transformer_xl"
+
+    def check(self, width: int) -> None:
+        if width % 2:
+            raise ValueError(f"Transformer-XL's sinusoids pair sines with cosines, so the width must be even, got {width}")
+
+    def build(self, heads: Heads, width: int) -> TransformerXLModule:
+        return TransformerXLModule(heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        H, E = heads.heads, heads.width_of_head(width)
+        distances = 2 * shape.keys - 1
+        content = 2 * shape.batch * H * E * shape.keys
+        place = 2 * shape.batch * shape.length * H * E * distances
+        vectors = {name: Weight((H, E), "column", "zeros") for name in ("content_bias", "position_bias")}
+        return (
+            Tally(vectors)
+            + matrix("relative", width, H * E, distances, role="column").of_constants
+            + Tally(flops={"content": Flops(content, content), "position": Flops(place, place)})
+        )
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """The sinusoids, both factors of each product, what distances are picked from, and which."""
+        B, T, S, H, E = _sides(tape, heads, width)
+        distances = 2 * S - 1
+        waves = tape.new(distances * width, q.number, learns=False)
+        placed = tape.linear("relative", waves, width, H * E)
+        scores = tape.gives("position", tape.new(B * H * T * distances, q.number))
+        tape.keep("position", tape.like(q), placed, scores, tape.new(T * S, "int64", learns=False))
+        apart = B > 1 and heads.groups > 1
+        u = tape.new(B * H * E, k.number) if apart else tape.parameter(H * E, k.number)
+        tape.keep("content", u, tape.like(k) if apart else k)
+        tape.gives("content", tape.new(B * H * S, k.number))
+        return tape.new(B * H * T * S, "fp32")
+
+
+class TransformerXLModule(nn.Module):
+    def __init__(self, heads: Heads, width: int) -> None:
+        super().__init__()
+        E = heads.width_of_head(width)
+        self.width, self.scale = width, heads.scale_of(width)
+        self.content_bias = nn.Parameter(torch.empty(heads.heads, E))
+        self.position_bias = nn.Parameter(torch.empty(heads.heads, E))
+        self.relative = nn.Linear(width, heads.heads * E, bias=False)
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+        """(B, H, T, S)."""
+        k_BKSE, query_BT, key_BS = memory.key, context.positions, memory.keys.positions
+        B, H, T, E = q_BHTE.shape
+        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
+        distance = torch.arange(-(S - 1), S, device=q_BHTE.device)
+        waves_nD = sinusoids(distance, self.width, SinusoidalPosition(layout="halves")).to(q_BHTE.dtype)
+        r_HEn = self.relative(waves_nD).view(-1, H, E).permute(1, 2, 0)
+        q_BHTE = q_BHTE + self.position_bias[:, None].to(q_BHTE.dtype)
+        place_BHTn = (q_BHTE.transpose(0, 1).reshape(H, B * T, E) @ r_HEn).view(H, B, T, -1).transpose(0, 1)
+        index = (query_BT[:, :, None] - key_BS[:, None, :]).clamp(-(S - 1), S - 1) + S - 1
+        place_BHTS = place_BHTn.gather(-1, index[:, None].expand(B, H, T, S))
+        u = self.content_bias.to(k_BKSE.dtype).view(K, H // K, E)
+        content_BHS = (u @ k_BKSE.mT).reshape(B, H, 1, S)
+        scores: Tensor = (place_BHTS + content_BHS).float() * self.scale
+        return scores
+
+
+class Disentangled(ScoreBias):
+    """Scores of DeBERTa (He et al. 2021, arXiv 2006.03654, section 3.1), with P a table of relative positions:
+
+        q_t k_s + q_t K_(delta(t, s)) + k_s Q_(delta(t, s)), all times scale
+
+    K, Q = P W: through this layer's own key and query projections (`shared`, version 2) or through projections of their
+    own (version 1). delta(t, s) is t - s within the span, counted in log-sized buckets beyond half of it where
+    `max_distance` is given. The last index is that of the released code; the paper writes delta(s, t). P is the stack's
+    `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
+    """
+
+    position_name: ClassVar[str] = "relative"
+    kind: Literal["disentangled"] = "disentangled"
+    terms: tuple[Term, ...] = Field(TERMS, min_length=1)
+    shared: bool = True
+    span: Annotated[int, Field(ge=1)] = 256
+    """Rows of the table for each direction: `position_buckets` of version 2."""
+    max_distance: Annotated[int, Field(ge=2)] | None = None
+    """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
+    bias: tuple[Term, ...] = ()
+    """Terms whose own projection adds a bias (version 1: position_to_content, version 2: both)."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Term, ...]) -> tuple[Term, ...]:
+        return each_once(names, TERMS)
+
+    @model_validator(mode="after")
+    def _has_what_it_biases(self) -> Disentangled:
+        if self.bias and (self.shared or not set(self.bias) <= set(self.terms)):
+            raise ValueError(f"bias needs shared = false and the term itself, got bias = {self.bias} and terms = {self.terms}")
+        return self
+
+    @property
+    def reads_relative(self) -> int:
+        return self.span
+
+    def build(self, heads: Heads, width: int) -> DisentangledModule:
+        return DisentangledModule(self, heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        H, K, E = heads.heads, heads.groups, heads.width_of_head(width)
+        rows, parts = 2 * self.span, Tally()
+        work = {
+            "content_to_position": (2 * shape.batch * shape.length * H * E * rows, "position_key", K * E),
+            "position_to_content": (2 * shape.batch * shape.keys * H * E * rows, "position_query", H * E),
+        }
+        for term in self.terms:
+            products, name, outputs = work[term]
+            projected = matrix(name, width, outputs, rows, role="column", bias=term in self.bias)
+            parts += Tally(flops=projected.flops) if self.shared else projected
+            parts += Tally(flops={term: Flops(products, products)})
+        return parts
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """The table, both factors of each product, what distances are picked from, and which: in every layer by itself."""
+        B, T, S, H, E = _sides(tape, heads, width)
+        K, n, table = heads.groups, 2 * self.span, tape.relative
+        assert table is not None, "the stack has checked that its table is there"
+        table = tape.cast(table, q.number)
+        if "content_to_position" in self.terms:
+            apart = (B > 1 and K > 1) or (H > K and T > 1)
+            self._term_keeps(tape, "key", tape.like(q) if apart else q, table, (width, K * E, B if K > 1 else 1), B * H * T * n)
+        if "position_to_content" in self.terms:
+            self._term_keeps(
+                tape, "query", tape.new(B * H * S * E, k.number), table, (width, H * E, B if H > 1 else 1), B * H * S * n
+            )
+        return tape.new(B * H * T * S, "fp32")
+
+    def _term_keeps(self, tape: Tape, of: str, x: Held, table: Held, sides: tuple[int, int, int], products: int) -> None:
+        """x with the projected table, written out for each of so many rows; `of`: whose projection it is where it is shared."""
+        width, outputs, rows = sides
+        weight = f"{tape.owner.removesuffix('score_bias.')}{of}.weight" if self.shared else None
+        projected = tape.linear(f"position_{of}", table, width, outputs, weight=weight)
+        written = projected if rows == 1 else tape.new(rows * projected.elements, projected.number)
+        scores = tape.gives(f"{of}.scores", tape.new(products, x.number))
+        index = tape.new(tape.shape.length * tape.shape.keys, "int64", learns=False)
+        tape.keep(f"{of}.scores", x, written, scores, index)
+
+    def index(self, relative: Tensor) -> Tensor:
+        """The row of t - s: the distance, or beyond half the span its logarithm, shifted to be positive."""
+        if self.max_distance is not None:
+            middle = self.span // 2
+            distance = relative.abs().clamp(min=1).float()
+            far = torch.ceil(torch.log(distance / middle) / math.log((self.max_distance - 1) / middle) * (middle - 1)) + middle
+            relative = torch.where(relative.abs() <= middle, relative, (far * relative.sign()).long())
+        return (relative + self.span).clamp(0, 2 * self.span - 1)
+
+
+class DisentangledModule(nn.Module):
+    def __init__(self, part: Disentangled, heads: Heads, width: int) -> None:
+        super().__init__()
+        self.part, self.scale = part, heads.scale_of(width)
+        E = heads.width_of_head(width)
+        own = () if part.shared else part.terms
+        self.position_key, self.position_query = (
+            nn.Linear(width, count * E, bias=term in part.bias) if term in own else None
+            for term, count in zip(TERMS, (heads.groups, heads.heads), strict=True)
+        )
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule) -> Tensor:
+        """(B, H, T, S)."""
+        assert context.relative is not None, "the stack has checked that its table is there"
+        k_BKSE, query_BT, key_BS, table_nD = memory.key, context.positions, memory.keys.positions, context.relative
+        B, H, T, E = q_BHTE.shape
+        K, S = k_BKSE.shape[1], k_BKSE.shape[2]
+        table_nD = table_nD.to(q_BHTE.dtype)
+        relative = query_BT[:, :, None] - key_BS[:, None, :]
+        parts: list[Tensor] = []
+        if "content_to_position" in self.part.terms:
+            keys_nKE = (self.position_key or heads.key)(table_nD).view(-1, K, E)
+            q_BKgE = q_BHTE.reshape(B, K, H // K * T, E)
+            scores = (q_BKgE @ keys_nKE.permute(1, 2, 0)).view(B, H, T, -1)
+            parts.append(scores.gather(-1, self.part.index(relative)[:, None].expand(B, H, T, S)))
+        if "position_to_content" in self.part.terms:
+            queries_nHE = (self.position_query or heads.query)(table_nD).view(-1, H, E)
+            k_BHSE = k_BKSE.repeat_interleave(H // K, 1)
+            scores = k_BHSE @ queries_nHE.permute(1, 2, 0)
+            index = self.part.index(relative).mT[:, None].expand(B, H, S, T)
+            parts.append(scores.gather(-1, index).mT)
+        terms: Tensor = sum(parts[1:], parts[0])
+        return terms.float() * self.scale
+
+
+def _sides(tape: Tape, heads: Heads, width: int) -> tuple[int, int, int, int, int]:
+    """B, T, S, H, E."""
+    return tape.shape.batch, tape.shape.length, tape.shape.keys, heads.heads, heads.width_of_head(width)
+
+
+class RelativeTable(Drawn):
+    """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
+
+    span: Annotated[int, Field(ge=1)] = 256
+    norm: Norm | None = None
+
+    def build(self, width: int) -> RelativeTableModule:
+        return RelativeTableModule(self, width)
+
+    def cost(self, width: int) -> Tally:
+        table = Tally({"weight": Weight((2 * self.span, width), "replicate", "embedding")})
+        return table + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+
+    def keeps(self, tape: Tape, width: int) -> Held:
+        table = tape.parameter(2 * self.span * width, "fp32")
+        return self.norm.keeps(tape.within("norm"), table, width) if self.norm else table
+
+
+class RelativeTableModule(nn.Module):
+    def __init__(self, table: RelativeTable, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(2 * table.span, width))
+        self.norm = table.norm.build(width) if table.norm else nn.Identity()
+
+    def forward(self) -> Tensor:
+        return self.norm(self.weight)  # type: ignore[no-any-return]

@@ -1,0 +1,199 @@
+"""Positions as numbers added to attention scores, whatever the tokens say: ALiBi and T5's buckets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.state import Keys
+from anyformer.parts.sketch import Drawn, Sketch
+from anyformer.tally import Shape, Tally, Weight
+from anyformer.tape import Held, Tape
+
+if TYPE_CHECKING:
+    from anyformer.parts.attention.heads import Heads
+    from anyformer.parts.attention.heads_module import HeadsModule
+
+
+class ScoreBias(Value):
+    """What may be added to the scores of an attention over heads."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    position_name: ClassVar[str]
+    """How it tells positions apart, in a word."""
+
+    @property
+    def reads_relative(self) -> int | None:
+        """Rows for each direction that it reads of the stack's table of relative positions; None where it reads none."""
+        return None
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+
+    def build(self, heads: Heads, width: int) -> nn.Module:
+        """The module: queries, memory, context and the attention -> (B or 1, H, T, S)."""
+        raise NotImplementedError
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        """Its weights and products."""
+        raise NotImplementedError
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """What it keeps for backward; gives the bias."""
+        raise NotImplementedError
+
+
+class ALiBi(ScoreBias):
+    """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
+
+    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads, and every other slope of 2n heads for those beyond. MPT's
+    way, the slopes of 2^ceil(log2 H) heads reordered, gives the same.
+    """
+
+    position_name: ClassVar[str] = "ALiBi"
+    kind: Literal["alibi"] = "alibi"
+    before_scale: bool = False
+    """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+    rounded_to: Literal["bfloat16"] | None = None
+    """Type in which slope * t is computed for either position, whatever the type of the scores (Falcon)."""
+
+    def of_heads(self, heads: int) -> list[float]:
+        """The slope of each head."""
+        n = 2 ** math.floor(math.log2(heads))
+        extra = [2 ** (-4 * i / n) for i in range(1, 2 * (heads - n), 2)]
+        return [2 ** (-8 * i / n) for i in range(1, n + 1)] + extra
+
+    def build(self, heads: Heads, width: int) -> ALiBiModule:
+        return ALiBiModule(self, heads, width)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        return Tally()
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        """Nothing of its own: it learns nothing, and scores plus a bias keep nothing. One for all layers."""
+        kind = ("alibi", tuple(self.of_heads(heads.heads)), self.before_scale and heads.scale_of(width), self.rounded_to)
+        elements = heads.heads * tape.shape.length * tape.shape.keys
+        return tape.shared(kind, lambda: tape.new(elements, "fp32", learns=False))
+
+
+class ALiBiModule(nn.Module):
+    """No weights: slopes are computed, so there is no buffer to lose."""
+
+    def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
+        super().__init__()
+        self.factor = heads.scale_of(width) if alibi.before_scale else 1.0
+        self.slopes, self.rounds = tuple(alibi.of_heads(heads.heads)), alibi.rounded_to is not None
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+        """(B or 1, H, T, S) in fp32."""
+        kind = ("alibi", self.slopes, self.factor, self.rounds, memory.keys.label)
+        return context.once(kind, lambda: self._bias(context, memory.keys))
+
+    def _bias(self, context: Context, keys: Keys) -> Tensor:
+        query_BT, key_BS = context.positions, keys.positions
+        slopes_H11 = torch.tensor(self.slopes, device=query_BT.device)[:, None, None]
+        if self.rounds:
+            query, key = (slopes_H11.bfloat16() * x[:, None, None, :] for x in (query_BT, key_BS))
+            return -self.factor * (query.mT.float() - key.float()).abs()
+        distance = (query_BT[:, None, :, None] - key_BS[:, None, None, :]).abs()
+        return -slopes_H11 * self.factor * distance
+
+
+class RelativeBuckets(ScoreBias):
+    """A learned number per head and bucket of s - t (Raffel et al. 2020, arXiv 1910.10683, section 2.1; T5).
+
+    Half of the buckets hold one distance each, the others grow by equal factors up to `max_distance`; `two_sided` keeps
+    half of all for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
+    """
+
+    position_name: ClassVar[str] = "relative"
+    kind: Literal["relative_buckets"] = "relative_buckets"
+    buckets: Annotated[int, Field(ge=4)] = 32
+    max_distance: Annotated[int, Field(ge=2)] = 128
+    two_sided: bool = False
+
+    @model_validator(mode="after")
+    def _room(self) -> RelativeBuckets:
+        exact = self.buckets // (4 if self.two_sided else 2)
+        if self.buckets % (4 if self.two_sided else 2) or self.max_distance <= exact:
+            raise ValueError(
+                f"buckets must be a multiple of {4 if self.two_sided else 2} and max_distance larger than the {exact} exact "
+                f"distances, got buckets = {self.buckets} and max_distance = {self.max_distance}"
+            )
+        return self
+
+    def bucket(self, relative: Tensor) -> Tensor:
+        """The bucket of s - t. The logarithm is fp32's, as in T5: anything else is off by one at powers of two."""
+        count, first = self.buckets, torch.zeros_like(relative)
+        if self.two_sided:
+            count //= 2
+            first = torch.where(relative > 0, count, 0)
+            distance = relative.abs()
+        else:
+            distance = (-relative).clamp(min=0)
+        exact = count // 2
+        growth = torch.log(distance.clamp(min=1).float() / exact) / math.log(self.max_distance / exact) * (count - exact)
+        far = (exact + growth.long()).clamp(max=count - 1)
+        return first + torch.where(distance < exact, distance, far)
+
+    def build(self, heads: Heads, width: int) -> RelativeBucketsModule:
+        return RelativeBucketsModule(self, heads.heads)
+
+    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
+        return self.table(heads.heads)
+
+    def keeps(self, tape: Tape, heads: Heads, q: Held, k: Held, width: int) -> Held:
+        return self.looked_up(tape, heads.heads)
+
+    def looked_up(self, tape: Tape, heads: int) -> Held:
+        """The bucket of every pair keeps (T, S) whole numbers."""
+        pairs = tape.shape.length * tape.shape.keys
+        tape.keep("buckets", tape.new(pairs, "int64", learns=False))
+        return tape.new(heads * pairs, "fp32")
+
+    def table(self, heads: int) -> Tally:
+        """The weights."""
+        return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix")})
+
+
+class RelativeBucketsModule(nn.Module):
+    def __init__(self, buckets: RelativeBuckets, heads: int) -> None:
+        super().__init__()
+        self.buckets = buckets
+        self.weight = nn.Parameter(torch.empty(buckets.buckets, heads))
+
+    def forward(self, q_BHTE: Tensor, memory: Memory, context: Context, heads: HeadsModule | None) -> Tensor:
+        """(B or 1, H, T, S)."""
+        relative = memory.keys.positions[:, None, :] - context.positions[:, :, None]
+        return nn.functional.embedding(self.buckets.bucket(relative), self.weight).permute(0, 3, 1, 2)
+
+
+class SharedBias(Drawn):
+    """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
+
+    position_name: ClassVar[str] = "relative"
+    heads: Annotated[int, Field(ge=1)]
+    """H of every layer."""
+    buckets: RelativeBuckets = RelativeBuckets()
+
+    def sketch(self, width: int) -> Sketch:
+        title = "Relative position bias, one for all layers"
+        return Sketch(title, (f"{self.heads} heads × {self.buckets.buckets} buckets, up to {self.buckets.max_distance}",))
+
+    def build(self) -> RelativeBucketsModule:
+        return RelativeBucketsModule(self.buckets, self.heads)
+
+    def cost(self) -> Tally:
+        return self.buckets.table(self.heads)
+
+    def keeps(self, path: str, tape: Tape) -> Held:
+        """What looking it up keeps, where a layer does it; `path`: of the stack, whose table it is."""
+        return self.buckets.looked_up(replace(tape, path=f"{path}score_bias."), self.heads)

@@ -1,0 +1,46 @@
+"""Query temperatures: a factor of the queries that grows slowly with their position, so that long contexts stay sharp."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Registry, Value
+
+
+class Temperature(Value):
+    """A factor of the queries that depends on their positions."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def factor(self, positions_BT: Tensor) -> Tensor:
+        """(B, T) in fp32."""
+        raise NotImplementedError
+
+
+class LogTemperature(Temperature):
+    """q_t * (1 + strength * log(1 + floor((t + shift) / span))): 1 within the first span (Llama 4: shift 1; Ministral 3: 0)."""
+
+    kind: Literal["log_temperature"] = "log_temperature"
+    strength: Annotated[float, Field(gt=0)] = 0.1
+    span: Annotated[int, Field(ge=1)] = 8192
+    shift: Annotated[int, Field(ge=0)] = 1
+
+    def factor(self, positions_BT: Tensor) -> Tensor:
+        steps = (positions_BT.clamp(min=0) + self.shift) // self.span
+        return 1 + self.strength * torch.log1p(steps.float())
+
+
+class LengthTemperature(Temperature):
+    """q_t * max(1, log_n(t + 1)), n the trained length (Su 2021; Qwen 1's logn attention)."""
+
+    kind: Literal["length_temperature"] = "length_temperature"
+    trained: Annotated[int, Field(ge=2)] = 2048
+
+    def factor(self, positions_BT: Tensor) -> Tensor:
+        seen = (positions_BT.clamp(min=0) + 1).float()
+        return (seen.log() / torch.log(torch.tensor(float(self.trained)))).clamp(min=1)

@@ -1,0 +1,71 @@
+"""Decode state that does not grow: running sums over all positions, and the latest inputs of short convolutions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from anyformer.parts.call.state import StateError
+
+SUM_BYTES = 4
+"""Bytes per element of a running sum: fp32 whatever the activations are, for its error grows with time."""
+
+
+class ConvolutionState:
+    """The latest inputs (B, n - 1, W) of a causal convolution with a kernel of n."""
+
+    gaps = True
+
+    def __init__(self, recent: Tensor) -> None:
+        self.recent = recent
+
+    @property
+    def nbytes(self) -> int:
+        return self.recent.nbytes
+
+    def take(self, other: ConvolutionState) -> None:
+        self.recent.copy_(other.recent)
+
+    def check_trim(self, written: int, count: int) -> None:
+        if count:
+            raise StateError(
+                f"a short convolution keeps its latest {self.recent.shape[1]} inputs only: the last {count} positions cannot "
+                f"be taken back; fork the state before you extend it"
+            )
+
+    def fork(self, rows: Tensor) -> ConvolutionState:
+        return ConvolutionState(self.recent[rows].clone())
+
+
+class RecurrentState:
+    """Running sums (B, K, G, M, E) in fp32, and the states of the convolutions before them by name."""
+
+    gaps = True
+
+    def __init__(self, sums: Tensor, convolutions: Mapping[str, ConvolutionState] | None = None) -> None:
+        self.sums, self.convolutions = sums, dict(convolutions or {})
+
+    @staticmethod
+    def empty(*shape: int, device: torch.device, convolutions: Mapping[str, ConvolutionState] | None = None) -> RecurrentState:
+        return RecurrentState(torch.zeros(shape, dtype=torch.float32, device=device), convolutions)
+
+    @property
+    def nbytes(self) -> int:
+        return self.sums.nbytes + sum(state.nbytes for state in self.convolutions.values())
+
+    def take(self, other: RecurrentState) -> None:
+        self.sums.copy_(other.sums)
+        for name, state in self.convolutions.items():
+            state.take(other.convolutions[name])
+
+    def check_trim(self, written: int, count: int) -> None:
+        if count:
+            raise StateError(
+                f"a recurrent state is one sum over the {written} positions it has seen: the last {count} cannot be taken "
+                f"back; fork the state before you extend it"
+            )
+
+    def fork(self, rows: Tensor) -> RecurrentState:
+        return RecurrentState(self.sums[rows].clone(), {name: state.fork(rows) for name, state in self.convolutions.items()})

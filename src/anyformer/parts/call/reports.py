@@ -1,0 +1,104 @@
+"""What expert layers report of a call besides their output: penalties on the routing, and how the load falls."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from anyformer.describe import UserError
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many choices fell on each expert, (X,), and how many of all found no place, 0-d; of tokens that count."""
+
+    chosen: Tensor
+    dropped: Tensor
+
+    def __add__(self, other: Load) -> Load:
+        return Load(self.chosen + other.chosen, self.dropped + other.dropped)
+
+    @property
+    def shares(self) -> list[float]:
+        """Each expert's share of the choices: 1 / X at perfect balance."""
+        everything = max(int(self.chosen.sum()), 1)
+        return [round(count / everything, 4) for count in self.chosen.tolist()]
+
+    @property
+    def dropped_share(self) -> float:
+        """The share of the choices that found no place."""
+        return round(int(self.dropped) / max(int(self.chosen.sum()), 1), 4)
+
+
+def add_loads(loads: Mapping[str, Load], more: Mapping[str, Load]) -> dict[str, Load]:
+    """The loads of two calls together."""
+    return {**loads, **{path: loads[path] + load if path in loads else load for path, load in more.items()}}
+
+
+@dataclass(frozen=True)
+class Report:
+    """One layer's report of one call; the losses are None where the router has no scores."""
+
+    load: Load
+    balance: Tensor | None = None
+    sequence_balance: Tensor | None = None
+    router_z: Tensor | None = None
+
+
+@dataclass
+class Auxiliary:
+    """Collects the reports of one call by the path of the layer, so that a recomputed layer overwrites and never adds.
+
+    `counted` (B, T) bool: the tokens that count, of the stack that the head reads; padding never does.
+    """
+
+    counted: Tensor | None = None
+    reports: dict[str, Report] = field(default_factory=dict)
+
+    def of_source(self) -> Auxiliary:
+        """The same collector for another sequence, whose tokens all count but padding."""
+        return Auxiliary(None, self.reports)
+
+    def apart(self) -> Auxiliary:
+        """An empty collector for the same tokens."""
+        return Auxiliary(self.counted)
+
+    def after(self, length: int) -> Auxiliary:
+        """The same collector for a sequence with a source of `length` positions in front, none of which counts."""
+        counted = None if self.counted is None else F.pad(self.counted, (length, 0))
+        return Auxiliary(counted, self.reports)
+
+    def ordered(self, order_BT: Tensor) -> Auxiliary:
+        """The same collector for positions in another order."""
+        return Auxiliary(None if self.counted is None else self.counted.gather(1, order_BT), self.reports)
+
+    @property
+    def balance(self) -> Tensor:
+        """The balance loss, summed over layers."""
+        return _sum("balance_loss", (report.balance for report in self.reports.values()))
+
+    @property
+    def sequence_balance(self) -> Tensor:
+        """The balance loss within sequences, summed over layers."""
+        return _sum("sequence_balance_loss", (report.sequence_balance for report in self.reports.values()))
+
+    @property
+    def router_z(self) -> Tensor:
+        """The router z-loss, summed over layers."""
+        return _sum("router_z_loss", (report.router_z for report in self.reports.values()))
+
+    @property
+    def loads(self) -> dict[str, Load]:
+        """How the load fell, by layer."""
+        return {path: report.load for path, report in self.reports.items()}
+
+
+def _sum(name: str, losses: Iterable[Tensor | None]) -> Tensor:
+    there = [loss for loss in losses if loss is not None]
+    if not there:
+        raise UserError(f"objective.{name} penalises routers, and no layer of this architecture has one; set it to 0")
+    return torch.stack(there).sum()

@@ -1,0 +1,56 @@
+"""The decode state of a stack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from anyformer.parts.call.state import Slots, State, StateError
+
+
+@dataclass
+class StackState:
+    """The decode state of a stack: the book of slots, each layer's memory, and what the first chunk said once for all:
+
+    the padding of the source (B, S) and the prefix lengths (B,), None where there are none.
+    """
+
+    slots: Slots
+    layers: list[dict[str, State]]
+    source_padding: Tensor | None = None
+    prefix: Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Every byte allocated."""
+        return self.slots.nbytes + sum(state.nbytes for layer in self.layers for state in layer.values())
+
+    @property
+    def gaps(self) -> bool:
+        """Whether padding may come between the positions of a row."""
+        return all(state.gaps for layer in self.layers for state in layer.values())
+
+    def fork(self, rows: Tensor) -> StackState:
+        """A new state whose row i copies row rows[i]; `rows` (B',) may repeat and reorder."""
+        layers = [{name: state.fork(rows) for name, state in layer.items()} for layer in self.layers]
+        padding = None if self.source_padding is None else self.source_padding[rows]
+        prefix = None if self.prefix is None else self.prefix[rows]
+        return StackState(self.slots.fork(rows), layers, padding, prefix)
+
+    def take(self, other: StackState) -> None:
+        """Go on from what `other` holds, a state of the same stack with no more room."""
+        self.slots.take(other.slots)
+        for mine, theirs in zip(self.layers, other.layers, strict=True):
+            for name, state in mine.items():
+                state.take(theirs[name])
+        self.source_padding, self.prefix = other.source_padding, other.prefix
+
+    def trim(self, count: int) -> None:
+        """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""
+        if not 0 <= count <= self.slots.used:
+            raise StateError(f"cannot forget {count} positions of {self.slots.used}")
+        for layer in self.layers:
+            for state in layer.values():
+                state.check_trim(self.slots.used, count)
+        self.slots.trim(count)

@@ -1,0 +1,169 @@
+"""Token embedding: a row of a table per token. And what every kind of input owes."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.lookup import InputError, rows_of
+from anyformer.parts.sketch import Drawn, Sketch, number
+from anyformer.tally import Limit, Tally, Weight
+from anyformer.tape import Held, Tape
+
+WHOLE = (torch.int64, torch.int32)
+"""Types of numbers that a table is read by."""
+
+
+class InputModule(nn.Module):
+    """What a model is given, with its padding and its types of segments if it has any -> (B, T, D)."""
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class Input(Drawn):
+    """A kind of input: how it becomes positions of the residual stream."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    @property
+    def symbols(self) -> int | None:
+        """How many different tokens it knows; None where it reads numbers."""
+        return None
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What it does for stable training, in the field's words."""
+        return ()
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        """How many positions `given` becomes; `InputError` where it does not fit."""
+        raise NotImplementedError
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        """Which positions are padding, from which of what is given are."""
+        return padding
+
+    def build(self, width: int) -> InputModule:
+        """The module."""
+        raise NotImplementedError
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        """Its weights, and what B rows of T positions take."""
+        raise NotImplementedError
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """What it keeps for backward; gives what enters the stack."""
+        raise NotImplementedError
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        """A random input of B rows that becomes T positions: for measuring and for trying."""
+        raise NotImplementedError
+
+
+class MaskedTokens(Value):
+    """x = 0 where a token is masked, and (1 - share) / (1 - share of the row that is masked) * x elsewhere
+
+    (Lin et al. 2022, ESM-2, doi 10.1126/science.ade2574: masks as an input dropout, rescaled by how many there were).
+    """
+
+    token: Annotated[int, Field(ge=0)]
+    """The mask token."""
+    share: Annotated[float, Field(ge=0, lt=1)] = 0.12
+    """Share of tokens that were masks in training (ESM: 80 % of 15 %)."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that a whole row's share breaks."""
+        reason = "how many tokens of a row are masked scales every other"
+        return (Limit("causal", reason), Limit("packed", reason))
+
+    def rescale(self, x_BTD: Tensor, tokens_BT: Tensor, padding_BT: Tensor | None) -> Tensor:
+        """Masked tokens to 0, the others as if a usual share were masked."""
+        masked_BT = tokens_BT == self.token
+        real_BT = torch.ones_like(masked_BT) if padding_BT is None else ~padding_BT
+        count_B1 = real_BT.sum(1, keepdim=True)
+        left_B1 = (real_BT & ~masked_BT).sum(1, keepdim=True).clamp(min=1)
+        factor_BT = torch.where(masked_BT, 0.0, (1 - self.share) * count_B1 / left_B1)
+        return x_BTD * factor_BT[:, :, None].to(x_BTD.dtype)
+
+
+class Embedding(Input):
+    """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
+
+    kind: Literal["tokens"] = "tokens"
+    vocab: Annotated[int, Field(ge=1)]
+    """V, rows of the table."""
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    """Factor of every row (Gemma: sqrt(D))."""
+    types: Annotated[int, Field(ge=0)] = 0
+    """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
+    masked: MaskedTokens | None = None
+    """What becomes of the table's rows where tokens are masked."""
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("embedding scale",) if self.scale != 1 else ()
+
+    @property
+    def symbols(self) -> int:
+        return self.vocab
+
+    def sketch(self, width: int) -> Sketch:
+        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(self.scale)}": self.scale != 1}
+        more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
+        return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        if given.dim() != 2:
+            raise InputError(f"{name} should have shape (B, T), got {tuple(given.shape)}")
+        if given.dtype not in WHOLE:
+            raise InputError(f"{name} should be whole numbers below {self.vocab} (torch.int64 or int32), got {given.dtype}")
+        return given.shape[1]
+
+    def build(self, width: int) -> EmbeddingModule:
+        return EmbeddingModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights = {"weight": Weight((self.vocab, width), "column", "embedding")}
+        if self.types:
+            weights["types"] = Weight((self.types, width), "replicate", "embedding")
+        return Tally(weights, limits=self.masked.limits if self.masked else ())
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """The tokens, which say whose gradient it is; the factor of masked tokens."""
+        tape.tokens["latest"] = tape.new(batch * length, "int64", learns=False)
+        tape.keep("tokens", tape.tokens["latest"])
+        x = tape.new(batch * length * width, "fp32")
+        if self.masked is not None:
+            x = tape.times("masked", x, tape.new(batch * length, "fp32", learns=False))
+        return x
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randint(0, self.vocab, (batch, length), generator=generator).to(device)
+
+
+class EmbeddingModule(InputModule):
+    """(B, T) int -> (B, T, D)."""
+
+    def __init__(self, embedding: Embedding, width: int) -> None:
+        super().__init__()
+        self.scale, self.masked = embedding.scale, embedding.masked
+        self.weight = nn.Parameter(torch.empty(embedding.vocab, width))
+        self.types = nn.Parameter(torch.empty(embedding.types, width)) if embedding.types else None
+
+    def forward(self, given: Tensor, padding: Tensor | None = None, types: Tensor | None = None) -> Tensor:
+        x_BTD = rows_of(self.weight, given, "tokens", ": is this the model's tokenizer?")
+        if self.scale != 1.0:
+            x_BTD = x_BTD * self.scale
+        if self.masked is not None:
+            x_BTD = self.masked.rescale(x_BTD, given, padding)
+        if self.types is not None:
+            x_BTD = x_BTD + (self.types[0] if types is None else rows_of(self.types, types, "types of segments"))
+        return x_BTD

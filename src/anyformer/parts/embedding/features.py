@@ -1,0 +1,247 @@
+"""Continuous inputs: vectors of any modality, and audio frames."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, field_validator
+from torch import Tensor, nn
+
+from anyformer.parts.embedding.embedding import Input, InputModule
+from anyformer.parts.lookup import InputError
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import keeps_input
+from anyformer.parts.sketch import Sketch, number
+from anyformer.tally import Flops, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
+
+
+class Features(Input):
+    """x_t = norm(W f_t + b), f (B, T, I): image embeddings, sensor readings, any vectors (W: (D, I)).
+
+    As what stands before a text's tokens it is the projector of vision language models (LLaVA, arXiv 2304.08485).
+    """
+
+    kind: Literal["features"] = "features"
+    features: Annotated[int, Field(ge=1)]
+    """I, numbers at each position."""
+    bias: bool = True
+    norm: Norm | None = None
+
+    def sketch(self, width: int) -> Sketch:
+        norm = [] if self.norm is None else [type(self.norm).__name__]
+        return Sketch("Linear projection", (f"{number(self.features)} → {number(width)}", *norm))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        return _vectors(name, given, self.features)
+
+    def build(self, width: int) -> FeaturesModule:
+        return FeaturesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        parts = matrix("projection", self.features, width, batch * length, role="column", bias=self.bias).of_constants
+        return parts + (total({"norm": self.norm.cost(width)}) if self.norm else Tally())
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """What is given, in the type of products, and what the norm keeps."""
+        given = tape.new(batch * length * self.features, "fp32", learns=False)
+        x = tape.linear("projection", given, self.features, width)
+        return self.norm.keeps(tape.within("norm"), x, width) if self.norm else x
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        return torch.randn(batch, length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+class FeaturesModule(InputModule):
+    """(B, T, I) -> (B, T, D)."""
+
+    def __init__(self, part: Features, width: int) -> None:
+        super().__init__()
+        self.projection = nn.Linear(part.features, width, bias=part.bias)
+        self.norm = part.norm.build(width) if part.norm else nn.Identity()
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        return self.norm(self.projection(given.to(self.projection.weight.dtype)))  # type: ignore[no-any-return]
+
+
+class AudioFrames(Input):
+    """Two convolutions over time with GELU, the second of stride 2: frames (B, 2 T, I) -> (B, T, D).
+
+    Whisper's entrance for log-mel frames (Radford et al. 2022, arXiv 2212.04356): kernels of 3, the first (D, I, 3), the
+    second (D, D, 3), with biases. An odd frame at the end gets a position of its own; padding must stand after the frames.
+    """
+
+    kind: Literal["audio_frames"] = "audio_frames"
+    features: Annotated[int, Field(ge=1)] = 80
+    """I, mel bands of a frame."""
+
+    def sketch(self, width: int) -> Sketch:
+        sizes = f"{self.features} → {number(width)} → {number(width)}"
+        return Sketch("2 convolutions over time", (sizes, "kernels 3", "GELU", "every 2nd frame"))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        return -(-_frames(name, given, self.features, padding) // 2)
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, ::2]
+
+    def build(self, width: int) -> AudioFramesModule:
+        return AudioFramesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights = {
+            "first.weight": Weight((width, self.features, 3), "column", "matrix"),
+            "first.bias": Weight((width,), "column", "zeros"),
+            "second.weight": Weight((width, width, 3), "replicate", "matrix"),
+            "second.bias": Weight((width,), "replicate", "zeros"),
+        }
+        rows = 2 * batch * length * 3 * width
+        first, second = 2 * rows * self.features, rows * width
+        return Tally(weights, {"first": Flops(first, first, spared=first), "second": Flops(second, second)})
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        given = tape.new(batch * 2 * length * self.features, "fp32", learns=False)
+        x = _convolved_keeps(tape, "first", given, 3 * self.features * width, batch * 2 * length * width)
+        x = _convolved_keeps(tape, "second", keeps_input(tape, x), 3 * width * width, batch * length * width)
+        return keeps_input(tape, x)
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        return torch.randn(batch, 2 * length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+class AudioFramesModule(InputModule):
+    """(B, frames, I) -> (B, ceil(frames / 2), D)."""
+
+    def __init__(self, part: AudioFrames, width: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(part.features, width, 3, padding=1)
+        self.second = nn.Conv1d(width, width, 3, stride=2, padding=1)
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BDT = F.gelu(self.first(_silent(given.to(self.first.weight.dtype).mT, padding)))
+        x_BDT = F.gelu(self.second(_silent(x_BDT, padding)))
+        # Side by side in memory, or every projection that reads the stream would copy it first, and keep the copy.
+        return x_BDT.mT.contiguous()
+
+
+class GatedFrames(Input):
+    """n convolutions over time of stride 2, each gated: frames (B, 2^n T, I) -> scale * (B, T, D).
+
+        h = GLU(W * h + b), GLU([u; v]) = u * sigmoid(v)
+
+    The entrance of fairseq's speech models (Synnaeve et al. 2019, arXiv 1911.08460; Wang et al. 2020, arXiv 2010.05171). What
+    is left over at the end gets a position of its own; padding must stand after the frames.
+    """
+
+    kind: Literal["gated_frames"] = "gated_frames"
+    features: Annotated[int, Field(ge=1)] = 80
+    """I, mel bands of a frame."""
+    kernels: Annotated[tuple[int, ...], Field(min_length=1)] = (5, 5)
+    """Frames that each convolution reads at once: odd numbers."""
+    channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
+    """Outputs of every convolution but the last, of which the gate leaves half."""
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+    @field_validator("kernels")
+    @classmethod
+    def _odd(cls, kernels: tuple[int, ...]) -> tuple[int, ...]:
+        if any(kernel < 1 or kernel % 2 == 0 for kernel in kernels):
+            raise ValueError(f"kernels must be odd, so that they have a middle, got {kernels}")
+        return kernels
+
+    @property
+    def frames(self) -> int:
+        """How many frames become a position: 2^n."""
+        return 1 << len(self.kernels)
+
+    def sides(self, width: int) -> list[tuple[int, int]]:
+        """(outputs, inputs) of each convolution."""
+        outputs = [self.channels] * (len(self.kernels) - 1) + [2 * width]
+        return list(zip(outputs, [self.features, *(half // 2 for half in outputs[:-1])], strict=True))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        return -(-_frames(name, given, self.features, padding) // self.frames)
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, :: self.frames]
+
+    def build(self, width: int) -> GatedFramesModule:
+        return GatedFramesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        weights, flops = {}, {}
+        for i, (kernel, (outputs, inputs)) in enumerate(zip(self.kernels, self.sides(width), strict=True)):
+            weights[f"layers.{i}.weight"] = Weight((outputs, inputs, kernel), "replicate", "matrix")
+            weights[f"layers.{i}.bias"] = Weight((outputs,), "replicate", "zeros")
+            rows = batch * length * (self.frames >> i + 1)
+            work = 2 * rows * outputs * inputs * kernel
+            flops[f"layers.{i}"] = Flops(work, work, spared=0 if i else work)
+        return Tally(weights, flops)
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """The input of each convolution, and both halves of what it gives."""
+        x = tape.new(batch * self.frames * length * self.features, "fp32", learns=False)
+        for i, (kernel, (outputs, inputs)) in enumerate(zip(self.kernels, self.sides(width), strict=True)):
+            rows = batch * length * (self.frames >> i + 1)
+            x = _convolved_keeps(tape, f"layers.{i}", x, outputs * inputs * kernel, rows * outputs)
+            tape.keep(f"layers.{i}.gated", x)
+            x = tape.new(rows * outputs // 2, x.number)
+        return x
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
+
+
+class GatedFramesModule(InputModule):
+    """(B, frames, I) -> (B, ceil(frames / 2^n), D)."""
+
+    def __init__(self, part: GatedFrames, width: int) -> None:
+        super().__init__()
+        self.scale = part.scale
+        self.layers = nn.ModuleList(
+            nn.Conv1d(inputs, outputs, kernel, stride=2, padding=kernel // 2)
+            for kernel, (outputs, inputs) in zip(part.kernels, part.sides(width), strict=True)
+        )
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BIT = given.to(next(self.parameters()).dtype).mT
+        for layer in self.layers:
+            x_BIT = F.glu(layer(_silent(x_BIT, padding)), dim=1)
+            padding = None if padding is None else padding[:, ::2]
+        x_BTI = x_BIT.mT.contiguous()
+        return x_BTI if self.scale == 1.0 else x_BTI * self.scale
+
+
+def _convolved_keeps(tape: Tape, name: str, x: Held, weights: int, outputs: int) -> Held:
+    """The input and, whoever learns, the weight in the type of products."""
+    tape.keep(f"{name}.input", tape.cast(x, tape.products))
+    if tape.products != "fp32":
+        tape.casts[f"{tape.owner}{name}.weight"] = tape.new(weights, tape.products)
+    return tape.new(outputs, tape.products)
+
+
+def _frames(name: str, given: Tensor, features: int, padding: Tensor | None) -> int:
+    """The number of frames, after which padding stands if there is any."""
+    if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
+        raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
+    return _vectors(name, given, features)
+
+
+def _readable(padding: Tensor) -> bool:
+    """Whether a check may look at values: not on the meta device, nor where a compiler traces."""
+    return not padding.is_meta and not torch.compiler.is_compiling()
+
+
+def _silent(x_BIT: Tensor, padding_BT: Tensor | None) -> Tensor:
+    """Zero where padding is, as a convolution finds beyond the end of a row that stands alone."""
+    return x_BIT if padding_BT is None else x_BIT.masked_fill(padding_BT[:, None], 0)
+
+
+def _vectors(name: str, given: Tensor, features: int) -> int:
+    """The length of (B, T, features)."""
+    if given.dim() != 3 or given.shape[2] != features:
+        raise InputError(f"{name} should be vectors (B, T, {features}), got {tuple(given.shape)}")
+    return given.shape[1]

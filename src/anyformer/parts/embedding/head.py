@@ -1,0 +1,187 @@
+"""Head: from the last hidden state to logits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Choice, Value
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.sketch import Drawn, Sketch, number
+from anyformer.tally import Flops, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
+
+
+class Transform(Value):
+    """y = norm(act(W x + b)): a dense layer before the logits (BERT's masked-language-model head and its pooler)."""
+
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
+    norm: Norm | None = None
+    bias: bool = True
+    width: Annotated[int, Field(ge=1)] | None = None
+    """Features of y; those of the embeddings by default (RemBERT: its own, ELECTRA's discriminator: D)."""
+
+    @property
+    def said(self) -> str:
+        """In words: `dense, GELU, LayerNorm`."""
+        acted = None if self.activation is None else activation_name(self.activation, gated=False)
+        return ", ".join(filter(None, ("dense", acted, None if self.norm is None else type(self.norm).__name__)))
+
+    def cost(self, width: int, outputs: int, rows: int) -> Tally:
+        parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
+        inner = {"norm": self.norm.cost(outputs)} if self.norm else {}
+        if self.activation is not None:
+            inner["activation"] = ACTIVATIONS[self.activation].cost()
+        return parts + total(inner)
+
+    def keeps(self, tape: Tape, x: Held, width: int, outputs: int) -> Held:
+        y = tape.linear("dense", x, width, outputs)
+        if self.activation is not None:
+            y = ACTIVATIONS[self.activation].keeps(tape, y)
+        return self.norm.keeps(tape.within("norm"), y, outputs) if self.norm else y
+
+
+class Head(Drawn):
+    """logits = cap(scale * (t(x) W^T + b)), W (V, D): the embedding's table if `tied`; cap(z) = softcap * tanh(z / softcap).
+
+    t is the transform, if there is one. One vector of logits per position, or with `pool` one per row. `outputs = "features"`:
+    t(x) itself, without W (BERT's pooler; Sentence-BERT's mean, Reimers & Gurevych 2019, arXiv 1908.10084).
+    """
+
+    tied: bool = False
+    """Use the embedding's table; nothing is stored twice."""
+    bias: bool = False
+    scale: Annotated[float, Field(gt=0)] = 1.0
+    softcap: Annotated[float, Field(gt=0)] | None = None
+    outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
+    """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
+    pool: Literal["first", "mean"] | None = None
+    """One x per row: that of the first position (ViT, BERT), or the mean of those that are not padding."""
+    transform: Transform | None = None
+
+    @model_validator(mode="after")
+    def _one_size(self) -> Head:
+        if self.tied and self.outputs is not None:
+            raise ValueError("outputs: a tied head has a logit per row of the embedding's table; leave outputs out or untie it")
+        if self.tied and not self.may_be_tied:
+            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
+        if self.outputs == "features" and (self.bias or self.scale != 1.0 or self.softcap is not None):
+            raise ValueError("outputs = 'features' gives no logits: leave bias, scale and softcap out")
+        if self.outputs == "features" and self.pool is None and self.transform is None:
+            raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
+        if self.tied and not self.may_be_tied:
+            raise ValueError("transform.width: a tied head reads the features of the embeddings; leave width out or untie it")
+        return self
+
+    def sketch(self, width: int) -> Sketch:
+        first = {"first": "first position", "mean": "mean of positions"}
+        facts = [first[self.pool]] if self.pool else []
+        facts += [self.transform.said] if self.transform else []
+        there = {"tied to the embedding": self.tied, f"scaled by {number(self.scale)}": self.scale != 1}
+        facts += [fact for fact, is_there in there.items() if is_there]
+        facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
+        return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
+
+    @property
+    def may_be_tied(self) -> bool:
+        """Whether the embedding's table could stand for W."""
+        return self.outputs is None and (self.transform is None or self.transform.width is None)
+
+    def features(self, width: int, table_width: int) -> int:
+        """How many features W multiplies; `table_width`: those of the embedding's table."""
+        if self.transform is None:
+            return table_width if self.tied else width
+        return self.transform.width or table_width
+
+    def build(self, outputs: int, width: int, table_width: int) -> HeadModule:
+        return HeadModule(self, outputs, width, self.features(width, table_width))
+
+    def cost(self, outputs: int, width: int, table_width: int, batch: int, length: int) -> Tally:
+        rows, features = batch if self.pool else batch * length, self.features(width, table_width)
+        weights: dict[str, Weight] = {}
+        inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
+        if self.outputs == "features":
+            return inner
+        if not self.tied:
+            weights["weight"] = Weight((outputs, features), "column", "head")
+        if self.bias:
+            weights["bias"] = Weight((outputs,), "column", "zeros")
+        work = 2 * rows * features * outputs
+        return Tally(weights, {"logits": Flops(work, work)}) + inner
+
+    def keeps(self, tape: Tape, x: Held, width: int, table_width: int, outputs: int, table: str) -> Held:
+        """What makes logits of x (a row each where it pools); `table`: the path of the embedding's weight."""
+        features = self.features(width, table_width)
+        if self.pool == "first":
+            tape.keep("pooled", tape.new(tape.shape.batch, "int64", learns=False))
+        if self.pool is not None:
+            x = tape.new(tape.shape.batch * width, x.number)
+        if self.transform is not None:
+            x = self.transform.keeps(tape.within("transform"), x, width, features)
+        if self.outputs == "features":
+            return x
+        weight = table if self.tied else f"{tape.owner}weight"
+        logits = tape.linear("logits", x, features, outputs, weight=weight)
+        if self.softcap is None:
+            return logits
+        tape.keep("softcap", capped := tape.like(logits))
+        return tape.like(capped)
+
+
+class TransformModule(nn.Module):
+    """(..., D) -> (..., what W multiplies)."""
+
+    def __init__(self, transform: Transform, width: int, outputs: int) -> None:
+        super().__init__()
+        self.dense = nn.Linear(width, outputs, bias=transform.bias)
+        self.activation = ACTIVATIONS[transform.activation].build() if transform.activation else nn.Identity()
+        self.norm = transform.norm.build(outputs) if transform.norm else nn.Identity()
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        return self.norm(self.activation(self.dense(x_D)))  # type: ignore[no-any-return]
+
+
+class HeadModule(nn.Module):
+    """(..., D) -> (..., V). A tied table is handed in at each call, so that no copy, cast or move can break the tie."""
+
+    def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
+        super().__init__()
+        self.head = head
+        self.transform = TransformModule(head.transform, width, features) if head.transform else nn.Identity()
+        own = not head.tied and head.outputs != "features"
+        self.weight = nn.Parameter(torch.empty(outputs, features)) if own else None
+        self.bias = nn.Parameter(torch.empty(outputs)) if head.bias else None
+
+    def extra_repr(self) -> str:
+        return repr(self.head)
+
+    def forward(self, x_D: Tensor, table_VD: Tensor | None = None) -> Tensor:
+        if self.head.outputs == "features":
+            return self.transform(x_D)  # type: ignore[no-any-return]
+        table = table_VD if self.weight is None else self.weight
+        assert table is not None, "a tied head is handed the table"
+        logits_V = F.linear(self.transform(x_D), table, self.bias)
+        if self.head.scale != 1.0:
+            logits_V = logits_V * self.head.scale
+        if self.head.softcap is not None:
+            logits_V = self.head.softcap * torch.tanh(logits_V / self.head.softcap)
+        return logits_V
+
+    def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
+        """What the logits are of: (B, D) where the head pools, else x itself."""
+        match self.head.pool:
+            case None:
+                return x_BTD
+            case "first":
+                first = 0 if padding_BT is None else (~padding_BT).byte().argmax(1)
+                return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
+            case "mean":
+                if padding_BT is None:
+                    return x_BTD.mean(1)
+                counted = ~padding_BT[:, :, None]
+                return (x_BTD * counted).sum(1) / counted.sum(1)

@@ -1,0 +1,79 @@
+"""Per-layer token embeddings: every layer looks its tokens up again in a small table of its own."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Choice
+from anyformer.parts.call.context import Context
+from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
+from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, Weight, matrix, total
+from anyformer.tape import Held, Tape
+
+
+class LayerEmbedding(Sublayer):
+    """(act(x W_in) * scale * table[token]) W_out: W_in (D, P), table (V, P), W_out (P, D) (Gemma 3n's per-layer embeddings).
+
+    Large tables cost memory and no products. Gemma 3n adds a projection of the input embedding to the table's row; here the
+    row stands alone.
+    """
+
+    kind: Literal["layer_embedding"] = "layer_embedding"
+    vocab: Annotated[int, Field(ge=1)]
+    """V."""
+    width: Annotated[int, Field(ge=1)]
+    """P, features of a row."""
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu_tanh"
+    scale: Annotated[float, Field(gt=0)] = 1.0
+
+    def sketch(self, width: int) -> Sketch:
+        acted = Cell(activation_name(self.activation, gated=False), "pointwise")
+        row = Given(Cell(f"the token's row of {self.vocab:,} × {self.width}", "memory"))
+        inner = fan(chain(Cell(f"in {self.width}"), acted), row, join="×")
+        return Sketch("Embedding of this layer", flow=chain(inner, Cell(f"out {number(width)}")))
+
+    @property
+    def reads_tokens(self) -> bool:
+        return True
+
+    def build(self, width: int, plan: Plan, name: str) -> LayerEmbeddingModule:
+        return LayerEmbeddingModule(self, width)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        rows = shape.batch * shape.length
+        return (
+            matrix("input", width, self.width, rows, role="column")
+            + Tally({"table.weight": Weight((self.vocab, self.width), "column", "embedding")})
+            + matrix("output", self.width, width, rows, role="row", fill="residual")
+            + total({"activation": ACTIVATIONS[self.activation].cost()})
+        )
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        """The tokens again, and both factors."""
+        acted = ACTIVATIONS[self.activation].keeps(tape, tape.linear("input", x, width, self.width))
+        tape.keep("tokens", tape.tokens["latest"])
+        rows = tape.new(tape.rows * self.width, x.number)
+        return tape.linear("output", tape.times("gated", acted, rows), self.width, width)
+
+
+class LayerEmbeddingModule(nn.Module):
+    """(B, T, D) and the context's tokens (B, T) -> (B, T, D)."""
+
+    def __init__(self, part: LayerEmbedding, width: int) -> None:
+        super().__init__()
+        self.scale = part.scale
+        self.input = nn.Linear(width, part.width, bias=False)
+        self.activation = ACTIVATIONS[part.activation].build()
+        self.table = nn.Embedding(part.vocab, part.width)
+        self.output = nn.Linear(part.width, width, bias=False)
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        assert context.tokens is not None, "a stack that reads tokens is given them"
+        rows_BTP = self.table(context.tokens).to(x_BTD.dtype) * self.scale
+        return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]

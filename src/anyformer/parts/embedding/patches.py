@@ -1,0 +1,91 @@
+"""Images as positions: one per square patch."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.parts.embedding.embedding import Input, InputModule
+from anyformer.parts.lookup import InputError
+from anyformer.parts.sketch import Sketch, number
+from anyformer.tally import Tally, Weight, matrix
+from anyformer.tape import Held, Tape
+
+
+class Patches(Input):
+    """x_n = W patch_n + b: an image (B, C, height, width) cut into squares of p x p, row by row (ViT, arXiv 2010.11929).
+
+    W: (D, C * p * p), a patch's pixels by channel, row and column, as a convolution of stride p has them. Learned vectors may
+    stand in front: ViT's class token, registers (arXiv 2309.16588). The image's size is data of a call.
+    """
+
+    kind: Literal["patches"] = "patches"
+    size: Annotated[int, Field(ge=1)]
+    """p, pixels of a patch's side."""
+    channels: Annotated[int, Field(ge=1)] = 3
+    """C."""
+    class_tokens: Annotated[int, Field(ge=0)] = 0
+    """Learned vectors before the patches."""
+    bias: bool = True
+
+    def sketch(self, width: int) -> Sketch:
+        pixels = self.channels * self.size**2
+        first = [f"{self.class_tokens} learned vector{'s' * (self.class_tokens > 1)} in front"] if self.class_tokens else []
+        return Sketch(f"Patches of {self.size} × {self.size}", (f"{number(pixels)} → {number(width)}", *first))
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        if padding is not None:
+            raise InputError(f"{name} are images, and images have no padding: those of one call share one size")
+        if given.dim() != 4 or given.shape[1] != self.channels:
+            raise InputError(f"{name} should be images (B, {self.channels}, height, width), got {tuple(given.shape)}")
+        height, width = given.shape[2:]
+        if height % self.size or width % self.size:
+            raise InputError(f"{name} of {height} x {width} pixels do not divide into patches of {self.size}: crop or resize")
+        return self.class_tokens + (height // self.size) * (width // self.size)
+
+    def build(self, width: int) -> PatchesModule:
+        return PatchesModule(self, width)
+
+    def cost(self, width: int, batch: int, length: int) -> Tally:
+        patches = batch * max(length - self.class_tokens, 0)
+        parts = matrix("projection", self.channels * self.size**2, width, patches, role="column", bias=self.bias).of_constants
+        if not self.class_tokens:
+            return parts
+        return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
+
+    def keeps(self, tape: Tape, width: int, batch: int, length: int) -> Held:
+        """The patches, in the type of products; images learn nothing."""
+        pixels = self.channels * self.size**2
+        given = tape.new(batch * max(length - self.class_tokens, 0) * pixels, "fp32", learns=False)
+        return tape.new(batch * length * width, tape.linear("projection", given, pixels, width).number)
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        """One row of patches."""
+        shape = batch, self.channels, self.size, self.size * max(length - self.class_tokens, 1)
+        return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
+
+
+class PatchesModule(InputModule):
+    """(B, C, height, width) -> (B, T, D)."""
+
+    def __init__(self, patches: Patches, width: int) -> None:
+        super().__init__()
+        self.size = patches.size
+        self.projection = nn.Linear(patches.channels * patches.size**2, width, bias=patches.bias)
+        self.class_tokens = nn.Parameter(torch.empty(patches.class_tokens, width)) if patches.class_tokens else None
+
+    def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
+        x_BTD: Tensor = self.projection(cut(given.to(self.projection.weight.dtype), self.size))
+        if self.class_tokens is not None:
+            x_BTD = torch.cat([self.class_tokens.to(x_BTD.dtype).expand(len(x_BTD), -1, -1), x_BTD], 1)
+        return x_BTD
+
+
+def cut(image_BChw: Tensor, size: int) -> Tensor:
+    """(B, C, rows * p, columns * p) -> (B, rows * columns, C * p * p)."""
+    batch, channels, height, width = image_BChw.shape
+    squares = image_BChw.reshape(batch, channels, height // size, size, width // size, size)
+    return squares.permute(0, 2, 4, 1, 3, 5).reshape(batch, -1, channels * size * size)

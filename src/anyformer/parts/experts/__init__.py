@@ -1,0 +1,1 @@
+"""Mixtures of experts: routing, selection, capacity, dispatch, and the balance of their loads."""

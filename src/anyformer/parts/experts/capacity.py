@@ -1,0 +1,179 @@
+"""Capacity: at most so many tokens for each expert, and what becomes of the others."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
+from anyformer.parts.sketch import number
+from anyformer.tally import Contract, Limit
+
+_REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
+_CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
+_ROW_REASON = "an expert takes the first tokens of each row of a call that choose it"
+_ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the tokens of a call ask for.
+
+    `wanted` (Z, k): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
+    (Z, R), every expert that a token may have, the best first.
+    """
+
+    wanted: Tensor
+    real: Tensor
+    experts: int
+    ranked: Callable[[], Tensor]
+
+
+class ExpertCapacity(Value):
+    """How many tokens an expert takes, and which."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    @property
+    def words(self) -> str:
+        """In words, for pictures."""
+        raise NotImplementedError
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts broken in evaluation."""
+        raise NotImplementedError
+
+    @property
+    def reroutes(self) -> bool:
+        """Whether a token that finds no place asks its next expert."""
+        return False
+
+    def holds(self, training: bool) -> bool:
+        """Whether places are limited."""
+        return True
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many rows all experts compute together."""
+        raise NotImplementedError
+
+    def place(self, asked: Asked) -> Placement:
+        """Which rows go where."""
+        raise NotImplementedError
+
+
+class Capacity(ExpertCapacity):
+    """Every expert takes at most ceil(factor * k * Z / X) of the Z = B * T tokens of a call, and is padded to that many.
+
+    First choices are served before second ones, tokens in the order of the batch (GShard, arXiv 2006.16668; Switch
+    Transformer, arXiv 2101.03961, whose formula is that of k = 1). `drop`: what finds no place adds nothing, and the other
+    weights stay as they are. `reroute`: it asks the next expert in the token's order (within its groups), and the weights
+    are those of the experts that took the token.
+    """
+
+    kind: Literal["call"] = "call"
+    factor: Annotated[float, Field(gt=0)] = 1.25
+    overflow: Literal["drop", "reroute"] = "drop"
+    when: Literal["training", "always"] = "training"
+    """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
+
+    @property
+    def words(self) -> str:
+        when = " in training" if self.when == "training" else ""
+        return f"each takes {number(self.factor)} × its even share{when}, then tokens {self.overflow}"
+
+    def places(self, tokens: int, experts: int, chosen: int) -> int:
+        """How many tokens an expert takes; no more than there are."""
+        return min(tokens, math.ceil(self.factor * chosen * tokens / experts))
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return tuple(Limit(contract, _REASON) for contract in _CONTRACTS) if self.when == "always" else ()
+
+    @property
+    def reroutes(self) -> bool:
+        return self.overflow == "reroute"
+
+    def holds(self, training: bool) -> bool:
+        return training or self.when == "always"
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        return experts * self.places(tokens, experts, chosen)
+
+    def place(self, asked: Asked) -> Placement:
+        chosen = asked.wanted.shape[1]
+        places = self.places(len(asked.wanted), asked.experts, chosen)
+        order_ZR = asked.ranked() if self.reroutes else asked.wanted
+        taken = assign(order_ZR, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
+        return in_places(*taken, asked.experts, places)
+
+
+class RowCapacity(ExpertCapacity):
+    """Every expert takes the first `tokens` of each row of a call that chose it, and the others add nothing.
+
+    In training and evaluation alike: Switch Transformer as transformers has it.
+    """
+
+    kind: Literal["row"] = "row"
+    tokens: Annotated[int, Field(ge=1)]
+
+    @property
+    def words(self) -> str:
+        return f"each takes the first {number(self.tokens)} of a row"
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return tuple(Limit(contract, _ROW_REASON) for contract in _ROW_CONTRACTS)
+
+    def rows(self, tokens: int, experts: int, chosen: int) -> int:
+        return tokens * chosen
+
+    def place(self, asked: Asked) -> Placement:
+        # Every choice has its row all the same, so that no size depends on the routing.
+        taken_ZJ = first_in_row(asked.wanted, asked.real, asked.experts, self.tokens)
+        return replace(sorted_by_expert(asked.wanted, asked.experts), taken=taken_ZJ)
+
+
+def assign(
+    order_ZR: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Fill the places: in round r every token that still wants an expert asks for the r-th of its order.
+
+    Returns the experts chosen, whether each took the token, and at which place: (Z, k) each. Dropping has k rounds.
+    """
+    number_X = torch.arange(experts, device=order_ZR.device)
+    slot_J = torch.arange(chosen, device=order_ZR.device)
+    chosen_ZJ = order_ZR[:, :chosen]
+    taken_ZJ = torch.zeros_like(chosen_ZJ, dtype=torch.bool)
+    place_ZJ = torch.zeros_like(chosen_ZJ)
+    used_X = torch.zeros_like(number_X)
+    for r in range(order_ZR.shape[1]):
+        expert_Z, has_Z = order_ZR[:, r], taken_ZJ.sum(1)
+        asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
+        # In the order of the batch, behind those that earlier rounds placed.
+        place_ZX = asks_ZX.cumsum(0) - 1 + used_X
+        taken_ZX = asks_ZX & (place_ZX < places)
+        used_X = used_X + taken_ZX.sum(0)
+        slot_ZJ = slot_J == (has_Z[:, None] if reroute else r)
+        here_ZJ = slot_ZJ & taken_ZX.any(1, keepdim=True)
+        chosen_ZJ = torch.where(here_ZJ, expert_Z[:, None], chosen_ZJ)
+        place_ZJ = torch.where(here_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
+        taken_ZJ = taken_ZJ | here_ZJ
+    return chosen_ZJ, taken_ZJ, place_ZJ
+
+
+def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
+    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, k)."""
+    chosen_BC = chosen_ZJ.reshape(len(asking_BT), -1)
+    asking_BC = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
+    asks_BCX = (chosen_BC[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking_BC[..., None]
+    place_BC = asks_BCX.cumsum(1).gather(2, chosen_BC[..., None])[..., 0]
+    return ((place_BC <= most) & asking_BC).view(chosen_ZJ.shape)

@@ -1,0 +1,300 @@
+"""Mixture of experts: many feed-forward networks, of which each token passes a few."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import Choice, Value
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.reports import Load, Report
+from anyformer.parts.call.state import EMPTY
+from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
+from anyformer.parts.experts.capacity import Asked, ExpertCapacity
+from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
+from anyformer.parts.experts.experts_keep import experts_keep
+from anyformer.parts.experts.grouped import grouped_product
+from anyformer.parts.experts.router import Router, Routing
+from anyformer.parts.experts.selection import best
+from anyformer.parts.feedforward.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, bounds, check_gate, combine
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.activation import FIXED, activation_name
+from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
+from anyformer.parts.sublayer import Network, Sublayer, each_once
+from anyformer.plan import Plan
+from anyformer.tally import Flops, Shape, Tally, Weight, matrix
+from anyformer.tape import Held, Tape
+
+Count = Annotated[int, Field(ge=1)]
+
+
+class SharedExpert(Value):
+    """A feed-forward network that every token passes beside the experts it chose (DeepSeekMoE, arXiv 2401.06066).
+
+    With `gate = "sigmoid"` its output is multiplied by sigmoid(x W_g), W_g: (1, D) (Qwen 2 MoE, arXiv 2407.10671). Several
+    shared experts are one of their summed width.
+    """
+
+    feedforward: FeedForward
+    gate: Literal["sigmoid"] | None = None
+    join: Literal["sum", "mean"] = "sum"
+    """How it meets the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
+
+
+class Experts(Sublayer):
+    """Sparsely gated mixture of experts: each token passes the k of X feed-forward networks that its router chose.
+
+        y = sum over the chosen e of weight_e * FFN_e(x), plus the shared expert; FFN_e(x) = (act(x G_e) * (x U_e)) W_e
+
+    G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, k) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
+    1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
+    Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
+    (One that holds in training only is priced without: what pads an expert is then not counted.) With identity experts the
+    price is that of tokens that choose none (`dense`), or an even share of them (`exact`, and the parameters in use).
+    """
+
+    kind: Literal["experts"] = "experts"
+    experts: Count
+    """X."""
+    identity_experts: Annotated[int, Field(ge=0)] = 0
+    """So many more to choose from, numbered after the others, that return what they read (LongCat-Flash, arXiv 2509.01322)."""
+    chosen: Count
+    """k, experts that a token passes."""
+    width: Count
+    """F, of one expert."""
+    activation: Annotated[str, Choice(lambda: FIXED)] = "silu"
+    gated: bool = True
+    bias: tuple[Projection, ...] = ()
+    """Projections that add a bias, (X, F) or (X, D)."""
+    clamp: Annotated[float, Field(gt=0)] | None = None
+    """As in `FeedForward`, and so are the next two."""
+    clamp_at: ClampAt = "before_activation"
+    up_offset: float = 0.0
+    norm: Norm | None = None
+    """Norm of what all experts read; the router reads what comes in (Gemma 4)."""
+    router: Router = Router()
+    weigh: Literal["output", "input"] = "output"
+    """What the weights multiply."""
+    shared: SharedExpert | None = None
+    capacity: ExpertCapacity | None = None
+    """At most so many tokens for each expert; without it, every expert takes all that chose it."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        return each_once(names, PROJECTIONS)
+
+    @model_validator(mode="after")
+    def _makes_sense(self) -> Experts:
+        if self.chosen > self.choices:
+            raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.choices}")
+        if self.identity_experts and self.capacity is not None:
+            raise ValueError("identity_experts cost nothing and take any number of tokens: leave capacity out")
+        check_gate(self)
+        self.router.choice.check(self.choices, self.chosen)
+        return self
+
+    @property
+    def nonlinearity(self) -> str | None:
+        return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def routing(self) -> tuple[int, int] | None:
+        return self.experts, self.chosen
+
+    @property
+    def network(self) -> Network | None:
+        return Network(self.width, self.gated, routed=True)
+
+    def with_network(self, width: int) -> Self:
+        """The shared expert stays as many times as wide."""
+        shared = self.shared
+        if shared is not None:
+            wide = max(1, round(shared.feedforward.width * width / self.width))
+            shared = shared.but(feedforward=shared.feedforward.but(width=wide))
+        return self.but(width=width, shared=shared)
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        return ("clamp",) if self.clamp is not None else ()
+
+    @property
+    def reads_tokens(self) -> bool:
+        return self.router.choice.reads_tokens
+
+    def sketch(self, width: int) -> Sketch:
+        k, title = self.chosen, activation_name(self.activation, gated=self.gated)
+        chosen = self.router.choice.words
+        rule = [f"router: {self.router.score.replace('_', ' ')}", f"{k} of {self.choices}", *([chosen] if chosen else [])]
+        router = Cell(", ".join(rule), "choice")
+        experts = Cell(f"{self.experts} × {title} {number(self.width)}", count=self.experts, used=k)
+        identity = Cell(f"{self.identity_experts} × identity", count=self.identity_experts) if self.identity_experts else None
+        routed = chain(router, fan(experts, identity))
+        if self.shared is not None:
+            gate = None if self.shared.gate is None else Cell(f"{self.shared.gate} gate", "pointwise")
+            inner = self.shared.feedforward.width
+            routed = fan(routed, chain(Cell(f"shared expert {number(inner)}"), gate), join="+")
+        capacity = () if self.capacity is None else (self.capacity.words,)
+        return Sketch(
+            f"Mixture of {self.choices} experts", (*biases(self.bias, len(self.projections)), *bounds(self), *capacity), routed
+        )
+
+    @property
+    def choices(self) -> int:
+        """What the router chooses among: experts, and identity experts."""
+        return self.experts + self.identity_experts
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """Those there are, in order."""
+        return PROJECTIONS if self.gated else ("up", "down")
+
+    def sides(self, projection: Projection, width: int) -> tuple[int, int]:
+        """(outputs, inputs) of a projection."""
+        return (width, self.width) if projection == "down" else (self.width, width)
+
+    def build(self, width: int, plan: Plan, name: str) -> ExpertsModule:
+        return ExpertsModule(self, width, plan, name)
+
+    def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
+        tokens = shape.batch * shape.length
+        routed = computed = tokens * self.chosen
+        if self.capacity is not None and self.capacity.holds(training=False):
+            computed = self.capacity.rows(tokens, self.experts, self.chosen)
+        # What falls on experts that compute, if each is chosen equally often.
+        evenly = self.experts / self.choices
+        work = 2 * width * self.width
+        flops = Flops(work * computed, work * min(round(routed * evenly), computed))
+        used = max(round(self.chosen * evenly), 1)
+        weights: dict[str, Weight] = {}
+        for name in self.projections:
+            sides = self.sides(name, width)
+            fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
+            weights[name] = Weight((self.experts, *sides), "expert", fill, used)
+            if name in self.bias:
+                weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
+        limits = self.capacity.limits if self.capacity is not None else ()
+        parts = Tally(weights, dict.fromkeys(self.projections, flops), limits=limits)
+        parts += self.router.cost(self.choices, width, tokens)
+        if self.norm is not None:
+            parts += self.norm.cost(width).within("norm")
+        if self.shared is not None:
+            parts += self.shared.feedforward.cost(width, shape, plan).within("shared")
+            if self.shared.gate is not None:
+                parts += matrix("shared_gate", width, 1, tokens, role="replicate")
+        return parts
+
+    def keeps(self, tape: Tape, x: Held, width: int) -> Held:
+        return experts_keep(self, tape, x, width)
+
+
+class ExpertsModule(nn.Module):
+    """(B, T, D) -> (B, T, D)."""
+
+    def __init__(self, description: Experts, width: int, plan: Plan, name: str) -> None:
+        super().__init__()
+        self.description, self.name = description, name
+        experts = description.experts
+        self.activation = FIXED[description.activation]
+        self.router = description.router.build(description.choices, description.chosen, width, name)
+        self.norm = description.norm.build(width) if description.norm else nn.Identity()
+        for projection in description.projections:
+            outputs, inputs = description.sides(projection, width)
+            self.register_parameter(projection, nn.Parameter(torch.empty(experts, outputs, inputs)))
+            if projection in description.bias:
+                self.register_parameter(f"{projection}_bias", nn.Parameter(torch.empty(experts, outputs)))
+        shared = description.shared
+        self.shared = shared.feedforward.build(width, plan, f"{name}.shared") if shared else None
+        self.shared_gate = nn.Linear(width, 1, bias=False) if shared and shared.gate else None
+
+    def extra_repr(self) -> str:
+        of = self.description
+        return f"experts={of.experts}, chosen={of.chosen}, width={of.width}, activation={of.activation}"
+
+    def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
+        real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
+        routing = self.router(x_BTD, context)
+        wanted_ZJ = best(routing.preference, self.description.chosen)
+        placement = self._place(routing, wanted_ZJ, real_BT)
+        if context.auxiliary is not None:
+            counted = context.auxiliary.counted
+            counted_BT = real_BT if counted is None else real_BT & counted
+            context.auxiliary.reports[self.name] = self._report(routing, wanted_ZJ, placement, counted_BT)
+        x_BTD = self.norm(x_BTD)
+        y_BTD = self._mixed(x_BTD.flatten(0, 1), routing, placement).view(x_BTD.shape)
+        return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
+
+    def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
+        """The experts' output and the shared one's."""
+        assert self.shared is not None
+        shared_BTD: Tensor = self.shared(x_BTD, context)
+        if self.shared_gate is not None:
+            shared_BTD = shared_BTD * torch.sigmoid(self.shared_gate(x_BTD))
+        return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
+
+    def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
+        """Which row computes which token, with a capacity where it holds."""
+        experts, capacity = self.description.experts, self.description.capacity
+        if capacity is None or not capacity.holds(self.training):
+            return sorted_by_expert(wanted_ZJ, experts)
+        candidates = self.description.router.choice.candidates(experts)
+        return capacity.place(Asked(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
+
+    def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
+        """The chosen experts' outputs, weighed and added: (Z, D)."""
+        capacity = self.description.capacity
+        among = placement.taken if capacity is not None and capacity.reroutes else None
+        weights_ZJ = self.router.weigh(routing, placement.chosen, among).to(x_ZD.dtype)
+        rows_QD = placement.dispatch(x_ZD)
+        if self.description.weigh == "input":
+            return placement.combine(self._experts(rows_QD * placement.spread(weights_ZJ), placement)).sum(1)
+        return (placement.combine(self._experts(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
+
+    def _experts(self, rows_QD: Tensor, placement: Placement) -> Tensor:
+        """Each row through its expert's network: (Q, D) -> (Q, D)."""
+        up_QF = self._project("up", rows_QD, placement)
+        gate_QF = self._project("gate", rows_QD, placement) if self.description.gated else None
+        h_QF = combine(self.description, self.activation, gate_QF, up_QF)
+        y_QD = self._project("down", h_QF, placement)
+        if self.description.identity_experts == 0:
+            return y_QD
+        return torch.where((placement.expert >= self.description.experts)[:, None], rows_QD, y_QD)
+
+    def _project(self, name: Projection, rows_QI: Tensor, placement: Placement) -> Tensor:
+        identities = self.description.identity_experts
+        y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends, whole=identities == 0)
+        if name not in self.description.bias:
+            return y_QO
+        # What the rows of identity experts look up is thrown away.
+        expert_Q = placement.expert.clamp(max=self.description.experts - 1) if identities else placement.expert
+        # A look-up whose gradient is added up in a fixed order.
+        return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
+
+    def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_BT: Tensor) -> Report:
+        """Penalties and load; the load is what the router asked for, before a capacity."""
+        choices, counted_Z = self.description.choices, counted_BT.flatten()
+        picked_ZX = picked(wanted_ZJ, choices)
+        dropped = torch.zeros((), dtype=torch.int64, device=wanted_ZJ.device)
+        if placement.taken is not None:
+            dropped = (~placement.taken & counted_Z[:, None]).sum()
+        load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
+        known, probabilities_ZX = routing.known, routing.probabilities
+        if known.logits is None or known.scores is None or probabilities_ZX is None:
+            return Report(load)
+        # DeepSeek-V3 counts, within sequences, what the scores alone would choose: a correction must not hide their skew.
+        by_score_ZX = picked_ZX if known.correction is None else picked(best(known.scores, known.chosen), choices)
+        return Report(
+            load,
+            balance_loss(probabilities_ZX, picked_ZX, counted_Z),
+            sequence_balance_loss(
+                probabilities_ZX.view(*counted_BT.shape, -1),
+                by_score_ZX.view(*counted_BT.shape, -1),
+                counted_BT,
+                known.chosen,
+            ),
+            router_z_loss(known.logits, counted_Z),
+        )

@@ -1,0 +1,254 @@
+"""Which experts a token gets: the k that a preference orders first, by score, by chance, or by the token alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.call.noise import mix
+
+Count = Annotated[int, Field(ge=1)]
+
+
+def best(preference_ZX: Tensor, count: int) -> Tensor:
+    """The `count` that are preferred most, (Z, count), best first; of equals the one of the lower number.
+
+    Scores do tie (a sigmoid that has reached 1, a softmax that has reached 0), and then `topk` promises no order.
+    """
+    return torch.argsort(preference_ZX, dim=-1, descending=True, stable=True)[:, :count]
+
+
+class Groups(Value):
+    """Experts stand in `count` equal groups side by side, and a token's choice falls into its `keep` best groups.
+
+    Groups are devices, so that a token is sent to few (DeepSeek-V2, arXiv 2405.04434, section 2.2.2, whose D and M are
+    count and keep).
+    """
+
+    count: Count
+    keep: Count
+    score: Literal["max", "top_2"] = "max"
+    """A group's score: its best expert's, or the sum of its two best (DeepSeek-V3)."""
+    others: Literal["never", "zero"] = "never"
+    """Experts of other groups are never chosen, or count as 0 (A.X K2): above one that a correction has made negative."""
+
+    def check(self, experts: int, chosen: int) -> None:
+        """Refuse groups that do not fit the experts."""
+        if experts % self.count:
+            raise ValueError(f"groups.count must divide experts, got count = {self.count} and experts = {experts}")
+        if self.keep > self.count:
+            raise ValueError(f"groups.keep must be at most groups.count, got keep = {self.keep} and count = {self.count}")
+        size = experts // self.count
+        if size < 2 and self.score == "top_2":
+            raise ValueError("groups.score = 'top_2' adds two experts of a group, and each group has one")
+        if self.keep * size < chosen:
+            raise ValueError(f"groups.keep leaves {self.keep * size} experts to choose from, and chosen = {chosen}")
+
+    def masked(self, preference_ZX: Tensor) -> Tensor:
+        """The preferences, -inf or 0 outside the groups kept."""
+        grouped = preference_ZX.view(len(preference_ZX), self.count, -1)
+        score = grouped.topk(1 if self.score == "max" else 2, -1).values.sum(-1)
+        kept = best(score, self.keep)
+        keep = (kept[:, :, None] == torch.arange(self.count, device=kept.device)).any(1)
+        others = -torch.inf if self.others == "never" else 0.0
+        return torch.where(keep[:, :, None], grouped, others).view(preference_ZX.shape)
+
+
+class Correction(Value):
+    """A bias per expert for the choice only, moved after each step against the load instead of by a loss
+
+    (Wang et al. 2024, arXiv 2408.15664; DeepSeek-V3's e_score_correction_bias). Kept in the checkpoint; no gradient.
+    """
+
+    rate: Annotated[float, Field(ge=0)] = 0.001
+    """By how much it moves in a step (the papers' u and gamma)."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a router knows of Z = B * T tokens when it chooses `chosen` (k) among `experts` (X, identity experts included).
+
+    `logits`, `scores` (Z, X): None where the router has no linear map. `correction` (X,): its bias per expert, if it has one.
+    `noise` (Z, R, X): uniform in (0, 1), in training only and of as many rounds as the choice draws. `tokens` (B, T).
+    """
+
+    experts: int
+    chosen: int
+    logits: Tensor | None = None
+    scores: Tensor | None = None
+    correction: Tensor | None = None
+    noise: Tensor | None = None
+    tokens: Tensor | None = None
+
+
+class Selection(Value):
+    """A way of choosing experts: it owes an order of them for each token."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    reads_scores: ClassVar[bool] = True
+    reads_tokens: ClassVar[bool] = False
+    """Whether it looks at which token stands somewhere."""
+    weighs: ClassVar[bool] = False
+    """Whether it gives the weights too, in the place of the router's rule."""
+
+    @property
+    def words(self) -> str:
+        """How it chooses, in a few words; nothing of the plain best."""
+        return self.kind.replace("_", " ")
+
+    @property
+    def correction_rule(self) -> Correction | None:
+        """How its bias per expert moves; None where it has none."""
+        return None
+
+    def rounds(self, chosen: int) -> int:
+        """R, how many numbers per token and expert it draws in training."""
+        return 0
+
+    def check(self, experts: int, chosen: int) -> None:
+        """Refuse what does not fit the experts."""
+
+    def candidates(self, experts: int) -> int:
+        """How many of a token's first experts it may be sent to."""
+        return experts
+
+    def preference(self, known: Known) -> Tensor:
+        """(Z, X): the larger, the sooner chosen."""
+        raise NotImplementedError
+
+    def weights(self, known: Known, chosen_ZJ: Tensor) -> Tensor:
+        """(Z, k): the weights of the experts chosen, if it `weighs`."""
+        raise NotImplementedError
+
+
+class TopK(Selection):
+    """The k best scores, a correction per expert added and only the best groups looked at where the description says so."""
+
+    kind: Literal["top_k"] = "top_k"
+    by: Literal["scores", "logits"] = "scores"
+    """What is compared, and corrected (Kolibri: logits). Their order is one, but where scores saturate only logits differ."""
+    groups: Groups | None = None
+    correction: Correction | None = None
+
+    @property
+    def words(self) -> str:
+        groups = [] if self.groups is None else [f"from {self.groups.keep} of {self.groups.count} groups"]
+        return ", ".join([*groups, *([] if self.correction is None else ["corrected by a bias"])])
+
+    @property
+    def correction_rule(self) -> Correction | None:
+        return self.correction
+
+    def check(self, experts: int, chosen: int) -> None:
+        if self.groups is not None:
+            self.groups.check(experts, chosen)
+
+    def candidates(self, experts: int) -> int:
+        if self.groups is None or self.groups.others == "zero":
+            return experts
+        return experts // self.groups.count * self.groups.keep
+
+    def preference(self, known: Known) -> Tensor:
+        wanted = known.scores if self.by == "scores" else known.logits
+        assert wanted is not None
+        wanted = wanted if known.correction is None else wanted + known.correction
+        return wanted if self.groups is None else self.groups.masked(wanted)
+
+
+class Sampled(Selection):
+    """In training k experts drawn without replacement with probabilities as the scores; otherwise the k best.
+
+    Drawn as the top k of log(score) + Gumbel noise (Kool et al. 2019, arXiv 1903.06059).
+    """
+
+    kind: Literal["sampled"] = "sampled"
+
+    def rounds(self, chosen: int) -> int:
+        return 1
+
+    def preference(self, known: Known) -> Tensor:
+        assert known.scores is not None
+        return known.scores if known.noise is None else known.scores.log() + gumbel(known.noise[:, 0])
+
+
+class Hashed(Selection):
+    """A fixed random k experts for each token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
+
+    Computed from (seed, token, expert) with no table. Scores, where the router has them, only weigh (DeepSeek-V4).
+    """
+
+    kind: Literal["hashed"] = "hashed"
+    reads_scores: ClassVar[bool] = False
+    reads_tokens: ClassVar[bool] = True
+    seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
+
+    def preference(self, known: Known) -> Tensor:
+        assert known.tokens is not None, "a stack gets the tokens that it embeds"
+        token = mix(known.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
+        expert = mix(torch.arange(known.experts, device=token.device, dtype=torch.int64))
+        return mix(token[:, None] ^ expert)
+
+
+def gumbel(uniform: Tensor) -> Tensor:
+    """Gumbel noise from uniform numbers in (0, 1): the largest of x + noise is a draw from softmax(x)."""
+    return -torch.log(-uniform.log())
+
+
+class SparseMixer(Selection):
+    """k experts one after the other, each among those near the best logit left (GRIN, Liu et al. 2024, arXiv 2409.12136).
+
+        near: the e, not chosen before, of which (m - z_e) / max(|z_e|, m) <= margin; m the largest logit z not chosen before
+        chosen: the best; in training one drawn from softmax(z over near). weight: what it has of softmax(z over near)
+
+    In training the weight of a draw that is not the best is a third, three times in four, while its gradient stays as it is
+    (Heun's third-order estimate of the gradient of drawing). With margin = 2 * jitter these are PhiMoE's rules.
+    """
+
+    kind: Literal["sparse_mixer"] = "sparse_mixer"
+    weighs: ClassVar[bool] = True
+    margin: Annotated[float, Field(gt=0)] = 0.02
+
+    def rounds(self, chosen: int) -> int:
+        return chosen + 1  # a round for each draw, and one for the thirds
+
+    def preference(self, known: Known) -> Tensor:
+        assert known.logits is not None
+        assert known.scores is not None
+        order, gone = known.scores, torch.zeros_like(known.scores, dtype=torch.bool)
+        for j in range(known.chosen):
+            near = self._near(known.logits, gone)
+            drawn = near if known.noise is None else near + gumbel(known.noise[:, j])
+            picked = _one_hot(drawn.argmax(-1), known.experts)
+            # Above every score, which is a share: those chosen first come first, then the others by score.
+            order, gone = torch.where(picked, float(1 + known.chosen - j), order), gone | picked
+        return order
+
+    def weights(self, known: Known, chosen_ZJ: Tensor) -> Tensor:
+        assert known.logits is not None
+        weights, gone = [], torch.zeros_like(known.logits, dtype=torch.bool)
+        for j in range(known.chosen):
+            expert_Z, near = chosen_ZJ[:, j], self._near(known.logits, gone)
+            weight_Z = near.softmax(-1).gather(-1, expert_Z[:, None])[:, 0]
+            if known.noise is not None:
+                whole_Z = (expert_Z == near.argmax(-1)) | (known.noise[:, known.chosen, j] > 0.75)
+                weight_Z = weight_Z - (weight_Z * ~whole_Z * 2 / 3).detach()
+            weights.append(weight_Z)
+            gone = gone | _one_hot(expert_Z, known.experts)
+        return torch.stack(weights, -1)
+
+    def _near(self, logits_ZX: Tensor, gone_ZX: Tensor) -> Tensor:
+        """The logits, -inf where an expert is gone or far from the best that is left."""
+        left = logits_ZX.masked_fill(gone_ZX, -torch.inf)
+        best_Z1 = left.detach().amax(-1, keepdim=True)
+        far = (best_Z1 - logits_ZX) / torch.maximum(logits_ZX.abs(), best_Z1) > self.margin
+        return left.masked_fill(far, -torch.inf)
+
+
+def _one_hot(expert_Z: Tensor, experts: int) -> Tensor:
+    return expert_Z[:, None] == torch.arange(experts, device=expert_Z.device)

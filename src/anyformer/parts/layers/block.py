@@ -1,0 +1,274 @@
+"""Block wiring as data: steps of parallel branches around the residual stream.
+
+    x -> for each step: x = gain * norm_after(residual_scale * x + norm_branches(sum over branches of f(norm_before(x))))
+    f(x) = drop_path(multiplier * gain * dropout(norm_after(sublayer(norm_before(x)))))
+
+Every norm is optional. Pre-norm, post-norm, sandwich and output norms, parallel attention and feed-forward,
+cross-attention: all are values of this one shape; `wiring` spells the common ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, field_validator, model_validator
+from torch import Tensor, nn
+
+from anyformer.describe import DescriptionError, Named, Problem, Value
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.state import State
+from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.streams import HyperConnections
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.pointwise.gain import Gain
+from anyformer.parts.sublayer import Sublayer
+from anyformer.plan import Plan
+from anyformer.tally import Shape, Tally, total
+from anyformer.tape import Held, Tape
+
+STEP_NORMS = ("norm_before", "norm_branches", "norm_after")
+
+
+class Step(Value):
+    """Branches that read the same x and are added to it together."""
+
+    through: ClassVar[tuple[str, ...]] = ("branches",)
+    norm_before: Norm | None = None
+    """One norm that all branches read (parallel attention and feed-forward of GPT-J, PaLM)."""
+    branches: Named[Branch]
+    norm_branches: Norm | None = None
+    """Norm of what the branches add up to: x + norm(branches) (Gemma 4: a dense network beside experts)."""
+    norm_after: Norm | None = None
+    """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
+    residual: Literal["input", "normed"] = "input"
+    """What the branches are added to: x, or what they read, norm_before(x) (MiniMax-M1)."""
+    residual_scale: Annotated[float, Field(gt=0)] = 1.0
+    """Factor of what they are added to (DeepNorm's alpha, arXiv 2203.00555)."""
+    gain: Gain | None = None
+    """A learned factor of all that leaves the step (Gemma 4's layer_scalar, one number)."""
+
+    @field_validator("branches")
+    @classmethod
+    def _some(cls, branches: Named[Branch]) -> Named[Branch]:
+        if not branches:
+            raise ValueError("needs at least one branch")
+        for name in branches:
+            if hasattr(nn.Module, name) or name.startswith("step_"):
+                raise ValueError(f"a branch cannot be called {name!r}: the name is taken in a module")
+        return branches
+
+    @model_validator(mode="after")
+    def _normed_residual(self) -> Step:
+        if self.residual == "normed" and self.norm_before is None:
+            raise ValueError("residual = 'normed' adds the branches to norm_before(x), and the step has no norm_before")
+        return self
+
+    @property
+    def shapes_residual(self) -> bool:
+        """Whether anything but addition happens to the residual stream."""
+        return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
+
+    @property
+    def norms(self) -> dict[str, Norm]:
+        """The step's own norms by name."""
+        norms = {name: getattr(self, name) for name in STEP_NORMS}
+        return {name: norm for name, norm in norms.items() if norm is not None}
+
+    @property
+    def all_norms(self) -> tuple[Norm, ...]:
+        """The step's own norms and those of its branches."""
+        inner = [norm for branch in self.branches.values() for norm in (branch.norm_before, branch.norm_after)]
+        return tuple(norm for norm in (self.norm_before, *inner, self.norm_branches, self.norm_after) if norm is not None)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where the norms of each branch stand; a residual taken from the normed value is a post-norm of what came before."""
+        if self.norm_after is not None or self.residual == "normed":
+            return ("post",)
+        places = {(True, True): "sandwich", (True, False): "pre", (False, True): "output", (False, False): "none"}
+        before, after = self.norm_before is not None, self.norm_branches is not None
+        return tuple(
+            places[before or b.norm_before is not None, after or b.norm_after is not None] for b in self.branches.values()
+        )
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        there = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
+        inner = (word for branch in self.branches.values() for word in branch.tricks)
+        return (*(name for name, is_there in there.items() if is_there), *inner)
+
+
+class Block(Value):
+    """One layer: steps in order."""
+
+    through: ClassVar[tuple[str, ...]] = ("steps",)
+    steps: tuple[Step, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _names_once(self) -> Block:
+        names = [name for step in self.steps for name in step.branches]
+        twins = sorted({name for name in names if names.count(name) > 1})
+        if twins:
+            raise ValueError(f"branch names must be unique in a block, {twins} stand more than once")
+        return self
+
+    @property
+    def branches(self) -> dict[str, Branch]:
+        """All branches by name, in the order computed."""
+        return {name: branch for step in self.steps for name, branch in step.branches.items()}
+
+    @property
+    def sublayers(self) -> tuple[Sublayer, ...]:
+        """What the branches hold, in the order computed."""
+        return tuple(branch.sublayer for branch in self.branches.values())
+
+    @property
+    def reads_source(self) -> bool:
+        """Whether a branch attends to another sequence."""
+        return any(branch.sublayer.reads_source for branch in self.branches.values())
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """Variants whose keys and values it reads."""
+        return tuple({sublayer.keys_of: None for sublayer in self.sublayers if sublayer.keys_of is not None})
+
+    @property
+    def norms(self) -> tuple[Norm, ...]:
+        """The norms on the residual stream, in the order computed."""
+        return tuple(norm for step in self.steps for norm in step.all_norms)
+
+    @property
+    def placement(self) -> tuple[str, ...]:
+        """Where norms stand, each word once: `pre`, `post`, `sandwich` (before and after a sublayer), `output` (after it)."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.placement))
+
+    @property
+    def parallel(self) -> bool:
+        """Whether branches read the same x."""
+        return any(len(step.branches) > 1 for step in self.steps)
+
+    @property
+    def tricks(self) -> tuple[str, ...]:
+        """What stabilises training, in the field's words."""
+        return tuple(dict.fromkeys(word for step in self.steps for word in step.tricks))
+
+    def check(self, width: int, path: str) -> None:
+        """Refuse what only the width reveals, at the path of the branch."""
+        for name, branch in self.branches.items():
+            try:
+                branch.sublayer.check(width)
+            except ValueError as error:
+                raise DescriptionError([Problem(f"{path}.{name}", str(error))]) from None
+
+    def build(self, width: int, plan: Plan, name: str, streams: HyperConnections | None = None, layer: int = 0) -> BlockModule:
+        return BlockModule(self, width, plan, name, streams, layer)
+
+    def cost(self, width: int, shape: Shape, plan: Plan, streams: HyperConnections | None = None) -> Tally:
+        parts = {name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}
+        for i, step in enumerate(self.steps):
+            parts |= {f"step_{i}_{name}": norm.cost(width) for name, norm in step.norms.items()}
+            if streams is not None:
+                parts[f"step_{i}_streams"] = streams.cost(width, shape.batch * shape.length)
+        gains = {f"step_{i}_gain": step.gain.weight(width) for i, step in enumerate(self.steps) if step.gain}
+        return total(parts) + Tally(gains)
+
+    def keeps(self, tape: Tape, x: Held, width: int, streams: HyperConnections | None = None) -> Held:
+        """What its layer keeps for backward, in the order of `BlockModule.forward`; gives its output."""
+        for i, step in enumerate(self.steps):
+            if streams is None:
+                x = _step_keeps(step, i, tape, x, width)
+            else:
+                at = tape.within(f"step_{i}_streams")
+                h, write = streams.reading_keeps(at, x, width)
+                *_, y = _branches_keep(step, tape, _norm_keeps(step, i, "norm_before", tape, h, width), width)
+                y = y if len(step.branches) == 1 else tape.like(y)
+                x = streams.writing_keeps(at, write, y, width)
+        return x
+
+    def state(
+        self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
+    ) -> dict[str, State]:
+        """The decode state of every branch that has memory, by branch name."""
+        states = {
+            name: branch.sublayer.state(width, batch, capacity, source, dtype, device) for name, branch in self.branches.items()
+        }
+        return {name: state for name, state in states.items() if state is not None}
+
+
+def _step_keeps(step: Step, i: int, tape: Tape, x: Held, width: int) -> Held:
+    """As `BlockModule._plain` computes it: sums and constant factors keep nothing."""
+    read = _norm_keeps(step, i, "norm_before", tape, x, width)
+    branches = _branches_keep(step, tape, read, width)
+    if step.norm_branches is not None:
+        _norm_keeps(step, i, "norm_branches", tape, branches[0] if len(branches) == 1 else tape.like(read), width)
+    x = _norm_keeps(step, i, "norm_after", tape, tape.like(x), width)
+    if step.gain is None:
+        return x
+    return tape.times(f"step_{i}_gain", x, tape.parameter(step.gain.weight(width).count, x.number))
+
+
+def _branches_keep(step: Step, tape: Tape, read: Held, width: int) -> list[Held]:
+    return [branch.keeps(tape.within(name), read, width) for name, branch in step.branches.items()]
+
+
+def _norm_keeps(step: Step, i: int, place: str, tape: Tape, x: Held, width: int) -> Held:
+    norm = step.norms.get(place)
+    return x if norm is None else norm.keeps(tape.within(f"step_{i}_{place}"), x, width)
+
+
+class BlockModule(nn.Module):
+    """(B, T, D) -> (B, T, D), or (B, T, N, D) -> (B, T, N, D) with streams.
+
+    A branch's module carries the branch's name; what belongs to a step is `step_<i>_` and the name of
+    a norm, `gain` or `streams`.
+    """
+
+    def __init__(self, block: Block, width: int, plan: Plan, name: str, streams: HyperConnections | None, layer: int) -> None:
+        super().__init__()
+        self.steps = block.steps
+        for branch_name, branch in block.branches.items():
+            self.add_module(branch_name, branch.build(width, plan, f"{name}.{branch_name}"))
+        for i, step in enumerate(block.steps):
+            for place in STEP_NORMS:
+                norm = step.norms.get(place)
+                self.add_module(f"step_{i}_{place}", norm.build(width) if norm else nn.Identity())
+            if step.gain is not None:
+                self.register_parameter(f"step_{i}_gain", nn.Parameter(torch.empty(step.gain.weight(width).shape)))
+            if streams is not None:
+                self.add_module(f"step_{i}_streams", streams.build(width, layer * len(block.steps) + i))
+        self.streamed = streams is not None
+
+    def forward(self, x: Tensor, context: Context, states: dict[str, State] | None = None) -> Tensor:
+        for i, step in enumerate(self.steps):
+            x = self._streamed(i, step, x, context, states) if self.streamed else self._plain(i, step, x, context, states)
+        return x
+
+    def _plain(self, i: int, step: Step, x_BTD: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(x_BTD)
+        x_BTD = read_BTD if step.residual == "normed" else x_BTD
+        x_BTD = x_BTD if step.residual_scale == 1.0 else x_BTD * step.residual_scale
+        for y_BTD in self._branches(i, step, read_BTD, context, states):
+            x_BTD = x_BTD + y_BTD
+        x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
+        return x_BTD if step.gain is None else x_BTD * self.get_parameter(f"step_{i}_gain").to(x_BTD.dtype)
+
+    def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
+        h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
+        read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
+        first_BTD, *others = self._branches(i, step, read_BTD, context, states)
+        given_BTD = sum(others, first_BTD)
+        return mixed_BTND + write_BTN1 * given_BTD[..., None, :]  # type: ignore[no-any-return]
+
+    def _branches(
+        self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
+    ) -> Iterator[Tensor]:
+        """What each branch gives, one after the other; the norm of their sum, if there is one."""
+        given = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
+        if step.norm_branches is None:
+            yield from given
+        else:
+            first_BTD, *others = given
+            yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))

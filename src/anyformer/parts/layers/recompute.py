@@ -1,0 +1,77 @@
+"""Layers that are computed again in the backward pass instead of keeping what they computed (`Plan.checkpointing`)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
+
+from anyformer.parts.attention.attend_blocks import BLOCKS
+from anyformer.parts.call.context import Context, Memory
+from anyformer.parts.call.reports import Report
+from anyformer.parts.experts.grouped import PRODUCT
+from anyformer.parts.norms.batch_norm import standing_still
+from anyformer.plan import Checkpointing
+
+PRODUCTS: tuple[Any, ...] = (
+    torch.ops.aten.mm.default,
+    torch.ops.aten.addmm.default,
+    torch.ops.aten.bmm.default,
+    torch.ops.aten.baddbmm.default,
+    torch.ops.aten._grouped_mm.default,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+    torch.ops.aten._scaled_dot_product_flash_attention.default,
+    torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    torch.ops.aten._scaled_dot_product_cudnn_attention.default,
+    torch.ops.aten._scaled_dot_product_fused_attention_overrideable.default,
+    PRODUCT,
+    BLOCKS,
+)
+"""Operators whose outputs `selective` keeps: nearly all work of a layer is in them."""
+
+
+def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, call: Context, reads: tuple[str, ...]) -> Tensor:
+    """block(x), of which the backward pass repeats what `how` says: x is kept, and of `selective` the outputs of `PRODUCTS`.
+
+    The layer has a context of its own each time, with the memories that it `reads`; what it leaves for later layers and for
+    the caller goes to the call's once. Noise is a function of a counter, so no generator's state has to be kept. Chen et al.
+    2016 (arXiv 1604.06174); selective: Korthikanti et al. 2022 (arXiv 2205.05198).
+    """
+    given = call.of_layer(reads)
+
+    def layer(x: Tensor) -> tuple[Tensor, dict[str, Memory], dict[str, Report]]:
+        own = given.of_layer(reads)
+        y = block(x, own)
+        return y, own.memories, own.auxiliary.reports if own.auxiliary else {}
+
+    again: dict[str, Any] = {}
+    if not torch.compiler.is_compiling():
+        again = {"context_fn": partial(_contexts, how, block)}
+    elif how == "selective":
+        # A compiler repeats operations, not calls, so that statistics move once by themselves.
+        again = {"context_fn": partial(create_selective_checkpoint_contexts, list(PRODUCTS))}
+    y, memories, reports = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False, **again)
+    call.memories.update(memories)
+    if call.auxiliary is not None:
+        call.auxiliary.reports.update(reports)
+    return y  # type: ignore[no-any-return]
+
+
+def _contexts(how: Checkpointing, block: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
+    """What stands around the forward pass, and around its repetition."""
+    if how == "full":
+        return nullcontext(), standing_still(block)
+    first, again = create_selective_checkpoint_contexts(list(PRODUCTS))  # type: ignore[no-untyped-call]
+    return first, _both(again, standing_still(block))
+
+
+@contextlib.contextmanager
+def _both(outer: AbstractContextManager[Any], inner: AbstractContextManager[Any]) -> Iterator[None]:
+    with outer, inner:
+        yield

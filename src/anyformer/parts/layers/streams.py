@@ -1,0 +1,98 @@
+"""Hyper-connections: several residual streams, read and written with learned weights."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.parts.norms.layer_norm import normalise
+from anyformer.parts.sketch import Drawn, Sketch
+from anyformer.tally import Tally, Weight, matrix
+from anyformer.tape import Held, Tape
+
+
+class HyperConnections(Drawn):
+    """N residual streams instead of one (Zhu et al. 2024, arXiv 2409.19606).
+
+    A step reads h = sum_n m_n x_n and leaves x_n = sum_k r_kn x_k + w_n f(h), f all its branches. m, r, w start as a plain
+    residual network in N copies. `dynamic` adds s * tanh(x_n / rms(x_n) . W) to each, so that they depend on the token.
+    The streams start as copies of the input and are summed at the end. The paper's A_m, A_r, B are m, r, w.
+    """
+
+    count: Annotated[int, Field(ge=2)] = 4
+    """N."""
+    dynamic: bool = True
+
+    def sketch(self, width: int) -> Sketch:
+        weights = "weights of each token" if self.dynamic else "learned weights"
+        return Sketch("Hyper-connections", (f"{self.count} residual streams, read and written with {weights}",))
+
+    def build(self, width: int, index: int) -> HyperConnectionsModule:
+        return HyperConnectionsModule(self, width, index)
+
+    def cost(self, width: int, rows: int) -> Tally:
+        N = self.count
+        parts = Tally(
+            {
+                "read_weight": Weight((N,), "replicate", "zeros"),
+                "mix_weight": Weight((N, N), "replicate", "zeros"),
+                "write_weight": Weight((N,), "replicate", "zeros"),
+            }
+        )
+        if self.dynamic:
+            parts += matrix("dynamic", width, N + 2, rows * N, role="replicate")
+            parts += Tally({"strength": Weight((3,), "replicate", 0.01)})
+        return parts
+
+    def reading_keeps(self, tape: Tape, x: Held, width: int) -> tuple[Held, Held]:
+        """x once, and the weights: numbers for all tokens, or one set per token. Gives h and w."""
+        N, rows = self.count, tape.rows
+        read, mix, write = (tape.new(n, x.number) for n in (N, N * N, N))
+        if self.dynamic:
+            # Of the first layer x is N views of one stream; a cast writes them out.
+            wide = x if x.number == "fp32" else tape.new(rows * N * width, "fp32")
+            tape.keep("normalised", wide, tape.new(rows * N, "fp32"))
+            shift = tape.linear("dynamic", tape.new(rows * N * width, x.number), width, N + 2)
+            tape.keep("shift", tape.like(shift), tape.parameter(3, x.number))
+            read, mix, write = (tape.new(rows * n, x.number) for n in (N, N * N, N))
+        tape.keep("mixed", x, read, mix)
+        return tape.new(rows * width, x.number), write
+
+    def writing_keeps(self, tape: Tape, write: Held, given: Held, width: int) -> Held:
+        """w and f(h)."""
+        tape.keep("written", write, given)
+        return tape.new(tape.rows * self.count * width, given.number)
+
+
+class HyperConnectionsModule(nn.Module):
+    """The stored weights are differences from a plain residual network, so that they start at zero."""
+
+    def __init__(self, streams: HyperConnections, width: int, index: int) -> None:
+        super().__init__()
+        N = streams.count
+        self.count, self.first = N, index % N
+        self.read_weight = nn.Parameter(torch.empty(N))
+        self.mix_weight = nn.Parameter(torch.empty(N, N))
+        self.write_weight = nn.Parameter(torch.empty(N))
+        self.dynamic = nn.Linear(width, N + 2, bias=False) if streams.dynamic else None
+        self.strength = nn.Parameter(torch.empty(3)) if streams.dynamic else None
+
+    def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """What the branches read (B, T, D), the mixed streams (B, T, N, D), what is written with (B, T, N, 1)."""
+        N, dtype = self.count, x_BTND.dtype
+        start = torch.zeros(N, device=x_BTND.device)
+        start[self.first] = 1
+        read = (self.read_weight + start).to(dtype)
+        mix = (self.mix_weight + torch.eye(N, device=x_BTND.device)).to(dtype)
+        write = (self.write_weight + 1).to(dtype)
+        if self.dynamic is not None and self.strength is not None:
+            shift = torch.tanh(self.dynamic(normalise(x_BTND.float(), 1e-6, centre=False).to(dtype)))
+            s_read, s_mix, s_write = self.strength.to(dtype)
+            read, write = read + s_read * shift[..., 0], write + s_write * shift[..., 1]
+            mix = mix + s_mix * shift[..., 2:]
+        read_BTD = (read[..., None] * x_BTND).sum(-2)
+        mixed_BTND = (mix.mT[..., None] * x_BTND[..., None, :, :]).sum(-2)
+        return read_BTD, mixed_BTND, write[..., None].expand(*x_BTND.shape[:3], 1)

@@ -1,0 +1,207 @@
+"""Masks: which keys a query may look at, as one value closed under `&` and `|`.
+
+Each mask speaks twice. `allowed` is the predicate (query position, key position) -> bool on tensors, from which the kernel's
+mask is made. `ranges` gives the same set as key ranges per query row, from which come the exact number of pairs, the
+size of a ring cache and the picture, without ever writing a (T, S) matrix. Tests hold the two against each other.
+
+Padding and document boundaries are run-time data, not description: the context adds them to every mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from math import lcm
+from typing import ClassVar, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Registry, Value, brief
+from anyformer.parts.masks.pairs import count_pairs
+from anyformer.parts.masks.ranges import Integers, Ranges
+from anyformer.parts.sketch import words
+from anyformer.tally import Contract, Limit, Shape
+
+
+class Mask(Value):
+    """What every mask offers; the defaults describe a mask that looks back without limit and never ahead."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        """Whether a query at position `query` may look at the key at position `key`; the three broadcast."""
+        raise NotImplementedError
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        """The allowed keys of each query among positions 0 ... keys - 1."""
+        raise NotImplementedError
+
+    @property
+    def ahead(self) -> bool:
+        """Whether a query may look at keys after it (outside the prefix)."""
+        return False
+
+    @property
+    def reach(self) -> int | None:
+        """How many of the latest positions, itself included, a query can see; None without limit."""
+        return None
+
+    @property
+    def chunk(self) -> int | None:
+        """The size of chunks, counted from position 0, that no allowed pair leaves; None without such."""
+        return None
+
+    @property
+    def repeats(self) -> int:
+        """After how many positions what queries see, counted from themselves or from 0, is alike again."""
+        return 1
+
+    @property
+    def span(self) -> int:
+        """How many positions its pattern takes before it shows: its window, chunk or stride; 1 where every length shows it."""
+        return 1
+
+    def period(self, keys: int) -> int:
+        """The same among so many keys: what repeats itself only after the last of them stands still."""
+        return self.repeats if self.repeats < keys else 1
+
+    def room(self, capacity: int) -> int:
+        """How many positions a memory for `capacity` must hold: no more than a query can reach."""
+        return capacity if self.reach is None else min(self.reach, capacity)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that this mask breaks by its nature."""
+        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.ahead else ()
+        return tuple(Limit(contract, f"the mask '{self.kind}' lets a token see later ones") for contract in contracts)
+
+    @property
+    def written(self) -> str:
+        """As it is written in Python, in short."""
+        return brief(self)
+
+    @property
+    def words(self) -> str:
+        """In words, for pictures: `window 1,024`."""
+        kind, *facts = words(self).split(", ")
+        return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 else ", ".join([kind, *facts])
+
+    def pairs(self, shape: Shape) -> int:
+        """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
+        return _pairs(self, shape.past, shape.keys, shape.prefix)
+
+    def __and__(self, other: Mask) -> AllOf:
+        return AllOf(masks=_members(self, AllOf) + _members(other, AllOf))
+
+    def __or__(self, other: Mask) -> AnyOf:
+        return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
+
+
+@lru_cache(maxsize=1024)
+def _pairs(mask: Mask, past: int, keys: int, prefix: int) -> int:
+    """Counted once for every mask and length: an architecture is priced again and again."""
+    return count_pairs(mask, past, keys, prefix)
+
+
+class _Combined(Mask):
+    """Shared by `&` and `|`."""
+
+    sign: ClassVar[str]
+    masks: tuple[Mask, ...] = Field(min_length=2)
+    through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    def period(self, keys: int) -> int:
+        return lcm(*(mask.period(keys) for mask in self.masks))
+
+    @property
+    def written(self) -> str:
+        return self._joined(lambda mask: mask.written)
+
+    @property
+    def words(self) -> str:
+        return self._joined(lambda mask: mask.words)
+
+    def _joined(self, said: Callable[[Mask], str]) -> str:
+        return f" {self.sign} ".join(f"({said(mask)})" if isinstance(mask, _Combined) else said(mask) for mask in self.masks)
+
+    @property
+    def span(self) -> int:
+        return max(mask.span for mask in self.masks)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        inner = [limit for mask in self.masks for limit in mask.limits if limit.contract not in ("causal", "stepwise")]
+        return (*super().limits, *dict.fromkeys(inner))
+
+
+class AllOf(_Combined):
+    """Keys that every mask allows: the `&` of masks."""
+
+    sign: ClassVar[str] = "&"
+    kind: Literal["all_of"] = "all_of"
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
+        for other in rest:
+            first = first & other
+        return first
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
+        for other in rest:
+            first = first & other
+        return first
+
+    @property
+    def ahead(self) -> bool:
+        return all(mask.ahead for mask in self.masks)
+
+    @property
+    def reach(self) -> int | None:
+        reaches = [mask.reach for mask in self.masks if mask.reach is not None]
+        return min(reaches) if reaches else None
+
+    @property
+    def chunk(self) -> int | None:
+        chunks = [mask.chunk for mask in self.masks if mask.chunk is not None]
+        return min(chunks) if chunks else None
+
+
+class AnyOf(_Combined):
+    """Keys that at least one mask allows: the `|` of masks."""
+
+    sign: ClassVar[str] = "|"
+    kind: Literal["any_of"] = "any_of"
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
+        for other in rest:
+            first = first | other
+        return first
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
+        for other in rest:
+            first = first | other
+        return first
+
+    @property
+    def ahead(self) -> bool:
+        return any(mask.ahead for mask in self.masks)
+
+    @property
+    def reach(self) -> int | None:
+        reaches = [mask.reach for mask in self.masks]
+        return None if None in reaches else max(reach for reach in reaches if reach is not None)
+
+    @property
+    def chunk(self) -> int | None:
+        first, *rest = (mask.chunk for mask in self.masks)
+        return first if all(other == first for other in rest) else None
+
+
+def _members(mask: Mask, kind: type[AllOf] | type[AnyOf]) -> tuple[Mask, ...]:
+    """The masks that a combination of this kind joins, so that `a & b & c` is flat."""
+    return mask.masks if isinstance(mask, kind) else (mask,)

@@ -1,0 +1,82 @@
+"""How many (query, key) pairs a mask allows, in a time that does not grow with the length.
+
+The keys of a query lie between edges: numbers that stand still, or grow with the query. All queries that are equal modulo the
+mask's period P move their edges in steps of P, so that what they see grows linearly from where one edge crosses another to
+where the next does: an arithmetic series, of which the two ends are counted. O(P) for any length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+
+import numpy as np
+
+from anyformer.describe import UserError
+from anyformer.parts.masks.ranges import Integers, Ranges
+
+AT_ONCE = 1 << 13
+"""Queries, or classes of them, that are counted side by side."""
+MOST_QUERIES = 1 << 24
+"""What is counted one by one, at most: a period longer than that is refused."""
+
+
+class Repeating(Protocol):
+    """What counting asks of a mask."""
+
+    @property
+    def written(self) -> str: ...
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges: ...
+    def period(self, keys: int) -> int: ...
+
+
+class TooLongError(UserError):
+    """The period of a mask is beyond what can be counted."""
+
+
+def count_pairs(mask: Repeating, past: int, keys: int, prefix: int) -> int:
+    """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1."""
+    period, count = mask.period(keys), keys - past
+    one_by_one = count < max(2 * period, AT_ONCE)
+    if (count if one_by_one else period) > MOST_QUERIES:
+        raise TooLongError(
+            f"the mask {mask.written} repeats itself after {period:,} positions, too many to count {count:,} queries; "
+            f"give sizes with a smaller common multiple, or a length below {MOST_QUERIES:,}"
+        )
+    if one_by_one:
+        return sum(mask.ranges(queries, keys, prefix).pairs for queries in _pieces(past, keys))
+    return sum(_of_classes(mask, first, period, keys, prefix) for first in _pieces(past, past + period))
+
+
+def _pieces(start: int, stop: int) -> Iterator[Integers]:
+    for at in range(start, stop, AT_ONCE):
+        yield np.arange(at, min(at + AT_ONCE, stop), dtype=np.int64)
+
+
+def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix: int) -> int:
+    """Of the queries first, first + P, first + 2 P, ... below `keys`: (C,) classes."""
+    members = -((first - keys) // period)
+    starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
+    starts = np.sort(np.clip(starts, 0, members), axis=0)
+    stops = np.concatenate([starts[1:], members[None]])
+    there = stops > starts
+    origin, start, last = (np.broadcast_to(x, there.shape)[there] for x in (first, starts, stops - 1))
+    lowest, highest = (mask.ranges(origin + period * at, keys, prefix).counts() for at in (start, last))
+    # Python's integers, since a sum over 10^15 queries is beyond 64 bits.
+    twice = int(((last - start + 1).astype(object) * (lowest + highest).astype(object)).sum())
+    assert twice % 2 == 0, "a series of whole numbers has a whole sum"
+    return twice // 2
+
+
+def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int) -> Integers:
+    """(N, C): in each class the members at which a new series may begin: the first, and those where edges cross.
+
+    An edge e + P m meets a fixed one f at m = (f - e) / P: a series ends before it, and another begins after it.
+    """
+    edges = np.stack([first, *here.edges])
+    growth = np.stack([first + period, *later.edges]) - edges
+    moving, still = (growth == period).all(1), (growth == 0).all(1)
+    assert (moving | still).all(), "an edge stands still or moves with the query"
+    fixed = np.concatenate([edges[still], np.stack([np.zeros_like(first), np.full_like(first, keys)])])
+    gaps = (fixed[:, None] - edges[moving][None]).reshape(-1, len(first))
+    return np.concatenate([np.zeros_like(first)[None], -(-gaps // period), gaps // period + 1])

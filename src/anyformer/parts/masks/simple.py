@@ -1,0 +1,85 @@
+"""The masks of every decoder and encoder: causal, bidirectional, a sliding window, a prefix."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.parts.masks.mask import Mask
+from anyformer.parts.masks.ranges import Integers, Ranges
+from anyformer.tally import Limit
+
+
+class Causal(Mask):
+    """Each query sees itself and what came before: key <= query."""
+
+    kind: Literal["causal"] = "causal"
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        return key <= query
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), query + 1, keys)
+
+
+class Bidirectional(Mask):
+    """Each query sees every key."""
+
+    kind: Literal["bidirectional"] = "bidirectional"
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        return (key == key) & (query == query)
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), np.full_like(query, keys), keys)
+
+    @property
+    def ahead(self) -> bool:
+        return True
+
+
+class Window(Mask):
+    """A sliding window: query - size < key <= query + after. `size` counts the query itself (Hugging Face's sliding_window)."""
+
+    kind: Literal["window"] = "window"
+    size: Annotated[int, Field(ge=1)]
+    after: Annotated[int, Field(ge=0)] = 0
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        return (key > query - self.size) & (key <= query + self.after)
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(query - self.size + 1, query + self.after + 1, keys)
+
+    @property
+    def ahead(self) -> bool:
+        return self.after > 0
+
+    @property
+    def span(self) -> int:
+        return self.size + self.after
+
+    @property
+    def reach(self) -> int | None:
+        return self.size
+
+
+class Prefix(Mask):
+    """Each query sees the row's prefix: key < prefix, a run-time length. `Causal() | Prefix()`: a prefix language model."""
+
+    kind: Literal["prefix"] = "prefix"
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        return (key < prefix) & (query == query)
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return Ranges.plain(np.zeros_like(query), np.full_like(query, prefix), keys)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return (
+            Limit("chunked", "positions of a bidirectional prefix see later ones, so the prefix must be computed in one piece"),
+        )

@@ -1,0 +1,1 @@
+"""Norms over the features of a vector, or over a batch."""

@@ -1,0 +1,163 @@
+"""Norms over the features of one position: RMSNorm, LayerNorm, and LayerNorm by groups of features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
+from anyformer.tally import Tally
+from anyformer.tape import Held, Tape
+
+Eps = Annotated[float, Field(gt=0)]
+
+
+class RMSNorm(Norm):
+    """Divide by the root mean square: y = x / sqrt(mean(x^2) + eps) * gain, over D (Zhang & Sennrich 2019, arXiv 1910.07467).
+
+    Statistics are taken in fp32. `cast` says when the result returns to the input's type: before the gain (Llama) or
+    after it (Gemma). The paper's g is our gain.
+    """
+
+    centres: ClassVar[bool] = False
+    kind: Literal["rms_norm"] = "rms_norm"
+    eps: Eps = 1e-5
+    gain: GainKind = "weight"
+    """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
+    bias: bool = False
+    cast: Literal["before_gain", "after_gain"] = "before_gain"
+
+    def build(self, width: int) -> NormModule:
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=False))
+
+    def cost(self, width: int) -> Tally:
+        return _cost(self, width)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
+        return _keeps(self, tape, x, width, heads, centre=False)
+
+
+class LayerNorm(Norm):
+    """Centre and scale: y = (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, over D (Ba et al. 2016, arXiv 1607.06450).
+
+    Statistics are taken in fp32; `cast` as in `RMSNorm`. The paper's g and b are our gain and bias.
+    """
+
+    centres: ClassVar[bool] = True
+    kind: Literal["layer_norm"] = "layer_norm"
+    eps: Eps = 1e-5
+    gain: GainKind = "weight"
+    bias: bool = True
+    cast: Literal["before_gain", "after_gain"] = "after_gain"
+
+    def build(self, width: int) -> NormModule:
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=True))
+
+    def cost(self, width: int) -> Tally:
+        return _cost(self, width)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
+        return _keeps(self, tape, x, width, heads, centre=True)
+
+
+class GroupNorm(Norm):
+    """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
+
+    The paper normalises (B, C, H, W) over a group's channels and all pixels. Over text that would let a token see later ones,
+    so the statistics here are those of one position, as the paper's are for a tensor without pixels.
+    """
+
+    kind: Literal["group_norm"] = "group_norm"
+    groups: Annotated[int, Field(ge=1)]
+    eps: Eps = 1e-5
+    gain: GainKind = "weight"
+    bias: bool = True
+    cast: Literal["before_gain", "after_gain"] = "after_gain"
+
+    def build(self, width: int) -> NormModule:
+        self.check(width)
+        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps))
+
+    def check(self, width: int) -> None:
+        if width % self.groups:
+            raise ValueError(f"groups must divide the width it normalises, got groups = {self.groups} and width = {width}")
+
+    def cost(self, width: int) -> Tally:
+        self.check(width)
+        return _cost(self, width)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
+        return _keeps(self, tape, x, width, self.groups, centre=True)
+
+
+def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
+    """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
+    normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
+    return NormModule(norm, heads * head_width, normalised)
+
+
+def _cost(norm: RMSNorm | LayerNorm | GroupNorm, width: int) -> Tally:
+    return gain_and_bias(norm.gain, norm.bias, width)
+
+
+def _keeps(norm: RMSNorm | LayerNorm | GroupNorm, tape: Tape, x: Held, width: int, groups: int, *, centre: bool) -> Held:
+    """x in fp32 (or x - mean(x)) for its square, 1 / rms for the product; what the gain multiplies."""
+    wide = tape.cast(x, "fp32")
+    wide = tape.like(wide) if centre else wide
+    tape.keep("normalised", wide, tape.new(x.elements // width * groups, "fp32"))
+    y = tape.cast(tape.like(wide), x.number if norm.cast == "before_gain" else "fp32")
+    if norm.gain == "weight":
+        y = tape.times("gain", y, tape.parameter(width, y.number, learns=tape.learns(f"{tape.owner}weight")))
+    elif norm.gain == "one_plus_weight":
+        y = tape.times("gain", y, tape.new(width, y.number))
+    return tape.cast(y, x.number)
+
+
+class NormModule(nn.Module):
+    """`normalised` in fp32, then gain and bias. It is a partial function of this file, so that a model can be pickled."""
+
+    def __init__(self, norm: RMSNorm | LayerNorm | GroupNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.norm, self.normalised = norm, normalised
+        self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
+        self.bias = nn.Parameter(torch.empty(width)) if norm.bias else None
+
+    def extra_repr(self) -> str:
+        return repr(self.norm)
+
+    def forward(self, x_D: Tensor) -> Tensor:
+        dtype = x_D.dtype
+        y_D = self.normalised(x_D.float())
+        if self.norm.cast == "before_gain":
+            y_D = y_D.to(dtype)
+        if self.weight is not None:
+            # In fp32 or in the input's type, as `cast` asks; a weight never widens the result.
+            gain_D = self.weight.to(y_D.dtype)
+            y_D = y_D * (1 + gain_D if self.norm.gain == "one_plus_weight" else gain_D)
+        if self.bias is not None:
+            y_D = y_D + self.bias.to(y_D.dtype)
+        return y_D.to(dtype)
+
+
+def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) over the last dimension, of x - mean(x) if `centre`."""
+    if centre:
+        x_D = x_D - x_D.mean(-1, keepdim=True)
+    return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
+
+
+def normalise_heads(x_D: Tensor, heads: int, eps: float, *, centre: bool) -> Tensor:
+    """`normalise` of each of `heads` equal pieces of the last dimension."""
+    split = x_D.view(*x_D.shape[:-1], heads, -1)
+    return normalise(split, eps, centre=centre).flatten(-2)
+
+
+def normalise_groups(x_D: Tensor, groups: int, eps: float) -> Tensor:
+    """`normalise` of each group of the last dimension, centred."""
+    split = x_D.view(*x_D.shape[:-1], groups, -1)
+    return normalise(split, eps, centre=True).view(x_D.shape)

@@ -1,0 +1,50 @@
+"""What every norm offers."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from torch import nn
+
+from anyformer.describe import Registry
+from anyformer.parts.sketch import Drawn, Sketch
+from anyformer.tally import Tally, Weight
+from anyformer.tape import Held, Tape
+
+GainKind = Literal["weight", "one_plus_weight", "none"]
+"""`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
+
+
+class Norm(Drawn):
+    """y (..., D) of x (..., D): the features of a vector brought to a common size."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def sketch(self, width: int) -> Sketch:
+        return Sketch(type(self).__name__)
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+
+    def build(self, width: int) -> nn.Module:
+        """The module: (..., width) -> (..., width)."""
+        raise NotImplementedError
+
+    def cost(self, width: int) -> Tally:
+        """Its weights."""
+        raise NotImplementedError
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int = 1) -> Held:
+        """What it keeps for backward; gives its output."""
+        raise NotImplementedError
+
+
+def gain_and_bias(gain: GainKind, bias: bool, width: int) -> Tally:
+    """The weights of a norm."""
+    weights: dict[str, Weight] = {}
+    if gain != "none":
+        weights["weight"] = Weight((width,), "replicate", "ones" if gain == "weight" else "zeros")
+    if bias:
+        weights["bias"] = Weight((width,), "replicate", "zeros")
+    return Tally(weights)

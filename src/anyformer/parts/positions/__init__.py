@@ -1,0 +1,1 @@
+"""Positions: tables added to the stream, and rotations of queries and keys."""

@@ -1,0 +1,94 @@
+"""Rotary positions: queries and keys turned by an angle that grows with their position."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.parts.positions.rotary_scaling import RotaryScaling
+from anyformer.tally import Limit
+from anyformer.tape import Held, Tape
+
+
+class Rotary(Value):
+    """Rotate each pair of features i by the angle t * theta^(-2i / R), i < R / 2 (Su et al. 2021, arXiv 2104.09864).
+
+    R = fraction * E features of a head are rotated. `pairing`: feature i goes with i + R/2 (`halves`:
+    Llama, NeoX) or with its neighbour (`adjacent`: the paper, GPT-J). The paper's base 10000 is our theta.
+    """
+
+    theta: Annotated[float, Field(gt=0)] = 10_000.0
+    fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    pairing: Literal["halves", "adjacent"] = "halves"
+    rotate_in: Literal["input", "fp32"] = "input"
+    """Type in which the rotation itself is computed: the activations' (Llama) or fp32 (OLMo, Cohere)."""
+    place: Literal["first", "last"] = "first"
+    """Which R features of a head are rotated."""
+    scaling: RotaryScaling | None = None
+    """Other frequencies, for longer texts."""
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Contracts that the scaling breaks."""
+        return self.scaling.limits if self.scaling else ()
+
+    def rotated(self, head_width: int) -> int:
+        """R, the rotated features of a head; refuses an odd number."""
+        dims = int(head_width * self.fraction)
+        if dims < 2 or dims % 2:
+            raise ValueError(
+                "rotary turns pairs, so head width * fraction must be even and at least 2, "
+                f"got {head_width} * {self.fraction} = {dims}"
+            )
+        if self.scaling is not None:
+            self.scaling.check(dims // 2)
+        return dims
+
+    def angles(self, positions_BT: Tensor, head_width: int) -> Tensor:
+        """(B, T) -> (B, T, R / 2) in fp32."""
+        dims = self.rotated(head_width)
+        index = torch.arange(0, dims, 2, device=positions_BT.device, dtype=torch.float32)
+        frequencies = self.theta ** (-index / dims)
+        if self.scaling is not None:
+            frequencies = self.scaling.frequencies(frequencies, self.theta, positions_BT.amax() + 1)
+        return positions_BT.float()[..., None] * frequencies
+
+    def table(self, positions_BT: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        """Cosines and sines, (B, T, 1, R) each, laid out for `rotate`."""
+        angles = self.angles(positions_BT, head_width)
+        spread = angles.repeat_interleave(2, -1) if self.pairing == "adjacent" else torch.cat([angles, angles], -1)
+        kind = dtype if self.rotate_in == "input" else torch.float32
+        factor = self.scaling.wave_factor if self.scaling else 1.0
+        return (spread.cos() * factor)[..., None, :].to(kind), (spread.sin() * factor)[..., None, :].to(kind)
+
+    def rotate(self, x_BTHE: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
+        """Turn R features of every head; the others pass."""
+        cos, sin = table
+        dims, width = cos.shape[-1], x_BTHE.shape[-1]
+        start = 0 if self.place == "first" else width - dims
+        x = x_BTHE[..., start : start + dims]
+        turned: Tensor = (x * cos + _quarter_turn(x, self.pairing) * sin).to(x_BTHE.dtype)
+        if dims == width:
+            return turned
+        return torch.cat([x_BTHE[..., :start], turned, x_BTHE[..., start + dims :]], -1)
+
+    def keeps(self, tape: Tape, x: Held, head_width: int) -> Held:
+        """Cosines and sines, which all layers share; x itself has a constant factor."""
+        number = x.number if self.rotate_in == "input" else "fp32"
+        table = tape.shape.length * self.rotated(head_width)
+        for name in ("cosines", "sines"):
+            key = ("rotary", self, head_width, number, name)
+            tape.keep(name, tape.shared(key, lambda: tape.new(table, number, learns=False)))
+        return tape.like(x)
+
+
+def _quarter_turn(x: Tensor, pairing: str) -> Tensor:
+    """Each pair (a, b) -> (-b, a)."""
+    if pairing == "adjacent":
+        return torch.stack([-x[..., 1::2], x[..., 0::2]], -1).flatten(-2)
+    a, b = x.chunk(2, -1)
+    return torch.cat([-b, a], -1)

@@ -1,0 +1,189 @@
+"""Rotary scaling: other frequencies than the trained ones, so that a model reads texts longer than it was trained on."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.sketch import number
+from anyformer.tally import Contract, Limit
+
+Positive = Annotated[float, Field(gt=0)]
+Trained = Annotated[int, Field(ge=2)]
+
+
+class RotaryScaling(Value):
+    """What every scaling offers; `frequencies` maps the R / 2 base frequencies, fastest first, to the scaled ones."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    @property
+    def words(self) -> str:
+        """In words: `yarn × 40`."""
+        return self.kind
+
+    @property
+    def wave_factor(self) -> float:
+        """Factor of the cosines and sines."""
+        return 1.0
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return ()
+
+    def check(self, pairs: int) -> None:
+        """Refuse what only the number of pairs, R / 2, reveals."""
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        """`length`: positions in this call, the longest row's, a 0-d tensor."""
+        raise NotImplementedError
+
+
+_BY_LENGTH: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed", "padded")
+
+
+def _depends_on_length(trained: int) -> tuple[Limit, ...]:
+    reason = f"rotary frequencies depend on the length of the text once it passes {trained}"
+    return tuple(Limit(contract, reason) for contract in _BY_LENGTH)
+
+
+class Stretched(RotaryScaling):
+    """A scaling by one factor."""
+
+    factor: Positive
+
+    @property
+    def words(self) -> str:
+        return f"{self.kind} × {number(self.factor)}"
+
+
+class LinearScaling(Stretched):
+    """Positions squeezed by `factor`: every frequency / factor (Chen et al. 2023, arXiv 2306.15595)."""
+
+    kind: Literal["linear"] = "linear"
+    factor: Positive
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        return base / self.factor
+
+
+class DynamicScaling(Stretched):
+    """Theta grows with the text once it is longer than `trained`: theta * (factor * n / trained - factor + 1)^(R / (R - 2)).
+
+    Dynamic NTK (transformers' `dynamic`). A token's angles change as the text grows, so a cache and the whole disagree.
+    """
+
+    kind: Literal["dynamic"] = "dynamic"
+    factor: Positive
+    trained: Trained
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return _depends_on_length(self.trained)
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        dims = 2 * len(base)
+        grown = (self.factor * length.clamp(min=self.trained) / self.trained - (self.factor - 1)).float()
+        index = torch.arange(0, dims, 2, device=base.device, dtype=torch.float32)
+        return (theta * grown ** (dims / (dims - 2))) ** (-index / dims)
+
+
+class YaRN(Stretched):
+    """Fast waves as trained, slow ones squeezed by `factor`, a ramp between (Peng et al. 2023, arXiv 2309.00071).
+
+    The ramp goes from the pair that turns `beta_fast` times within the trained length to the one that turns `beta_slow`
+    times. The paper's temperature is `attention_factor`, a factor of the waves: 0.1 ln(factor) + 1 where not given.
+    """
+
+    kind: Literal["yarn"] = "yarn"
+    factor: Annotated[float, Field(ge=1)]
+    trained: Trained
+    beta_fast: Positive = 32.0
+    beta_slow: Positive = 1.0
+    truncate: bool = True
+    """Round the ends of the ramp to whole pairs."""
+    attention_factor: Positive | None = None
+
+    @property
+    def wave_factor(self) -> float:
+        return 0.1 * math.log(self.factor) + 1 if self.attention_factor is None else self.attention_factor
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        dims = 2 * len(base)
+        low, high = (
+            dims * math.log(self.trained / (turns * 2 * math.pi)) / (2 * math.log(theta))
+            for turns in (self.beta_fast, self.beta_slow)
+        )
+        if self.truncate:
+            low, high = math.floor(low), math.ceil(high)
+        low, high = max(low, 0), min(high, dims - 1)
+        pair = torch.arange(len(base), device=base.device, dtype=torch.float32)
+        squeezed = ((pair - low) / max(high - low, 0.001)).clamp(0, 1)
+        return base / self.factor * squeezed + base * (1 - squeezed)
+
+
+class Llama3Scaling(Stretched):
+    """Waves beyond trained / low squeezed by `factor`, those below trained / high kept, between a blend (Llama 3.1)."""
+
+    kind: Literal["llama3"] = "llama3"
+    factor: Positive = 8.0
+    low: Positive = 1.0
+    high: Positive = 4.0
+    trained: Trained = 8192
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Llama3Scaling:
+        if self.low >= self.high:
+            raise ValueError(f"low must be smaller than high, got low = {self.low} and high = {self.high}")
+        return self
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        turns = self.trained * base / (2 * math.pi)
+        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return base / self.factor * (1 - kept) + base * kept
+
+
+class LongRoPE(RotaryScaling):
+    """A divisor for each pair, one list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753)."""
+
+    kind: Literal["longrope"] = "longrope"
+    short: tuple[Positive, ...] = Field(min_length=1)
+    long: tuple[Positive, ...] = Field(min_length=1)
+    trained: Trained
+    attention_factor: Positive = 1.0
+    """Factor of the waves; Phi-3: sqrt(1 + ln(longest / trained) / ln(trained))."""
+
+    @property
+    def wave_factor(self) -> float:
+        return self.attention_factor
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        return _depends_on_length(self.trained)
+
+    def check(self, pairs: int) -> None:
+        for name, divisors in (("short", self.short), ("long", self.long)):
+            if len(divisors) != pairs:
+                raise ValueError(f"longrope's {name} needs a divisor for each of the {pairs} pairs, got {len(divisors)}")
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        short, long = (torch.tensor(divisors, device=base.device) for divisors in (self.short, self.long))
+        return base / torch.where(length > self.trained, long, short)
+
+
+class Proportional(RotaryScaling):
+    """Only the fastest `fraction` of the pairs turn; the others have frequency 0 (Gemma 4's global layers)."""
+
+    kind: Literal["proportional"] = "proportional"
+    fraction: Annotated[float, Field(gt=0, le=1)]
+    factor: Positive = 1.0
+
+    def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
+        pair = torch.arange(len(base), device=base.device)
+        return torch.where(pair < int(self.fraction * len(base)), base / self.factor, 0.0)

@@ -1,0 +1,115 @@
+"""Learned decays of a recurrent state: how much of the past each token lets through."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Registry, Value
+from anyformer.parts.pointwise.activation import keeps_input, keeps_output
+from anyformer.parts.recurrence.recurrence import exact
+from anyformer.parts.recurrence.recurrent_heads import split_heads
+from anyformer.tally import Tally, Weight, matrix
+from anyformer.tape import Held, Tape
+
+
+class Decay(Value):
+    """log-decays of a state, (B, T, H) or (B, T, H, E), of a stream (B, T, D); never above 0."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def build(self, width: int, heads: int, key_width: int) -> DecayModule:
+        """The module."""
+        raise NotImplementedError
+
+    def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
+        """Its weights and its products with so many rows."""
+        raise NotImplementedError
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
+        """What it keeps for backward; gives the log-decays."""
+        raise NotImplementedError
+
+
+class ScalarDecay(Decay):
+    """One number per head and token: log-decay -exp(A_log) * softplus(x W + dt_bias), W: (D, H), A_log, dt_bias: (H,).
+
+    Mamba-2 (Dao & Gu 2024, arXiv 2405.21060), gated delta nets (Yang et al. 2024, 2412.06464; Qwen3-Next, Qwen3.5, OLMo
+    hybrid). W is the papers' W_alpha or W_a.
+    """
+
+    kind: Literal["scalar_decay"] = "scalar_decay"
+
+    def build(self, width: int, heads: int, key_width: int) -> DecayModule:
+        return DecayModule(width, heads, 1, rank=None, bound=None)
+
+    def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
+        return _cost(width, heads, heads, rows, rank=None, bound=None)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
+        return _keeps(tape, x, width, heads, heads, rank=None, bound=None)
+
+
+class ChannelDecay(Decay):
+    """One number per head, token and key feature: log-decay -exp(A_log) * softplus(x W + dt_bias).
+
+    W: (D, H * E), dt_bias: (H * E,), A_log: (H,). Kimi Delta Attention (arXiv 2510.26692): W = W_down W_projection through
+    `rank` = E features. With a `bound` b the log-decay is -b * sigmoid(exp(A_log) * (x W + dt_bias)), never below -b (b = 5 in
+    GLM's and Bailing's hybrids).
+    """
+
+    kind: Literal["channel_decay"] = "channel_decay"
+    rank: Annotated[int, Field(ge=1)] | None = None
+    """Features that W passes through; None projects directly."""
+    bound: Annotated[float, Field(gt=0)] | None = None
+
+    def build(self, width: int, heads: int, key_width: int) -> DecayModule:
+        return DecayModule(width, heads, key_width, rank=self.rank, bound=self.bound)
+
+    def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
+        return _cost(width, heads, heads * key_width, rows, rank=self.rank, bound=self.bound)
+
+    def keeps(self, tape: Tape, x: Held, width: int, heads: int, key_width: int) -> Held:
+        return _keeps(tape, x, width, heads, heads * key_width, rank=self.rank, bound=self.bound)
+
+
+def _cost(width: int, heads: int, outputs: int, rows: int, *, rank: int | None, bound: float | None) -> Tally:
+    parts = matrix("down", width, rank, rows, role="replicate") if rank else Tally()
+    parts += matrix("projection", rank or width, outputs, rows, role="column")
+    rate = Weight((heads,), "column", "log_rate" if bound is None else "zeros")
+    return parts + Tally({"A_log": rate, "dt_bias": Weight((outputs,), "column", "time_step")})
+
+
+def _keeps(tape: Tape, x: Held, width: int, heads: int, outputs: int, *, rank: int | None, bound: float | None) -> Held:
+    """The rate, and both factors; gives the log-decay, in fp32."""
+    read = x if rank is None else tape.linear("down", x, width, rank)
+    step = tape.new(tape.linear("projection", read, rank or width, outputs).elements, "fp32")
+    rate = tape.new(heads, "fp32")
+    tape.keep("rate", rate)
+    if bound is not None:
+        return keeps_output(tape, tape.times("bounded", rate, step))
+    tape.times("decay", tape.like(rate), keeps_input(tape, step))
+    return tape.like(step)
+
+
+class DecayModule(nn.Module):
+    """(B, T, D) -> log-decay (B, T, H, 1 or E), never positive, in fp32 at least."""
+
+    def __init__(self, width: int, heads: int, channels: int, *, rank: int | None, bound: float | None) -> None:
+        super().__init__()
+        self.channels, self.bound = channels, bound
+        self.down = nn.Linear(width, rank, bias=False) if rank else nn.Identity()
+        self.projection = nn.Linear(rank or width, heads * channels, bias=False)
+        self.A_log = nn.Parameter(torch.empty(heads))
+        self.dt_bias = nn.Parameter(torch.empty(heads * channels))
+
+    def forward(self, x_BTD: Tensor) -> Tensor:
+        step = exact(self.projection(self.down(x_BTD))) + exact(self.dt_bias)
+        step = split_heads(step, step.shape[-1] // self.channels)
+        rate = exact(self.A_log).exp()[:, None]
+        return -rate * F.softplus(step) if self.bound is None else -self.bound * (rate * step).sigmoid()

@@ -1,0 +1,177 @@
+"""Feature maps phi of linear attention: phi(q) . phi(k) takes the place of exp(q . k)."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.describe import Registry, Value
+
+Positive = Annotated[float, Field(gt=0)]
+Count = Annotated[int, Field(ge=1)]
+
+
+class FeatureMap(Value):
+    """phi: (..., E) -> (..., M), elementwise unless it says otherwise."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    signed: ClassVar[bool] = False
+    """Whether a sum of phi(q) . phi(k) means nothing as a denominator."""
+
+    def features(self, head_width: int) -> int:
+        """M."""
+        return head_width
+
+    def directions(self, head_width: int) -> Tensor | None:
+        """What the map draws at random, in float64: a pure function of the description, so nothing has to be stored."""
+        return None
+
+    def flops(self, vectors: int, head_width: int) -> int:
+        """Matrix-product FLOPs for so many vectors."""
+        return 0
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        raise NotImplementedError
+
+
+class Identity(FeatureMap):
+    """phi(x) = x: attention without softmax."""
+
+    kind: Literal["identity"] = "identity"
+    signed: ClassVar[bool] = True
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return x
+
+
+class UnitLength(FeatureMap):
+    """phi(x) = x / sqrt(|x|^2 + eps): the cosine of the angle between query and key (Bolya et al. 2022, arXiv 2209.07484)."""
+
+    kind: Literal["unit_length"] = "unit_length"
+    signed: ClassVar[bool] = True
+    eps: Positive = 1e-6
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return x * torch.rsqrt(x.square().sum(-1, keepdim=True) + self.eps)
+
+
+class EluPlusOne(FeatureMap):
+    """phi(x) = elu(x) + 1 (Katharopoulos et al. 2020, arXiv 2006.16236)."""
+
+    kind: Literal["elu_plus_one"] = "elu_plus_one"
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return F.elu(x) + 1
+
+
+class Rectified(FeatureMap):
+    """phi(x) = relu(x)^power (Kasai et al. 2021, arXiv 2103.13076, with power 1)."""
+
+    kind: Literal["rectified"] = "rectified"
+    power: Literal[1, 2] = 1
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return F.relu(x) if self.power == 1 else F.relu(x).square()
+
+
+class Exponential(FeatureMap):
+    """phi(x) = exp(scale * x), scale 1 / E by default."""
+
+    kind: Literal["exponential"] = "exponential"
+    scale: Positive | None = None
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return (x * (1 / x.shape[-1] if self.scale is None else self.scale)).exp()
+
+
+class ExponentialNormalised(FeatureMap):
+    """phi(x) = softmax(scale * x) over the E features (Shen et al. 2018, arXiv 1812.01243, for queries)."""
+
+    kind: Literal["exponential_normalised"] = "exponential_normalised"
+    scale: Positive = 1.0
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        return (x * self.scale).softmax(-1)
+
+
+class RandomFeatures(FeatureMap):
+    """What maps along random directions w (N(0, I), `count` of them) share.
+
+    Draws come from the seed by torch's CPU generator in float64: first `count` directions; `orthogonal` ones are the
+    Gram-Schmidt of each E of them in order, with the lengths of as many further draws (Yu et al. 2016, arXiv 1610.09072).
+    """
+
+    count: Count
+    seed: Annotated[int, Field(ge=0)] = 0
+    orthogonal: bool = False
+    """Directions at right angles, in groups of E: the same expectation, less variance."""
+    scale: Positive | None = None
+    """Factor of the scores that the features stand for, exp(scale * q . k); E^-0.5 by default."""
+
+    def directions(self, head_width: int) -> Tensor:
+        generator = torch.Generator().manual_seed(self.seed)
+        drawn, lengths = (
+            torch.randn(self.count, head_width, generator=generator, dtype=torch.float64, device="cpu") for _ in range(2)
+        )
+        if not self.orthogonal:
+            return drawn
+        starts = range(0, self.count, head_width)
+        unit = torch.cat([_orthonormal(drawn[i : i + head_width]) for i in starts])
+        return unit * lengths.square().sum(1, keepdim=True).sqrt()
+
+    def flops(self, vectors: int, head_width: int) -> int:
+        return 2 * vectors * head_width * self.count
+
+    def projected(self, x: Tensor, directions: Tensor | None) -> tuple[Tensor, Tensor]:
+        """w . x (..., count) and |x|^2 / 2 (..., 1), of x times the root of the scale."""
+        assert directions is not None
+        x = x * math.sqrt(x.shape[-1] ** -0.5 if self.scale is None else self.scale)
+        return x @ directions.to(x.device, x.dtype).mT, x.square().sum(-1, keepdim=True) / 2
+
+
+class RandomFourier(RandomFeatures):
+    """phi(x) = [cos(w . x), sin(w . x)] / sqrt(count) * exp(|x|^2 / 2): softmax attention in expectation, M = 2 * count.
+
+    Rahimi & Recht 2007; as attention Peng et al. 2021 (arXiv 2103.02143). `gaussian` leaves the last factor out: the kernel
+    exp(-|q - k|^2 / 2). The features change sign, so that few of them can make a denominator vanish.
+    """
+
+    kind: Literal["random_fourier"] = "random_fourier"
+    kernel: Literal["softmax", "gaussian"] = "softmax"
+
+    def features(self, head_width: int) -> int:
+        return 2 * self.count
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        along, half_square = self.projected(x, directions)
+        waves = torch.cat([along.cos(), along.sin()], -1) / math.sqrt(self.count)
+        return waves if self.kernel == "gaussian" else waves * half_square.exp()
+
+
+class PositiveRandom(RandomFeatures):
+    """phi(x) = exp(w . x - |x|^2 / 2) / sqrt(count): softmax attention in expectation, M = count (Performer, FAVOR+).
+
+    Choromanski et al. 2020, arXiv 2009.14794. Positive, so that the denominator is; their m is our count.
+    """
+
+    kind: Literal["positive_random"] = "positive_random"
+
+    def features(self, head_width: int) -> int:
+        return self.count
+
+    def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
+        along, half_square = self.projected(x, directions)
+        return (along - half_square).exp() / math.sqrt(self.count)
+
+
+def _orthonormal(rows: Tensor) -> Tensor:
+    """Gram-Schmidt of at most E rows (n, E), by a QR whose free signs are taken so that R's diagonal is positive."""
+    q, r = torch.linalg.qr(rows.mT)
+    turned: Tensor = q * r.diagonal().sign()
+    return turned.mT

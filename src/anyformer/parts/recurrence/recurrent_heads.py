@@ -1,0 +1,102 @@
+"""What linear attentions over heads share: projections, and heads laid out for a recurrence."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import torch
+from pydantic import field_validator
+from torch import Tensor, nn
+
+from anyformer.parts.attention.heads import PROJECTIONS, Count, Projection
+from anyformer.parts.sublayer import Sublayer, each_once, head_width
+from anyformer.tally import Tally, matrix
+from anyformer.tape import Held, Tape
+
+
+class RecurrentHeads(Sublayer):
+    """How many heads, how wide, with which biases."""
+
+    kind: str
+    heads: Count
+    """H, query heads."""
+    head_width: Count | None = None
+    """E, features of a head; D / H by default."""
+    bias: tuple[Projection, ...] = ()
+    """Projections that add a bias."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        return each_once(names, PROJECTIONS)
+
+    @property
+    def groups(self) -> int:
+        """K, heads of keys and values."""
+        return self.heads
+
+    @property
+    def cuts(self) -> tuple[int, ...]:
+        return self.heads, self.groups
+
+    @property
+    def state_cuts(self) -> int:
+        return self.groups
+
+    def width_of_head(self, width: int) -> int:
+        """E."""
+        return head_width(width, self.heads, self.head_width)
+
+    @property
+    def divides_width(self) -> int:
+        return self.heads if self.head_width is None else 1
+
+    def spelled_out(self, width: int) -> Self:
+        return self.but(head_width=self.width_of_head(width))
+
+    def check(self, width: int) -> None:
+        """Refuse what only the width reveals."""
+        self.width_of_head(width)
+
+    def projections(self, width: int, rows: int) -> Tally:
+        """Weights and FLOPs of the four projections."""
+        E = self.width_of_head(width)
+        H, K = self.heads * E, self.groups * E
+        parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
+        parts += matrix("key", width, K, rows, role="column", bias="key" in self.bias)
+        parts += matrix("value", width, K, rows, role="column", bias="value" in self.bias)
+        return parts + matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
+
+    def projections_keep(self, tape: Tape, x: Held, width: int) -> dict[str, Held]:
+        """Queries, keys and values, and what projecting them keeps."""
+        E = self.width_of_head(width)
+        heads = {"query": self.heads, "key": self.groups, "value": self.groups}
+        return {name: tape.linear(name, x, width, count * E) for name, count in heads.items()}
+
+
+class RecurrentHeadsModule(nn.Module):
+    """The four projections, separate in storage."""
+
+    def __init__(self, heads: RecurrentHeads, width: int) -> None:
+        super().__init__()
+        self.head_width = E = heads.width_of_head(width)
+        H, K = heads.heads * E, heads.groups * E
+        self.query = nn.Linear(width, H, bias="query" in heads.bias)
+        self.key = nn.Linear(width, K, bias="key" in heads.bias)
+        self.value = nn.Linear(width, K, bias="value" in heads.bias)
+        self.output = nn.Linear(H, width, bias="output" in heads.bias)
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(..., heads * E) -> (..., heads, E)."""
+    return x.view(*x.shape[:-1], heads, -1)
+
+
+def heads_first(x_BTHE: Tensor, groups: int) -> Tensor:
+    """(B, T, H, E) -> (B, K, H / K, T, E): head h belongs to group h // (H / K)."""
+    return torch.unflatten(x_BTHE, 2, (groups, -1)).permute(0, 2, 3, 1, 4)
+
+
+def time_first(x_BKGTE: Tensor) -> Tensor:
+    """(B, K, G, T, E) -> (B, T, H, E)."""
+    return x_BKGTE.permute(0, 3, 1, 2, 4).flatten(2, 3)
