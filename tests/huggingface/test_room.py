@@ -10,6 +10,7 @@ import pytest
 from zoo import DECODERS
 
 from anyformer import huggingface
+from anyformer.describe import DescriptionError, Problem
 from anyformer.huggingface import find
 
 ROOM = Path(huggingface.__file__).parent
@@ -59,6 +60,20 @@ def test_a_mistake_in_a_family_is_no_other_family(monkeypatch):
     monkeypatch.setattr(find, "family", lambda model_type: type(family)("llama", broken, family.names, family.default_class))
     with pytest.raises(AttributeError, match="no_such_method"):
         huggingface.find_family(DECODERS["llama"], "llama")
+
+
+def test_a_refused_description_is_told_by_its_problems(monkeypatch):
+    """Not by the line above them, which only says of what they are."""
+    problems = [Problem("decoder.layer.attention", "an odd width"), Problem("decoder.layer.attention", "an odd width")]
+
+    def odd(config):
+        raise DescriptionError(problems, where="Architecture")
+
+    family = huggingface.family("llama")
+    monkeypatch.setattr(find, "family", lambda model_type: type(family)("llama", odd, family.names, family.default_class))
+    with pytest.raises(huggingface.HuggingFaceError) as told:
+        huggingface.find_family(DECODERS["llama"], "llama")
+    assert str(told.value) == "llama cannot express this architecture: decoder.layer.attention: an odd width"
 
 
 def test_a_refusal_says_each_reason_once_and_where():

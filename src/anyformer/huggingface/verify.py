@@ -68,7 +68,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     directory = Path(directory)
     architecture, family, _ = architecture_of(directory)
     ours, _ = load(directory, dtype=torch.float32)  # the first to read, for its messages say which file is wrong
-    theirs = _theirs(directory, family)
+    theirs = _in_transformers(directory, family)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
     if family is own():
@@ -104,7 +104,7 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
     return Verdict(own().model_type, (Drift("logits", _gap(mine, other)),), ONCE)
 
 
-def _theirs(directory: Path, family: Family) -> nn.Module:
+def _in_transformers(directory: Path, family: Family) -> nn.Module:
     """The model as transformers loads it."""
     try:
         transformers = importlib.import_module("transformers")

@@ -142,11 +142,11 @@ def tables_by_type(config: Config, thetas: Mapping[str, float]) -> Tables:
     """The table of sliding and of full layers; older files scale the full ones alone."""
     tables = dict(config("rope_parameters", None, written_by_type) or {})
     refuse_others(config, tables, thetas)
-    old = {FULL: config("rope_scaling", None) or {}}
+    old, trained = {FULL: config("rope_scaling", None) or {}}, config("max_position_embeddings", None, _scaled_from)
     found = {}
     for layer_type, theta in thetas.items():
         alone = Config({"rope_parameters": {**(tables.get(layer_type) or {}), **old.get(layer_type, {})}}, config.where)
-        alone.assume(max_position_embeddings=config("max_position_embeddings", None))
+        alone.assume(max_position_embeddings=trained)
         found[layer_type] = rope_parameters(alone, theta=theta)
     return found
 
@@ -179,10 +179,13 @@ def rotary_by_layer(config: Config) -> tuple[list[str], dict[str, Rotary | None]
     thetas = config("layer_rope_theta", None, _thetas) or [usual.theta] * depth
     if len(thetas) != depth:
         raise HuggingFaceError(f"{config.where}: layer_rope_theta has {len(thetas)} entries for {depth} layers")
-    called = {theta: f"theta_{theta:g}".replace(".", "_").replace("+", "") if theta else "nope" for theta in thetas}
+    called = {theta: f"theta_{theta:g}".translate(_IN_NAMES) if theta else "nope" for theta in thetas}
     return [called[theta] for theta in thetas], {
         name: usual.but(theta=float(theta)) if theta else None for theta, name in called.items()
     }
+
+
+_IN_NAMES = str.maketrans(".-", "__", "+")
 
 
 def _thetas(target: Target) -> list[float]:
@@ -200,6 +203,14 @@ def written_by_type(target: Target) -> Tables:
     """A table of rotary settings for each type that has layers."""
     layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
     return {SLIDING if mask.reach else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
+
+
+def _scaled_from(target: Target) -> int:
+    """The length from which dynamic rotary positions are scaled; transformers takes it from outside their table."""
+    for table in written_by_type(target).values():
+        if table["rope_type"] == "dynamic":
+            return int(table["original_max_position_embeddings"])
+    raise MismatchError("no layer has dynamic rotary positions")
 
 
 def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:

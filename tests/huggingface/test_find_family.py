@@ -1,4 +1,4 @@
-"""Every family is asked for every architecture: it says no in words, or has a configuration for it."""
+"""Every family is asked for every architecture: it refuses with a reason, or has a configuration for it."""
 
 from __future__ import annotations
 
