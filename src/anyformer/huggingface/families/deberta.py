@@ -97,7 +97,7 @@ def _encoder(
     config.expect("embedding_size", config("hidden_size"))
     config.expect("pooler_hidden_size", config("hidden_size"))
     config.expect("legacy", True, why="the other head computes the same under other names")
-    width = config("hidden_size") // config("num_attention_heads")
+    width = words.head_width(config, config("hidden_size"), config("num_attention_heads"))
     scale = (width * (1 + len(_terms(config)))) ** -0.5
     sublayers = bert_sublayers(config, score_bias=scores, scale=scale, **fields)
     pooled = words.activation(config, "pooler_hidden_act", "gelu", "head.transform.activation")

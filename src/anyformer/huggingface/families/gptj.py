@@ -31,7 +31,8 @@ def read(config: Config) -> Architecture:
     for name in ("rotary", "scale_attn_weights"):
         config.expect(name, True)
     width, heads = config("n_embd"), config("n_head", 16)
-    rotary = Rotary(fraction=share(config("rotary_dim", 64, _rotated), width // heads), pairing="adjacent")
+    fraction = share(config("rotary_dim", 64, _rotated), words.head_width(config, width, heads))
+    rotary = Rotary(fraction=fraction, pairing="adjacent")
     attention = Attention(heads=heads, rotary=rotary, dropout=config("attn_pdrop", 0.0))
     wide = words.four_times(config, width, "n_inner")
     network = words.plain(config, "gelu_new", "activation_function", size=None, width=wide)

@@ -2,7 +2,7 @@
 
 from anyformer.huggingface.places import there
 from anyformer.huggingface.words.activations import activation
-from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, key_value_heads
+from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
 from anyformer.huggingface.words.layers import (
     dense_first,
@@ -78,6 +78,7 @@ __all__ = [
     "four_times",
     "from_table",
     "gated_delta_net",
+    "head_width",
     "headless",
     "in_parallel",
     "initialisation",

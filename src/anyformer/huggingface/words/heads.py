@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from anyformer.huggingface.config import REQUIRED, Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.places import biased
 from anyformer.huggingface.target import Place
 from anyformer.parts import Attention
@@ -29,6 +30,13 @@ def attention(
         "dropout": fields["dropout"] if "dropout" in fields else config("attention_dropout", 0.0),
     }
     return Attention(**{**fields, **given})
+
+
+def head_width(config: Config, width: int, heads: int) -> int:
+    """D / H, of a model type whose heads divide the stream."""
+    if width % heads:
+        raise HuggingFaceError(f"{config.where}: {heads} heads do not divide the width {width}")
+    return width // heads
 
 
 def key_value_heads(config: Config, default: int | None = None, at: Place | None = None) -> int | None:
