@@ -115,8 +115,8 @@ def key_value_heads(target: Target) -> int:
 
 def score_scale(target: Target) -> float:
     """The factor of the scores."""
-    scale: float = target("attention.sublayer").scale_of(target.architecture.width)
-    return scale
+    given: float | None = target("attention.scale")
+    return target("attention.sublayer").scale_of(target.architecture.width) if given is None else given
 
 
 _PLACES: tuple[tuple[Place, str], ...] = (

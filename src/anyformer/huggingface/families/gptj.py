@@ -50,9 +50,8 @@ def share(rotated: int, features: int) -> float:
 
 
 def _rotated(target: Target) -> int:
-    width = target("attention.sublayer").width_of_head(target.architecture.width)
     target("attention.rotary.fraction")
-    return int(target("attention.rotary").rotated(width))
+    return int(target("attention.rotary").rotated(words.implied_width(target)))
 
 
 _OUTSIDE: Table = {"embedding": "transformer.wte", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, has_experts, window
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
@@ -61,8 +62,7 @@ def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:
     if config("use_qk_norm", True, lambda target: any(target.each("attention.qk_norm"))):
         rotary = rotary.but(qk_norm=norm.but(gain="none"), qk_norm_at="after_rotary")
     tuned = config("attn_temperature_tuning", True, lambda target: bool(_temperatures(target)))
-    strength = config("attn_scale", 0.1, lambda target: _temperatures(target)[0].strength if _temperatures(target) else 0.1)
-    span = config("floor_scale", 8192, lambda target: _temperatures(target)[0].span if _temperatures(target) else 8192)
+    strength, span = config("attn_scale", 0.1, _temperature("strength")), config("floor_scale", 8192, _temperature("span"))
     return {
         "rotary": rotary,
         "unplaced": plain.but(temperature=LogTemperature(strength=strength, span=span) if tuned else None),
@@ -71,6 +71,18 @@ def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:
 
 def _temperatures(target: Target) -> list[Any]:
     return [temperature for temperature in target.each("attention.temperature") if temperature is not None]
+
+
+def _temperature(field: str) -> Callable[[Target], Any]:
+    """A field of the temperature of the first layer that has one."""
+
+    def value(target: Target) -> Any:
+        for each in _temperatures(target):
+            if field in each.plain():
+                return each.plain()[field]
+        raise MismatchError(f"no layer has a temperature with a {field}")
+
+    return value
 
 
 def _sparse(config: Config) -> list[str]:

@@ -1,8 +1,12 @@
-"""Words of configurations: each reads keys into a part of an architecture, and says where their values stand for writing."""
+"""Words of configurations: each reads keys into a part of an architecture, and says where their values stand for writing.
+
+CONTRIBUTING.md lists them by key. What only one line of models shares is imported from its own file: `gpt_line`, `bert_line`,
+`fairseq`, `seq2seq`, `t5_line`, and the names of weights from `names`.
+"""
 
 from anyformer.huggingface.places import there
 from anyformer.huggingface.words.activations import activation
-from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, key_value_heads
+from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, implied_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
 from anyformer.huggingface.words.layers import (
     dense_first,
@@ -80,6 +84,7 @@ __all__ = [
     "gated_delta_net",
     "head_width",
     "headless",
+    "implied_width",
     "in_parallel",
     "initialisation",
     "key_value_heads",

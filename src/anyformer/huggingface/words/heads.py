@@ -7,7 +7,7 @@ from typing import Any, Literal
 from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.places import biased
-from anyformer.huggingface.target import Place
+from anyformer.huggingface.target import Place, Target
 from anyformer.parts import Attention
 
 Projection = Literal["query", "key", "value", "output"]
@@ -25,11 +25,17 @@ def attention(
     given = {
         "heads": config("num_attention_heads", heads),
         "kv_heads": key_value_heads(config, kv_heads),
-        "head_width": config("head_dim", head_width),
+        "head_width": config("head_dim", head_width, implied_width if config.usual("head_dim", head_width) else None),
         "bias": fields["bias"] if "bias" in fields else biases(config),
         "dropout": fields["dropout"] if "dropout" in fields else config("attention_dropout", 0.0),
     }
     return Attention(**{**fields, **given})
+
+
+def implied_width(target: Target) -> int:
+    """E, also where it is only implied: null would be refused, or mean another, where the class has a width of its own."""
+    heads: int = target("attention.heads")
+    return target("attention.head_width") or target.architecture.width // heads
 
 
 def head_width(config: Config, width: int, heads: int) -> int:
