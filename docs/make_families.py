@@ -1,8 +1,9 @@
 """Writes `docs/families.md`: every family of Hugging Face models, and how far ours is from transformers, measured.
 
-python docs/make_families.py
+python docs/make_families.py [MODEL_TYPE ...]
 
-Takes a minute or two: the tiny random models of tests/huggingface are made by transformers, read, run and held against ours.
+With model types only their rows are measured anew. All take a minute or two: the tiny random models of tests/huggingface are
+made by transformers, read, run and held against ours.
 """
 
 from __future__ import annotations
@@ -33,28 +34,42 @@ no difference at all. `python docs/make_families.py` writes this page, and the t
 GAPS = ("logits", "padded", "token by token", "gradients")
 
 
-def page(measured: dict[str, dict[str, float | None]], exported: dict[str, list[str]]) -> str:
-    """The whole page, from the largest differences of each model type and the names of what is exported as it."""
+Exported = dict[str, str]
+"""Name of a catalogue's row -> the model type that it is exported as."""
+
+
+def page(rows: dict[str, list[str]], exported: Exported) -> str:
+    """The whole page, from the row of each model type without its catalogue and the types of what is exported."""
     import torch
     import transformers
 
-    from anyformer.huggingface import FAMILIES, family
+    head = ["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]
+    table = [head, ["---"] * len(head)]
+    for model_type, row in sorted(rows.items(), key=lambda each: each[1][0]):
+        table.append([*row[:-1], ", ".join(name for name, of in exported.items() if of == model_type), row[-1]])
+    return INTRODUCTION.format(count=len(rows), transformers=transformers.__version__, torch=torch.__version__) + "".join(
+        f"| {' | '.join(cells)} |\n" for cells in table
+    )
+
+
+def row_of(model_type: str, file: str, measured: dict[str, float | None]) -> list[str]:
+    """The row of a model type without its catalogue, from its largest differences."""
+    from anyformer.huggingface import family
     from huggingface.cases import CASES
 
-    rows = []
-    for file, types in FAMILIES.items():
-        for model_type in types:
-            cases = [case for case in CASES if case.model_type == model_type]
-            figures = [_figure(measured[model_type][gap]) for gap in GAPS]
-            link = f"[{file}](../src/anyformer/huggingface/families/{file}.py)"
-            notes = "; ".join(dict.fromkeys(why for case in cases for why in (case.why, case.unpadded) if why))
-            names = ", ".join(exported.get(model_type, []))
-            rows.append([f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, names, notes])
-    head = ["model type", "class", "file", "configurations", *GAPS, "catalogue", "notes"]
-    table = [head, ["---"] * len(head), *sorted(rows)]
-    return INTRODUCTION.format(count=len(rows), transformers=transformers.__version__, torch=torch.__version__) + "".join(
-        f"| {' | '.join(row)} |\n" for row in table
-    )
+    cases = [case for case in CASES if case.model_type == model_type]
+    link = f"[{file}](../src/anyformer/huggingface/families/{file}.py)"
+    notes = "; ".join(dict.fromkeys(why for case in cases for why in (case.why, case.unpadded) if why))
+    figures = [_figure(measured[gap]) for gap in GAPS]
+    return [f"`{model_type}`", family(model_type).default_class, link, str(len(cases)), *figures, notes]
+
+
+def written() -> tuple[dict[str, list[str]], Exported]:
+    """The rows that the page has, and what it says of the catalogue."""
+    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    exported = {name: row[0].strip("`") for row in cells for name in filter(None, row[-2].split(", "))}
+    return {row[0].strip("`"): [*row[:-2], row[-1]] for row in cells}, exported
 
 
 def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
@@ -82,19 +97,23 @@ def measure(cases: Iterable[object]) -> dict[str, dict[str, float | None]]:
     return found
 
 
-def export() -> dict[str, list[str]]:
-    """Model type -> what of the catalogue is exported as it."""
+def export(known: Exported, types: list[str]) -> Exported:
+    """What each row of the catalogue is exported as, where these model types are tried anew and `known` holds for others."""
     from rich.progress import track
 
     from anyformer.catalogue import architecture, listing
-    from anyformer.huggingface import HuggingFaceError, express
+    from anyformer.huggingface import FAMILIES, HuggingFaceError, find_family
 
-    found: dict[str, list[str]] = {}
+    order = [each for file in FAMILIES.values() for each in file]
+    found: Exported = {}
     for entry in track(listing(), "expressing"):
-        try:
-            found.setdefault(express(architecture(entry.name))[0].model_type, []).append(entry.name)
-        except HuggingFaceError:
-            continue
+        tried = {each for each in (known.get(entry.name), *types) if each in order}
+        for model_type in sorted(tried, key=order.index):
+            try:
+                found[entry.name] = find_family(architecture(entry.name), model_type)[0].model_type
+            except HuggingFaceError:
+                continue
+            break
     return found
 
 
@@ -102,8 +121,23 @@ def _figure(gap: float | None) -> str:
     return "" if gap is None else f"{gap:.0e}"
 
 
-if __name__ == "__main__":
+def main(asked: list[str]) -> None:
+    """Write the page, or the rows of the model types asked for."""
     sys.path.insert(0, str(ROOT / "tests"))
+    from anyformer.huggingface import FAMILIES
     from huggingface.cases import CASES
 
-    PAGE.write_text(page(measure(CASES), export()), encoding="utf-8")
+    files = {model_type: file for file, types in FAMILIES.items() for model_type in types}
+    unknown = sorted(set(asked) - set(files))
+    if unknown:
+        sys.exit(f"no model type is called {', '.join(unknown)}")
+    rows, exported = written() if asked else ({}, {})
+    types = asked or list(files)
+    measured = measure(case for case in CASES if case.model_type in types)
+    rows |= {model_type: row_of(model_type, files[model_type], measured[model_type]) for model_type in types}
+    rows = {model_type: row for model_type, row in rows.items() if model_type in files}
+    PAGE.write_text(page(rows, export(exported, types)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from anyformer.catalogue import architecture
-from anyformer.huggingface import FAMILIES, express, family
+from anyformer.huggingface import FAMILIES, family, find_family
 from huggingface.cases import CASES
 
 ROOT = Path(__file__).parents[2]
@@ -27,6 +29,12 @@ def test_every_family_has_its_row():
         assert f"/{known[model_type]}.py" in cells[2], HINT
 
 
+@pytest.mark.parametrize("page", ["README.md", "docs/huggingface.md", "docs/families.md"])
+def test_pages_count_the_model_types_right(page):
+    said = re.findall(r"(\d+) model types", (ROOT / page).read_text())
+    assert [int(count) for count in said] == [sum(map(len, FAMILIES.values()))], HINT
+
+
 def test_every_figure_is_within_what_the_tests_allow():
     for model_type, cells in ROWS.items():
         cases = [case for case in CASES if case.model_type == model_type]
@@ -41,7 +49,7 @@ def test_what_the_catalogue_is_exported_as():
     listed = [(name, model_type) for model_type, cells in ROWS.items() for name in filter(None, cells[8].split(", "))]
     assert len(listed) > 200, HINT
     for name, model_type in listed:
-        assert express(architecture(name), model_type)[0].model_type == model_type, HINT
+        assert find_family(architecture(name), model_type)[0].model_type == model_type, HINT
 
 
 def test_the_guide_counts_its_example_right():

@@ -87,7 +87,7 @@ def little_memory(room: int = ROOM) -> Iterator[None]:
 
 
 def _where(error: BaseException) -> str:
-    """`KeyError at huggingface/spelling.py:83`."""
+    """`KeyError at huggingface/words/rope.py:83`."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/anyformer/" in frame.filename]
     last = f" at {frames[-1].filename.rpartition('/anyformer/')[2]}:{frames[-1].lineno}" if frames else ""
     return f"{type(error).__name__}{last}"

@@ -14,7 +14,7 @@ from anyformer.catalogue import architecture, listing
 from anyformer.costs import cost
 from anyformer.describe import from_toml, to_toml
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.family import read_architecture
+from anyformer.huggingface.registry import read_architecture
 from anyformer.model import Architecture, Transformer
 from fuzz.mutate import mutated
 from huggingface.cases import CASES

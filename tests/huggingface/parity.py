@@ -243,9 +243,9 @@ def _as_ours(pair: Pair) -> dict[str, Tensor]:
     architecture = pair.ours.architecture
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     stored, found, buffers = Stored(directory), {}, {name for name, _ in pair.theirs.named_buffers()}
-    for rule in rules(huggingface.family(pair.case.model_type).names(architecture), shapes):
-        if buffers & set(rule.theirs):
+    for rule in rules(huggingface.family(pair.case.model_type).names_of(architecture), shapes):
+        if buffers & set(rule.stored):
             continue
-        read = rule.op.read([stored.tensor(name) for name in rule.theirs], [shapes[name] for name in rule.ours])
-        found |= dict(zip(rule.ours, read, strict=True))
+        read = rule.op.read([stored.tensor(name) for name in rule.stored], [shapes[name] for name in rule.parameters])
+        found |= dict(zip(rule.parameters, read, strict=True))
     return found

@@ -122,7 +122,7 @@ def test_export_needs_a_new_directory(directory):
 
 def test_the_nearest_families_are_named_when_none_fits():
     with pytest.raises(huggingface.HuggingFaceError, match="no family of transformers expresses"):
-        huggingface.express(DECODERS["streams"])
+        huggingface.find_family(DECODERS["streams"])
 
 
 @pytest.mark.parametrize("name", ["streams", "delta_gated", "latent_window_gate"])

@@ -135,7 +135,7 @@ def test_verify_compares_our_own_layout_of_any_shape(name, tmp_path):
 
 def test_verify_sees_a_weight_that_transformers_reads_otherwise(folder, monkeypatch):
     verify = importlib.import_module("anyformer.huggingface.verify")
-    true = verify._theirs
+    true = verify._in_transformers
 
     def nudged(*given):
         model = true(*given)
@@ -143,7 +143,7 @@ def test_verify_sees_a_weight_that_transformers_reads_otherwise(folder, monkeypa
             next(model.parameters()).mul_(1.01)
         return model
 
-    monkeypatch.setattr(verify, "_theirs", nudged)
+    monkeypatch.setattr(verify, "_in_transformers", nudged)
     assert not huggingface.verify(folder / "own").agrees
 
 
@@ -175,7 +175,7 @@ def test_a_disk_that_fills_up_leaves_nothing(folder, tmp_path, monkeypatch):
 
 def test_what_a_family_lacks_is_said_once():
     with pytest.raises(huggingface.HuggingFaceError) as told:
-        huggingface.express(DECODERS["llama"], "gpt2")
+        huggingface.find_family(DECODERS["llama"], "gpt2")
     words = str(told.value)
     assert words.startswith("gpt2 cannot express this architecture: decoder.position is LearnedPosition there and none here")
     assert words.count("decoder.position") == 1

@@ -116,7 +116,7 @@ def test_a_key_that_is_absent_has_the_default_of_the_configuration_class(model_t
 @pytest.mark.parametrize(("name", "model_type"), TYPES.items())
 def test_a_row_of_the_catalogue_is_expressed_by_its_own_family(name, model_type):
     architecture = af.architecture(name)
-    family, config = huggingface.express(architecture)
+    family, config = huggingface.find_family(architecture)
     assert family.model_type == model_type
     again, _ = huggingface.read_architecture(huggingface.Config(config))
     assert again.but(initialisation=Initialisation()) == architecture.but(initialisation=Initialisation())
@@ -147,7 +147,7 @@ def test_names_may_lack_the_base(case, tmp_path):
 
 
 def test_two_spellings_that_disagree_are_refused():
-    with pytest.raises(huggingface.HuggingFaceError, match="n_embed and hidden_size"):
+    with pytest.raises(huggingface.HuggingFaceError, match="hidden_size and n_embed"):
         huggingface.read_architecture(huggingface.Config(RELEASED["bloom-560m"] | {"hidden_size": 512}))
     huggingface.read_architecture(huggingface.Config(RELEASED["bloom-560m"] | {"hidden_size": 1024}))
 

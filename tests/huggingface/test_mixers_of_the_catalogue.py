@@ -10,7 +10,7 @@ import transformers
 import anyformer as af
 from anyformer import huggingface
 from anyformer.describe import diff
-from anyformer.huggingface.express import _canonical
+from anyformer.huggingface.find import canonical
 
 MAPPED = {
     "deepseek-v2-lite": "deepseek_v2",
@@ -84,14 +84,14 @@ TYPES = (
 
 @pytest.mark.parametrize("name", MAPPED)
 def test_a_released_model_is_expressed_by_its_family(name):
-    assert huggingface.express(af.architecture(name))[0].model_type == MAPPED[name]
+    assert huggingface.find_family(af.architecture(name))[0].model_type == MAPPED[name]
 
 
 @pytest.mark.parametrize("name", RELEASED)
 def test_a_released_configuration_is_the_row_of_the_catalogue(name):
     read, row = huggingface.read_architecture(huggingface.Config(RELEASED[name]))[0], af.architecture(name)
     assert af.cost(read).params.total == af.cost(row).params.total
-    assert not diff(_canonical(row), _canonical(read))
+    assert not diff(canonical(row), canonical(read))
 
 
 @pytest.mark.parametrize("model_type", TYPES)

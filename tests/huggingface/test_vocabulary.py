@@ -13,7 +13,7 @@ import transformers
 import anyformer.huggingface
 from anyformer.huggingface import HuggingFaceError
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.family import read_architecture
+from anyformer.huggingface.registry import read_architecture
 from anyformer.huggingface.vocabulary import KINDS, NULL, SIZE
 from huggingface.cases import CASES
 from huggingface.cases.llama import BASE

@@ -1,9 +1,11 @@
 """Hugging Face checkpoints both ways: a directory of transformers' layout to a model of ours, and back."""
 
-from anyformer.huggingface.config import Config, HuggingFaceError, read_config
+from anyformer.huggingface.config import Config, read_config
 from anyformer.huggingface.convert import architecture_of, export, load
-from anyformer.huggingface.express import express
-from anyformer.huggingface.family import FAMILIES, Family, family, own, read_architecture
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.find import find_family
+from anyformer.huggingface.registry import FAMILIES, family, own, read_architecture
 from anyformer.huggingface.verify import Verdict, verify
 
 __all__ = [
@@ -14,8 +16,8 @@ __all__ = [
     "Verdict",
     "architecture_of",
     "export",
-    "express",
     "family",
+    "find_family",
     "load",
     "own",
     "read_architecture",

@@ -1,4 +1,4 @@
-"""A `config.json` read key by key: what is asked for is recorded, and what nobody asked for is refused by name."""
+"""The keys of a `config.json`, asked for one by one: reading gives their values, writing takes them from an architecture."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from os.path import isfile  # which no name is too long for
 from pathlib import Path
 from typing import Any
 
-from anyformer.describe import DescriptionError, UserError, read_data
+from anyformer.describe import DescriptionError, read_data
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
+from anyformer.huggingface.places import PLACES
+from anyformer.huggingface.target import Place, Target, nowhere, value_at
 from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
-
-
-class HuggingFaceError(UserError):
-    """A directory of Hugging Face's layout cannot be read or written as asked."""
-
 
 OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
 """Files by which directories of our own are known, which are no Hugging Face model."""
@@ -34,23 +32,33 @@ INERT = (
 )  # fmt: skip
 """Keys that change nothing that a model computes: names, ids of special tokens, generation, bookkeeping."""
 
-_REQUIRED: Any = object()
+REQUIRED: Any = object()
+"""The default of a key that has none."""
 
 
 class Config:
-    """The keys of one configuration. `config(name)` gives a value and counts it as read; `finish` refuses what is left."""
+    """The keys of one configuration, read or written.
 
-    def __init__(self, data: Mapping[str, Any], where: str = "config.json") -> None:
-        self._data, self._left, self.where = dict(data), set(data), where
+    Reading, `config(name)` gives a key's value and counts it as read; `finish` refuses what is left. Writing, there is no
+    value yet but a `target`, the architecture: the same `config(name)` takes the value from its place there, records it, and
+    gives it. So one function of a family that builds an architecture from a configuration serves both directions.
+    """
 
-    def __call__(self, name: str, default: Any = _REQUIRED, *, kind: Kind | None = None) -> Any:
+    def __init__(self, data: Mapping[str, Any], where: str = "config.json", *, target: Target | None = None) -> None:
+        self._data, self._left, self._usual = dict(data), set(data), dict[str, Any]()
+        self.where, self.target = where, target
+
+    def __call__(self, name: str, default: Any = REQUIRED, at: Place | None = None, *, kind: Kind | None = None) -> Any:
         """The value of a key, of the kind that the vocabulary says; its default where it is absent.
 
-        Without a default it must be there. Null is a value of its own where the vocabulary says so, and absence where the
-        default is None. `kind`: where a model type wants more than the vocabulary does, and no null.
+        `at`: its place in an architecture, where that is another than in `PLACES`. Without a default it must be there. Null
+        is a value of its own where the vocabulary says so, and absence where the default is None. `kind`: where a model type
+        wants more than the vocabulary does, and no null.
         """
-        self._left.discard(name)
         assert name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be"
+        if self.target is not None:
+            self._write(name, default, at or PLACES.get(name), self.target)
+        self._left.discard(name)
         if name in self._data:
             value = self._data[name]
             wanted = kind or KINDS[name]
@@ -59,9 +67,57 @@ class Config:
             for path, found, expected in misfits(name, value, kind):
                 raise self.refused(path, found, expected.words)
             return value
-        if default is _REQUIRED:
+        default = self._usual.get(name, default)
+        if default is REQUIRED:
             raise HuggingFaceError(f"{self.where}: {name} is missing")
         return default
+
+    def _write(self, name: str, default: Any, place: Place | None, target: Target) -> None:
+        """Record the value at a key's place, once.
+
+        An empty place leaves the key out where it has a default, and so does None where that is what absence means.
+        """
+        if place is None or name in self._data:
+            return
+        default = self._usual.get(name, default)
+        try:
+            value = value_at(target, place)
+        except MismatchError:
+            if default is REQUIRED:
+                raise
+            return
+        if value is not None or default not in (None, REQUIRED):
+            self._data[name] = value
+
+    def either(self, *names: str, default: Any = REQUIRED) -> Any:
+        """The value of a key that has several spellings, the one to write first; refuses two that disagree."""
+        first, *older = names
+        values = {name: self._data[name] for name in names if self._data.get(name) is not None and self.target is None}
+        if len(set(map(str, values.values()))) > 1:
+            listed = " and ".join(f"{name} = {shown(value)}" for name, value in values.items())
+            raise HuggingFaceError(f"{self.where}: {' and '.join(values)} are one thing, and here {listed}")
+        for name in older:
+            default = self(name, default, nowhere) if name in self else default
+        return self(first, default)
+
+    def put(self, **values: Any) -> None:
+        """Write keys whose values are fixed, or a function of the target; nothing while reading."""
+        if self.target is not None:
+            for name, value in values.items():
+                self._data.setdefault(name, value(self.target) if callable(value) else value)
+
+    @property
+    def written(self) -> dict[str, Any]:
+        """The keys that there are."""
+        return dict(self._data)
+
+    def inner(self, name: str, side: str = "") -> Config:
+        """The configuration that is the value of a key; `side`: the stack that it is about."""
+        table = self(name, None) or {}
+        target = None if self.target is None else Target(self.target.architecture, side)
+        found = Config(table, f"{self.where}: {name}", target=target)
+        self._data |= {} if target is None else {name: found._data}
+        return found
 
     def refused(self, path: str, value: Any, expected: str) -> HuggingFaceError:
         """The error about a value that is not what it has to be."""
@@ -69,10 +125,14 @@ class Config:
 
     def assume(self, **values: Any) -> None:
         """What the model's configuration class puts where a key is absent."""
-        self._data = {**values, **self._data}
+        self._usual = {**values, **self._usual}
+
+    def usual(self, name: str, default: Any) -> Any:
+        """What the absence of a key means."""
+        return self._usual.get(name, default)
 
     def __contains__(self, name: str) -> bool:
-        return name in self._data
+        return name in self._data or name in self._usual
 
     @property
     def model_type(self) -> str:
@@ -87,7 +147,7 @@ class Config:
     def expect(self, name: str, *values: Any, why: str = "") -> None:
         """Refuse any value of `name` but these (or its absence): another would change what is computed."""
         self._left.discard(name)
-        got = self._data.get(name, values[0])
+        got = {**self._usual, **self._data}.get(name, values[0])
         if not any(got == value and isinstance(got, bool) == isinstance(value, bool) for value in values):
             allowed = " or ".join(json.dumps(value) for value in values)
             raise HuggingFaceError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from os.path import isdir  # which no name is too long for
 from pathlib import Path
 from typing import Any
@@ -15,11 +15,13 @@ from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import UserError, change
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.config import Config, HuggingFaceError, read_config
-from anyformer.huggingface.express import express
-from anyformer.huggingface.family import Family, own, read_architecture
+from anyformer.huggingface.config import Config, read_config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
-from anyformer.huggingface.own import MODEL_TYPE
+from anyformer.huggingface.find import find_family
+from anyformer.huggingface.fixed_tables import EVERYWHERE, check_fixed_tables
+from anyformer.huggingface.registry import OWN, own, read_architecture
 from anyformer.huggingface.rules import Rule, rules
 from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
@@ -36,7 +38,7 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     check_seal(directory, only=["config.json"])
     config = read_config(directory)
     architecture, family = read_architecture(config)
-    stored = Stored(directory, family.base, family.spelt)
+    stored = Stored(directory, family.base, family.older_names)
     return _tied_as_stored(architecture, family, stored), family, stored
 
 
@@ -54,11 +56,12 @@ def load(
     architecture, family, stored = architecture_of(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    wanted = rules(family.names(architecture), _shapes(architecture))
-    _check_names(wanted, family, stored)
+    wanted = rules(family.names_of(architecture), _shapes(architecture))
+    computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
+    _check_names(wanted, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
-        for name, tensor in _ours(wanted, stored, _shapes(architecture)):
+        for name, tensor in _parameters_of(wanted, stored, _shapes(architecture)):
             owner, _, leaf = name.rpartition(".")
             value = tensor.to(device=device, dtype=dtype or tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
@@ -93,7 +96,7 @@ def export(
     declared = _shapes(model.architecture)
     parameters = dict(model.named_parameters())
     with writing_directory(directory) as partial:
-        write_shards(partial, _theirs(rules(family.names(model.architecture), declared), parameters))
+        write_shards(partial, _tensors_of(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")
         written = {"architectures": [family.default_class], **config, "dtype": dtype, **(extra or {})}
         _write_json(partial / "config.json", written)
@@ -129,11 +132,11 @@ def _write_json(path: Path, table: Mapping[str, Any]) -> None:
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
     """The family asked for, the first that expresses the architecture, or our own."""
     if model_type is not None:
-        return express(architecture, model_type)
+        return find_family(architecture, model_type)
     try:
-        return express(architecture)
+        return find_family(architecture)
     except HuggingFaceError:
-        return express(architecture, MODEL_TYPE)
+        return find_family(architecture, OWN)
 
 
 def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
@@ -146,22 +149,22 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
-    stored_as = {rule.ours: rule for rule in rules(family.names(untied), _shapes(untied))}
+    stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), _shapes(untied))}
     own, shared = (stored_as.get((each.head_table[0],)) for each in (untied, tied) if each.head_table)
-    if own is None or own.theirs[0] not in stored:
+    if own is None or own.stored[0] not in stored:
         return tied
-    if shared is None or stored.shape(own.theirs[0]) != stored.shape(shared.theirs[0]):
+    if shared is None or stored.shape(own.stored[0]) != stored.shape(shared.stored[0]):
         return untied
-    return tied if torch.equal(stored.tensor(own.theirs[0]), stored.tensor(shared.theirs[0])) else untied
+    return tied if torch.equal(stored.tensor(own.stored[0]), stored.tensor(shared.stored[0])) else untied
 
 
-def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:
-    """Every tensor has its place: none is missing, none is left over."""
-    needed = [name for rule in wanted for name in rule.theirs]
+def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
+    """Every tensor has its place: none is missing, none is left over but those that are `computed`."""
+    needed = [name for rule in wanted for name in rule.stored]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
-    unused = stored.unused(needed, (*family.ignored, r"lm_head\.weight"))
+    unused = stored.unused([*needed, *computed], (*family.ignored, r"lm_head\.weight"))
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
@@ -169,29 +172,29 @@ def _check_names(wanted: list[Rule], family: Family, stored: Stored) -> None:
         )
 
 
-def _ours(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
-    """Our tensors one rule at a time; each owns its memory."""
+def _parameters_of(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
+    """Parameters one rule at a time; each owns its memory."""
     for rule in wanted:
-        theirs = [stored.tensor(name) for name in rule.theirs]
+        tensors = [stored.tensor(name) for name in rule.stored]
         try:
-            read = rule.op.read(theirs, [shapes[name] for name in rule.ours])
+            read = rule.op.read(tensors, [shapes[name] for name in rule.parameters])
         except (RuntimeError, ValueError, IndexError) as error:  # of shapes that cannot be cut or turned so
             raise HuggingFaceError(
-                f"{stored.directory}: {' + '.join(rule.theirs[:3])} of shape {tuple(theirs[0].shape)} cannot be read as "
-                f"{' + '.join(rule.ours[:3])} of shape {shapes[rule.ours[0]]} ({error})"
+                f"{stored.directory}: {' + '.join(rule.stored[:3])} of shape {tuple(tensors[0].shape)} cannot be read as "
+                f"{' + '.join(rule.parameters[:3])} of shape {shapes[rule.parameters[0]]} ({error})"
             ) from None
-        for name, tensor in zip(rule.ours, read, strict=True):
+        for name, tensor in zip(rule.parameters, read, strict=True):
             if tuple(tensor.shape) != shapes[name]:
                 raise HuggingFaceError(
-                    f"{stored.directory}: {' + '.join(rule.theirs[:3])} gives {name} the shape {tuple(tensor.shape)}, "
+                    f"{stored.directory}: {' + '.join(rule.stored[:3])} gives {name} the shape {tuple(tensor.shape)}, "
                     f"and the configuration says {shapes[name]}"
                 )
             yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
 
 
-def _theirs(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """Their tensors one rule at a time, on the CPU."""
+def _tensors_of(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """The tensors to store one rule at a time, on the CPU."""
     for rule in wanted:
-        written = rule.op.write([parameters[name].detach().cpu() for name in rule.ours])
-        for name, tensor in zip(rule.theirs, written, strict=True):
+        written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])
+        for name, tensor in zip(rule.stored, written, strict=True):
             yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()

@@ -1,167 +1,50 @@
-"""What a family of Hugging Face models says of itself, and where each is found."""
+"""What a family of Hugging Face models says of itself."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyformer.describe import did_you_mean
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.fixed_tables import Fixed
 from anyformer.huggingface.rules import Names
+from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
 
 
 @dataclass(frozen=True)
 class Family:
-    """One model type of transformers, both ways. `read(write(a)) == a` for every `a` that `write` accepts."""
+    """One model type of transformers, both ways."""
 
     model_type: str
     read: Callable[[Config], Architecture]
-    write: Callable[[Architecture], dict[str, Any]]
-    names: Callable[[Architecture], Names]
+    """The architecture of a configuration. Run for a `target`, it records the configuration of that architecture."""
+    names: Names | Callable[[Architecture], Names]
     default_class: str
-    """The class of transformers that an export names, unless `write` gives `architectures`."""
+    """The class of transformers that an export names, unless the configuration has `architectures`."""
     inert: tuple[str, ...] = ()
     """Keys of its configuration that change nothing that is computed."""
     ignored: tuple[str, ...] = ()
     """Patterns of stored tensors that no model needs: buffers."""
-    spelt: Mapping[str, str] = field(default_factory=dict)
-    """Patterns in the names that published files have, where transformers saves others -> what it saves."""
+    fixed: Mapping[str, Fixed] = field(default_factory=dict)
+    """Patterns of stored tables that follow from a formula -> the formula."""
+    older_names: Mapping[str, str] = field(default_factory=dict)
+    """Patterns in names of tensors that published files have -> what transformers saves in their place."""
     kernel: str = "eager"
     """The attention implementation of transformers that defines its numbers."""
     base: str = ""
     """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
 
+    def write(self, architecture: Architecture) -> dict[str, Any]:
+        """A configuration of this model type; raises a `UserError` with the reason where it has no word for something.
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "llama": ("llama",),
-    "mistral": ("mistral", "ministral", "ministral3"),
-    "qwen": ("qwen2", "qwen3"),
-    "smollm": ("smollm3",),
-    "olmo": ("olmo", "olmo2", "olmo3"),
-    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
-    "gemma4": ("gemma4_text",),
-    "cohere": ("cohere", "cohere2"),
-    "granite": ("granite", "granite_swa", "hyperclovax"),
-    "exaone": ("exaone4",),
-    "bert": ("bert", "ernie", "megatron-bert"),
-    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
-    "distilbert": ("distilbert",),
-    "electra": ("electra", "rembert", "roformer"),
-    "albert": ("albert",),
-    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
-    "modernbert": ("modernbert", "modernbert-decoder"),
-    "eurobert": ("eurobert",),
-    "esm": ("esm",),
-    "deberta": ("deberta-v2", "deberta"),
-    "vit": ("vit", "deit", "dinov2"),
-    "gpt2": ("gpt2",),
-    "gpt_bigcode": ("gpt_bigcode",),
-    "gpt": ("openai-gpt",),
-    "imagegpt": ("imagegpt",),
-    "gpt_neo": ("gpt_neo",),
-    "gptj": ("gptj", "codegen"),
-    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
-    "bloom": ("bloom",),
-    "opt": ("opt",),
-    "mpt": ("mpt",),
-    "falcon": ("falcon",),
-    "ctrl": ("ctrl",),
-    "xglm": ("xglm",),
-    "biogpt": ("biogpt",),
-    "bert_generation": ("bert-generation",),
-    "xlnet": ("xlnet",),
-    "xlm": ("xlm", "flaubert"),
-    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
-    "pegasus": ("pegasus",),
-    "bigbird_pegasus": ("bigbird_pegasus",),
-    "marian": ("marian",),
-    "m2m_100": ("m2m_100",),
-    "fsmt": ("fsmt",),
-    "t5": ("t5", "mt5", "umt5"),
-    "longt5": ("longt5",),
-    "switch_transformers": ("switch_transformers",),
-    "whisper": ("whisper",),
-    "speech_to_text": ("speech_to_text",),
-    "t5gemma": ("t5gemma",),
-    "mixtral": ("mixtral",),
-    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
-    "olmoe": ("olmoe", "flex_olmo"),
-    "dbrx": ("dbrx",),
-    "phimoe": ("phimoe",),
-    "gpt_oss": ("gpt_oss",),
-    "granitemoe": ("granitemoe", "granitemoeshared"),
-    "glm_moe": ("glm4_moe", "solar_open", "dots1"),
-    "exaone_moe": ("exaone_moe",),
-    "afmoe": ("afmoe",),
-    "laguna": ("laguna",),
-    "minimax_m2": ("minimax_m2",),
-    "ernie_moe": ("ernie4_5_moe",),
-    "hunyuan_moe": ("hunyuan_v1_moe",),
-    "llama4": ("llama4_text",),
-    "cohere2_moe": ("cohere2_moe",),
-    "mimo_v2": ("mimo_v2_flash",),
-    "hunyuan3": ("hy_v3",),
-    "kolibri": ("kolibri1", "flint"),
-    "starcoder2": ("starcoder2",),
-    "phi": ("phi3", "phi"),
-    "stablelm": ("stablelm",),
-    "glm": ("glm", "glm4"),
-    "helium": ("helium", "ernie4_5"),
-    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
-    "nemotron": ("nemotron", "jais2", "arcee"),
-    "persimmon": ("persimmon",),
-    "apertus": ("apertus",),
-    "hunyuan": ("hunyuan_v1_dense",),
-    "nanochat": ("nanochat",),
-    "bitnet": ("bitnet",),
-    "diffllama": ("diffllama",),
-    "mellum": ("mellum",),
-    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
-    "kimi": ("kimi_linear",),
-    "bailing": ("bailing_hybrid",),
-    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
-    "minimax": ("minimax",),
-    "lfm": ("lfm2", "lfm2_moe"),
-    "olmo_hybrid": ("olmo_hybrid",),
-    "minicpm3": ("youtu", "minicpm3"),
-}
-"""File in `families` -> the model types in it, in the order in which an export tries them."""
+        `read` of what is written gives back every architecture that the model type can express.
+        """
+        config = Config({"model_type": self.model_type}, target=Target(architecture))
+        self.read(config)
+        return config.written
 
-ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
-"""Model types of files with code of their own -> the one of transformers that computes the same."""
-
-
-def family(model_type: str) -> Family:
-    """The family of a model type; refuses an unknown one with the known."""
-    model_type = ALIASES.get(model_type, model_type)
-    if model_type == "anyformer":
-        return own()
-    for file, types in FAMILIES.items():
-        if model_type in types:
-            return next(each for each in families_of(file) if each.model_type == model_type)
-    known = [each for types in FAMILIES.values() for each in types]
-    hint = did_you_mean(model_type, sorted(known), "docs/families.md")
-    raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
-
-
-def own() -> Family:
-    """The family of our own layout, which expresses every architecture."""
-    found: Family = importlib.import_module("anyformer.huggingface.own").OWN
-    return found
-
-
-def families_of(file: str) -> Iterable[Family]:
-    """The families that a file defines."""
-    found: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
-    return found
-
-
-def read_architecture(config: Config) -> tuple[Architecture, Family]:
-    """The architecture of a configuration; every key is read, known to be inert, or refused by name."""
-    found = family(config.model_type)
-    made = found.read(config)
-    config.finish(found.inert)
-    return made, found
+    def names_of(self, architecture: Architecture) -> Names:
+        """Where the weights of an architecture are stored."""
+        return self.names(architecture) if callable(self.names) else self.names

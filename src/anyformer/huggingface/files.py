@@ -13,7 +13,8 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from anyformer.huggingface.config import HuggingFaceError, read_table, shown
+from anyformer.huggingface.config import read_table, shown
+from anyformer.huggingface.errors import HuggingFaceError
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
@@ -26,14 +27,14 @@ SHARD = 5 * 10**9
 class Stored:
     """The tensors of a directory by name, read when asked for.
 
-    `base`: start of names that the files may leave out; `spelt`: patterns in names of some files -> of others.
+    `base`: start of names that the files may leave out; `older_names`: patterns in names of some files -> of today's.
     """
 
-    def __init__(self, directory: Path, base: str = "", spelt: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: Path, base: str = "", older_names: Mapping[str, str] | None = None) -> None:
         found = _files(directory)
         self.directory = directory
         self.base = base
-        self.stored = {_renamed(name, spelt or {}): name for name in found}
+        self.stored = {_renamed(name, older_names or {}): name for name in found}
         self.files = {name: found[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
@@ -82,9 +83,9 @@ class Stored:
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
 
 
-def _renamed(name: str, spelt: Mapping[str, str]) -> str:
+def _renamed(name: str, older_names: Mapping[str, str]) -> str:
     """The name as it would be written today."""
-    for pattern, now in spelt.items():
+    for pattern, now in older_names.items():
         name = re.sub(pattern, now, name)
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name

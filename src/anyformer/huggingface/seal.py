@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from os.path import isfile  # which no name is too long for
 from pathlib import Path
 
-from anyformer.huggingface.config import HuggingFaceError
+from anyformer.huggingface.errors import HuggingFaceError
 
 DIGESTS = "digests.json"
 

@@ -12,9 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import UserError
-from anyformer.huggingface.config import HuggingFaceError
 from anyformer.huggingface.convert import architecture_of, load
-from anyformer.huggingface.family import Family, own
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.registry import own
 from anyformer.model import Transformer
 from anyformer.operations import Shape
 from anyformer.parts import Stack
@@ -67,14 +68,14 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     directory = Path(directory)
     architecture, family, _ = architecture_of(directory)
     ours, _ = load(directory, dtype=torch.float32)  # the first to read, for its messages say which file is wrong
-    theirs = _theirs(directory, family)
+    theirs = _in_transformers(directory, family)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
     if family is own():
         return _own(ours, theirs, given, target)
     mine: dict[str, Tensor] = {}
     other: dict[str, Tensor] = {}
-    for stack, (prefix, _) in family.names(architecture).layers.items():
+    for stack, (prefix, _) in family.names_of(architecture).layers.items():
         for i, layer in enumerate(ours.get_submodule(stack).layers):  # type: ignore[arg-type]
             _watch(layer, mine, f"{stack} layer {i}")
             _watch(_module(theirs, prefix.replace("{i}", str(i)).rstrip(".")), other, f"{stack} layer {i}")
@@ -103,7 +104,7 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
     return Verdict(own().model_type, (Drift("logits", _gap(mine, other)),), ONCE)
 
 
-def _theirs(directory: Path, family: Family) -> nn.Module:
+def _in_transformers(directory: Path, family: Family) -> nn.Module:
     """The model as transformers loads it."""
     try:
         transformers = importlib.import_module("transformers")

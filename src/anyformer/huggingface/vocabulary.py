@@ -10,6 +10,8 @@ from typing import Any
 from anyformer.dims import LARGEST
 from anyformer.parts.layers.order import MOST_LAYERS
 
+DEEPEST = MOST_LAYERS
+"""Layers of the deepest stack that is read."""
 _GREATEST = 1e30
 """Numbers beyond it overflow float32 in the next product."""
 

@@ -1,4 +1,4 @@
-"""Granite MoE with and without a shared expert."""
+"""Granite MoE with and without a shared expert, and with windows."""
 
 from __future__ import annotations
 
@@ -20,4 +20,14 @@ CASES = [
     Case("granitemoe", UNTIED, name="untied"),
     Case("granitemoeshared", TIED | {"shared_intermediate_size": 10}, name="tied"),
     Case("granitemoeshared", UNTIED | {"shared_intermediate_size": 0}, name="none"),
-]
+    Case("granitemoe_swa", TIED | {"sliding_window": 5, "num_hidden_layers": 3}, name="absent"),
+    Case(
+        "granitemoe_swa",
+        UNTIED
+        | {
+            "sliding_window": 3, "shared_intermediate_size": 10, "layer_rope_theta": [50.0, 0, 300.5],
+            "layer_types": ["sliding_attention", "full_attention", "sliding_attention"], "num_hidden_layers": 3,
+        },
+        name="bases",
+    ),
+]  # fmt: skip

@@ -18,9 +18,9 @@ from anyformer.huggingface.auto.causal import AnyformerForCausalLM
 from anyformer.huggingface.auto.configuration import AnyformerConfig
 from anyformer.huggingface.auto.encoders import AnyformerForMaskedLM, AnyformerForSequenceClassification
 from anyformer.huggingface.auto.two_inputs import AnyformerForConditionalGeneration
-from anyformer.huggingface.own import MODEL_TYPE
+from anyformer.huggingface.registry import OWN
 
-AutoConfig.register(MODEL_TYPE, AnyformerConfig, exist_ok=True)
+AutoConfig.register(OWN, AnyformerConfig, exist_ok=True)
 AutoModel.register(AnyformerConfig, AnyformerModel, exist_ok=True)
 AutoModelForCausalLM.register(AnyformerConfig, AnyformerForCausalLM, exist_ok=True)
 AutoModelForMaskedLM.register(AnyformerConfig, AnyformerForMaskedLM, exist_ok=True)

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
-from anyformer.describe import Named, get
+from anyformer.describe import Named
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import EMBEDDINGS, encoder_names, norm_of
-from anyformer.huggingface.families.electra import narrow, write_narrow
-from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import activation
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.vocabulary import DEEPEST
+from anyformer.huggingface.words.bert_line import EMBEDDINGS, bert_head, encoder_names, narrow_encoder, table_width
+from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.model import Architecture
-from anyformer.parts import Transform
-from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.order import MOST_LAYERS, write_order
+from anyformer.parts import Block, Stack, Transform
 
-LAYER: Table = {
+_LAYER: Table = {
     "attention.query": "attention.query",
     "attention.key": "attention.key",
     "attention.value": "attention.value",
@@ -28,62 +26,60 @@ LAYER: Table = {
     "feedforward.down": "ffn_output",
     "step_1_norm_after": "full_layer_layer_norm",
 }
-HEAD = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
 
 
 def read(config: Config) -> Architecture:
     """The layers of a group are one set of weights, or `inner_group_num` sets that take turns."""
+    # The activation is as the published files spell it; transformers' two functions differ in the last bit.
     config.assume(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    transform = Transform(activation=activation(config("hidden_act")), norm=norm_of(config))
-    head = encoder_head(config, transform, pooled=Transform(activation="tanh", width=config("hidden_size")))
-    made = narrow(config, head, config("embedding_size", 128), always=True)
-    groups, inner, depth = config("num_hidden_groups", 1), config("inner_group_num", 1), config("num_hidden_layers")
-    if depth * inner > MOST_LAYERS:
-        raise config.refused("inner_group_num", inner, f"at most {MOST_LAYERS // depth} where there are {depth} layers")
+    groups, inner = (config(key, 1, place) for key, place in (("num_hidden_groups", _groups), ("inner_group_num", _inner)))
+    depth = config("num_hidden_layers", at=lambda target: target.stack.depth // _inner(target))
+    if depth * inner > DEEPEST:
+        raise config.refused("inner_group_num", inner, f"at most {DEEPEST // depth} where there are {depth} layers")
+    pooled = Transform(activation="tanh", width=config("hidden_size"))
+    head = bert_head(config, "Albert", words.layer_norm(config, 1e-12), pooled=pooled)
+    made = narrow_encoder(config, head, table_width(config, "embedding_size", 128), always=True)
     order = [f"group_{int(i / (depth / groups))}_{j}" for i in range(depth) for j in range(inner)]
     if groups == inner == 1:
         order = ["layer"] * depth
     names = tuple(dict.fromkeys(order))
-    variants: Named[Block] = Named(dict.fromkeys(names, get(made, "encoder.layer")))
-    return made.but(encoder=made.output_stack.but(variants=variants, order=write_order(order), shared_weights=names))
+    stack = made.output_stack
+    variants: Named[Block] = Named(dict.fromkeys(names, stack.variants["layer"]))
+    return made.but(encoder=stack.but(variants=variants, order=" ".join(order), shared_weights=names))
 
 
-def groups_of(architecture: Architecture) -> tuple[int, int]:
+def _sets(stack: Stack) -> tuple[int, int]:
     """How many groups, and how many sets of weights in each: the last layer's name says so."""
-    last = re.fullmatch(r"group_(\d+)_(\d+)", architecture.output_stack.layers[-1])
+    last = re.fullmatch(r"group_(\d+)_(\d+)", stack.layers[-1])
     return (int(last[1]) + 1, int(last[2]) + 1) if last else (1, 1)
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    groups, inner = groups_of(architecture)
-    written = write_narrow(architecture, "Albert")
-    # As the published files spell it; transformers' two functions differ in the last bit.
-    tanh = {"hidden_act": "gelu_new"} if written["hidden_act"] == "gelu_pytorch_tanh" else {}
-    return (
-        written
-        | tanh
-        | {
-            "num_hidden_layers": architecture.output_stack.depth // inner,
-            "num_hidden_groups": groups,
-            "inner_group_num": inner,
-        }
-    )
+def _groups(target: Target) -> int:
+    return _sets(target.stack)[0]
+
+
+def _inner(target: Target) -> int:
+    return _sets(target.stack)[1]
 
 
 def names(architecture: Architecture) -> Names:
     """A set of weights stands at the number of the first layer that has it."""
-    _, inner = groups_of(architecture)
+    _, inner = _sets(architecture.output_stack)
     outside = {**EMBEDDINGS, "encoder.input_projection": "encoder.embedding_hidden_mapping_in"}
     for number, owner in enumerate(dict.fromkeys(architecture.output_stack.owners)):
         there = f"encoder.albert_layer_groups.{number // inner}.albert_layers.{number % inner}."
-        outside |= {f"encoder.layers.{owner}.{ours}": f"{there}{theirs}" for ours, theirs in LAYER.items()}
-    head = head_names(architecture, HEAD, "predictions.bias", ("albert.pooler", "classifier"))
+        outside |= {f"encoder.layers.{owner}.{ours}": f"{there}{theirs}" for ours, theirs in _LAYER.items()}
+    modules = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
+    head = head_names(architecture, modules, "predictions.bias", ("albert.pooler", "classifier"))
     return encoder_names(architecture, "albert", outside, head)
 
 
 FAMILIES = (
     Family(
-        "albert", read, write, names, "AlbertForMaskedLM",
+        "albert",
+        read,
+        names,
+        "AlbertForMaskedLM",
         inert=(
             "classifier_dropout_prob", "down_scale_factor", "gap_size", "layers_to_keep", "net_structure_type",
             "num_memory_blocks",

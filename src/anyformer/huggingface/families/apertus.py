@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, QK_NORM, UP_DOWN, attention, model, plain, repeated
-from anyformer.huggingface.families.llama import ATTENTION, decoder_names
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Shapes, Table, To
+from anyformer.huggingface.words.names import ATTENTION, QK_NORM, UP_DOWN, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import QKNorm, RMSNorm, pre_norm
+from anyformer.parts import QKNorm, pre_norm
 
 BETA, EPS = 0.5, -1e-6
 
@@ -25,24 +24,24 @@ BETA, EPS = 0.5, -1e-6
 class WithConstants:
     """The learned curvatures of xIELU, and beside them two constants, which transformers stores and needs."""
 
-    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        *learned, beta, eps = theirs
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        *learned, beta, eps = stored
         if abs(float(beta) - BETA) > 1e-3 or abs(float(eps) - EPS) > 1e-8:
             raise HuggingFaceError(f"xIELU here has beta = {BETA} and eps = {EPS}, and the file {float(beta)} and {float(eps)}")
         return learned
 
-    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        return [*ours, *(torch.tensor(constant, dtype=ours[0].dtype) for constant in (BETA, EPS))]
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return [*parameters, *(torch.tensor(constant, dtype=parameters[0].dtype) for constant in (BETA, EPS))]
 
 
-LAYER: Table = {
+_LAYER: Table = {
     "attention.norm_before": "attention_layernorm",
     "feedforward.norm_before": "feedforward_layernorm",
     ("feedforward.activation.positive", "feedforward.activation.negative"): To(
         "mlp.act_fn.{x}", WithConstants(), ("alpha_p", "alpha_n", "beta", "eps")
     ),
 }
-ROPE = {
+_ROPE = {
     "rope_type": "llama3", "rope_theta": 12_000_000.0, "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }  # fmt: skip
@@ -52,23 +51,12 @@ def read(config: Config) -> Architecture:
     config.expect("qk_norm", True)
     config.expect("post_norm", False)
     config.expect("mlp_bias", False)
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
-    heads = attention(config, rotary=decoder.rope_or(config, ROPE, theta=12_000_000.0), qk_norm=QKNorm(norm=norm))
-    return model(config, repeated(config, pre_norm(norm, heads, plain(config, "xielu"))), norm)
+    norm, rotary = words.rms_norm(config, 1e-5), words.rotary_or(config, _ROPE, theta=12_000_000.0)
+    block = pre_norm(
+        norm, words.attention(config, rotary=rotary, qk_norm=QKNorm(norm=norm)), words.plain(config, "xielu", bias=False)
+    )
+    return words.decoder(config, words.repeated(config, block), norm)
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    return {**decoder.write(architecture), "attention_bias": decoder.biased(architecture)}
-
-
-FAMILIES = (
-    Family(
-        "apertus",
-        read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, QK_NORM, UP_DOWN, LAYER),
-        "ApertusForCausalLM",
-        inert=("hidden_dropout",),
-        ignored=BUFFERS,
-    ),
-)
+_NAMES = decoder_names(ATTENTION, QK_NORM, UP_DOWN, _LAYER)
+FAMILIES = (Family("apertus", read, _NAMES, "ApertusForCausalLM", inert=("hidden_dropout",)),)

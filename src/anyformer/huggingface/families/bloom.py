@@ -4,23 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import Named, get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.gpt2 import QKV
+from anyformer.describe import Named
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.spelling import initialisation
-from anyformer.model import Architecture, decoder_only
-from anyformer.parts import ALiBi, Attention, Block, Branch, Embedding, FeedForward, Head, LayerNorm, Step, pre_norm
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.gpt_line import gpt_names
+from anyformer.huggingface.words.names import QKV
+from anyformer.model import Architecture
+from anyformer.parts import ALiBi, Attention, Block, Branch, FeedForward, LayerNorm, Step, pre_norm
 
-OUTSIDE: Table = {
-    "embedding": "transformer.word_embeddings",
-    "decoder.input_norm": "transformer.word_embeddings_layernorm",
-    "decoder.final_norm": "transformer.ln_f",
-    "head": "lm_head",
-}
-LAYERS: Table = {
+_LAYERS: Table = {
     "attention.norm_before": "input_layernorm",
     "feedforward.norm_before": "post_attention_layernorm",
     "step_0_norm_before": "input_layernorm",
@@ -30,68 +25,42 @@ LAYERS: Table = {
     "feedforward.down": "mlp.dense_4h_to_h",
 }
 """Norms of a branch, or of a step whose residual is what it normalised."""
-INERT = (
-    "slow_but_exact", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
-    "skip_bias_add", "skip_bias_add_qkv", "seq_length",
-)  # fmt: skip
-"""How it is computed, not what; and the length it was trained at."""
-
-
-def either(config: Config, *names: str, default: int) -> int:
-    """The value under any of these spellings; refuses two that disagree."""
-    values = {config(name) for name in names if name in config} or {default}
-    if len(values) > 1:
-        raise HuggingFaceError(f"{config.where}: {' and '.join(names)} are one thing, and have the values {sorted(values)}")
-    return int(values.pop())
 
 
 def read(config: Config) -> Architecture:
-    width = either(config, "n_embed", "hidden_size", default=64)
-    norm = LayerNorm(eps=config("layer_norm_epsilon", 1e-5))
+    width, depth = config.either("hidden_size", "n_embed", default=64), config.either("n_layer", "num_hidden_layers", default=2)
+    config.assume(hidden_size=width, n_layer=depth)
     config.expect("n_inner", None, 4 * width)
-    attention = Attention(
-        heads=either(config, "n_head", "num_attention_heads", default=8),
-        bias=PROJECTIONS,
-        score_bias=ALiBi(),
-        dropout=config("attention_dropout", 0.0),
-    )
-    feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
-    wire = residual_of_the_norm if config("apply_residual_connection_post_layernorm", False) else pre_norm
-    block = wire(norm, attention, feedforward, dropout=config("hidden_dropout", 0.0))
-    return decoder_only(
-        Embedding(vocab=config("vocab_size", 250880)),
-        width,
-        [block] * either(config, "n_layer", "num_hidden_layers", default=2),
-        input_norm=norm,
-        final_norm=norm,
-        head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config),
-    )
+    norm, heads = words.layer_norm(config, key="layer_norm_epsilon"), config.either("n_head", "num_attention_heads", default=8)
+    attention = Attention(heads=heads, bias=words.ALL, score_bias=ALiBi(), dropout=config("attention_dropout", 0.0))
+    network = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
+    normed = config("apply_residual_connection_post_layernorm", False, lambda target: target("steps.0.residual") == "normed")
+    wire = _residual_of_the_norm if normed else pre_norm
+    block = wire(norm, attention, network, dropout=config("hidden_dropout", 0.0, "attention.dropout"))
+    layers, around = words.repeated(config, block, "n_layer"), {"input_norm": norm}
+    return words.decoder(config, layers, norm, tied=True, vocab=250880, length=None, around=around)
 
 
-def residual_of_the_norm(norm: LayerNorm, *sublayers: Attention | FeedForward, dropout: float) -> Block:
+def _residual_of_the_norm(norm: LayerNorm, *sublayers: Any, dropout: float) -> Block:
     """x = norm(x) + sublayer(norm(x))."""
     branches: list[Named[Branch]] = [Named({each.kind: Branch(sublayer=each, dropout=dropout)}) for each in sublayers]
     return Block(steps=tuple(Step(norm_before=norm, branches=branch, residual="normed") for branch in branches))
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    return {
-        "vocab_size": get(architecture, "embedding.vocab"),
-        "hidden_size": architecture.width,
-        "n_layer": architecture.output_stack.depth,
-        "n_head": get(architecture, "decoder.layer.attention.heads"),
-        "layer_norm_epsilon": get(architecture, "decoder.final_norm.eps"),
-        "apply_residual_connection_post_layernorm": get(architecture, "decoder.layer.steps.0.residual") == "normed",
-        "hidden_dropout": get(architecture, "decoder.layer.attention.dropout"),
-        "attention_dropout": get(architecture, "decoder.layer.attention.sublayer.dropout"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
-    }
-
-
 def names(architecture: Architecture) -> Names:
-    fused = To("self_attention.query_key_value", Groups(get(architecture, "decoder.layer.attention.heads")))
-    return Names(OUTSIDE, {"decoder": ("transformer.h.{i}.", {**LAYERS, QKV: fused})})
+    fused = {QKV: To("self_attention.query_key_value", Groups(Target(architecture)("attention.heads")))}
+    return gpt_names(_LAYERS, fused, outside=_OUTSIDE)
 
 
-FAMILIES = (Family("bloom", read, write, names, "BloomForCausalLM", inert=INERT, base="transformer."),)
+_OUTSIDE: Table = {
+    "embedding": "transformer.word_embeddings",
+    "decoder.input_norm": "transformer.word_embeddings_layernorm",
+    "decoder.final_norm": "transformer.ln_f",
+    "head": "lm_head",
+}
+_INERT = (
+    "slow_but_exact", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
+    "skip_bias_add", "skip_bias_add_qkv", "seq_length",
+)  # fmt: skip
+"""How it is computed, not what; and the length it was trained at."""
+FAMILIES = (Family("bloom", read, names, "BloomForCausalLM", inert=_INERT, base="transformer."),)

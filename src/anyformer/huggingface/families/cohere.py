@@ -4,32 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import get
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, feedforward, kind, masked, model
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Shaped, Table, To
-from anyformer.huggingface.spelling import read_rotary, rope_parameters
+from anyformer.huggingface.rules import Names, Shaped, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.layers import Layers
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, SHARED_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, QKNorm, Rotary
-from anyformer.parts.layers.wiring import parallel
-
-NORM: Table = {"step_0_norm_before": "input_layernorm"}
+from anyformer.parts import Block, LayerNorm, QKNorm, Rotary, parallel
 
 
 def read(config: Config) -> Architecture:
-    config.assume(use_qk_norm=False)
-    norm, rotary = _norm(config), _rotary(config, 500_000.0)
-    fields = {"qk_norm": QKNorm(norm=norm, over="each_head")} if config("use_qk_norm") else {}
-    layer = parallel(norm, attention(config, rotary=rotary, **fields), feedforward(config))
-    return _scaled(config, [("layer", layer)] * config("num_hidden_layers"), norm)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    qk_norm = decoder.each(architecture, "attention.qk_norm")[0]
-    return {**_write(architecture), "use_qk_norm": qk_norm is not None}
+    norm = words.layer_norm(config, bias=False)
+    normed: dict[str, Any] = {"qk_norm": QKNorm(norm=norm, over="each_head")} if config("use_qk_norm", False) else {}
+    heads = words.attention(config, rotary=_rotary(config, 500_000.0), **normed)
+    return _scaled(config, words.repeated(config, parallel(norm, heads, words.feedforward(config))), norm)
 
 
 def read2(config: Config) -> Architecture:
@@ -42,65 +32,31 @@ def read2(config: Config) -> Architecture:
     config.expect("rotary_pct", 1.0)
     for wiring in ("use_parallel_block", "use_gated_activation", "use_embedding_sharing"):
         config.expect(wiring, True)
-    norm, rotary, network = _norm(config), _rotary(config, 10_000.0), feedforward(config)
-    layers = [
-        (
-            kind(window),
-            parallel(norm, attention(config, rotary=rotary if window else None, mask=masked(window)), network),
-        )
-        for window in decoder.windows(config, decoder.every(period, config("num_hidden_layers")))
-    ]
-    return _scaled(config, layers, norm)
+    norm, network = words.layer_norm(config, bias=False), words.feedforward(config)
+    heads, placed = words.attention(config), {"local": _rotary(config, 10_000.0), "full": None}
 
+    def block(kind: str) -> Block:
+        return parallel(norm, heads.but(mask=words.mask(config, kind), rotary=placed[kind]), network)
 
-def write2(architecture: Architecture) -> dict[str, Any]:
-    return {**_write(architecture), **decoder.write_windows(architecture, 4096)}
-
-
-def _norm(config: Config) -> LayerNorm:
-    return LayerNorm(eps=config("layer_norm_eps", 1e-5), bias=False)
+    return _scaled(config, words.layered(block, words.windows(config, words.every(period))), norm)
 
 
 def _rotary(config: Config, theta: float) -> Rotary:
-    return read_rotary(rope_parameters(config, theta=theta), pairing="adjacent", rotate_in="fp32")
+    return words.rotary(config, theta=theta, pairing="adjacent", rotate_in="fp32")
 
 
-def _scaled(config: Config, layers: list[tuple[str, Any]], norm: LayerNorm) -> Architecture:
-    config.assume(tie_word_embeddings=True)
-    return model(config, layers, norm, scale=config("logit_scale", 0.0625))
-
-
-def _write(architecture: Architecture) -> dict[str, Any]:
-    written = decoder.write(architecture)
-    eps = written.pop("rms_norm_eps")
-    return {
-        **written,
-        "layer_norm_eps": eps,
-        "attention_bias": decoder.biased(architecture),
-        "logit_scale": get(architecture, "head.scale"),
-    }
+def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:
+    return words.decoder(config, layers, norm, tied=True, scale=config("logit_scale", 0.0625))
 
 
 def names(architecture: Architecture) -> Names:
-    # One gain per head there, (H, E); side by side here.
-    heads = decoder.each(architecture, "attention.sublayer")[0]
-    apart = Shaped((-1, heads.width_of_head(architecture.width)))
-    qk_norm: Table = {
-        "attention.query_norm": To("self_attn.q_norm", apart),
-        "attention.key_norm": To("self_attn.k_norm", apart),
-    }
-    return decoder_names(ATTENTION, qk_norm, FEEDFORWARD, NORM)
+    """One gain per head there, (H, E); side by side here."""
+    apart = Shaped((-1, Target(architecture)("attention.sublayer").width_of_head(architecture.width)))
+    qk_norm = {f"attention.{side}_norm": To(f"self_attn.{side[0]}_norm", apart) for side in ("query", "key")}
+    return decoder_names(ATTENTION, qk_norm, FEEDFORWARD, SHARED_NORM)
 
 
 FAMILIES = (
-    Family("cohere", read, write, names, "CohereForCausalLM", ignored=BUFFERS),
-    Family(
-        "cohere2",
-        read2,
-        write2,
-        names,
-        "Cohere2ForCausalLM",
-        inert=("cache_implementation", "use_parallel_embedding"),
-        ignored=BUFFERS,
-    ),
+    Family("cohere", read, names, "CohereForCausalLM"),
+    Family("cohere2", read2, names, "Cohere2ForCausalLM", inert=("cache_implementation", "use_parallel_embedding")),
 )

@@ -5,159 +5,123 @@ Version 3 has the architecture of version 2. In training transformers also drops
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
-from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.bert import (
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import there
+from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.target import Place, Target
+from anyformer.huggingface.words.bert_line import (
     EMBEDDINGS,
     FEEDFORWARD,
     IGNORED,
     POST_NORMS,
-    common,
+    bert_head,
+    bert_sublayers,
     encoder,
     encoder_names,
-    norm_of,
-    sublayers,
 )
-from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.spelling import activation, write_activation
+from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.model import Architecture
 from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTable, Transform, post_norm
-from anyformer.parts.attention.heads import PROJECTIONS, Projection
-from anyformer.parts.attention.relative import TERMS, Term
-from anyformer.parts.sublayer import head_width
 
-THEIRS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}
-OUTPUT: Table = {"attention.output": "attention.output.dense"}
-SECOND: Table = {
-    "attention.query": "attention.self.query_proj",
-    "attention.key": "attention.self.key_proj",
-    "attention.value": "attention.self.value_proj",
-    "attention.score_bias.position_key": "attention.self.pos_key_proj",
-    "attention.score_bias.position_query": "attention.self.pos_query_proj",
-}
-FIRST: Table = {
-    "attention.query.bias": "attention.self.q_bias",
-    "attention.value.bias": "attention.self.v_bias",
-    "attention.score_bias.position_key": "attention.self.pos_proj",
-    "attention.score_bias.position_query": "attention.self.pos_q_proj",
-}
-BIASES: tuple[Projection, ...] = ("query", "value", "output")
-POOLER = ("pooler.dense", "classifier")
-QKV = ("attention.query.weight", "attention.key.weight", "attention.value.weight")
-
-
-def terms_of(config: Config) -> tuple[Term, ...]:
-    """What is compared besides contents: a list, or names with bars between."""
-    given = config("pos_att_type", None) or []
-    named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
-    strange = sorted(set(named) - set(THEIRS.values()))
-    if strange or len(set(named)) < len(named):
-        raise HuggingFaceError(f"{config.where}: pos_att_type = {given} is not supported, only c2p and p2c, each once")
-    return tuple(term for term in TERMS if THEIRS[term] in named)
-
-
-def span_of(config: Config) -> int:
-    """Distances counted: `max_relative_positions`, or as many as there are positions."""
-    given: int = config("max_relative_positions", -1)
-    return given if given > 0 else config("max_position_embeddings", 512)
-
-
-def architecture(
-    config: Config,
-    norm: LayerNorm,
-    scores: Disentangled | None,
-    table: RelativeTable | None,
-    bias: tuple[Projection, ...] = PROJECTIONS,
-) -> Architecture:
-    """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `bias`: projections that have one."""
-    config.expect("embedding_size", config("hidden_size"))
-    config.expect("legacy", True, why="the other head computes the same under other names")
-    terms, length = 1 + len(terms_of(config)), config("max_position_embeddings", 512)
-    scale = (head_width(config("hidden_size"), config("num_attention_heads"), None) * terms) ** -0.5
-    attention, feedforward = sublayers(config, score_bias=scores, scale=scale)
-    acted, pooled = (activation(config(name, "gelu")) for name in ("hidden_act", "pooler_hidden_act"))
-    config.expect("pooler_hidden_size", config("hidden_size"))
-    head = encoder_head(config, Transform(activation=acted, norm=norm_of(config)), pooled=Transform(activation=pooled))
-    return encoder(
-        config,
-        post_norm(norm, attention.but(bias=bias), feedforward, dropout=config("hidden_dropout_prob", 0.1)),
-        head,
-        types=0,
-        position=LearnedPosition(length=length) if config("position_biased_input", True) else None,
-        input_norm=norm,
-        relative=table,
-    )
+Term = Literal["content_to_position", "position_to_content"]
+_TERMS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}
+"""Our name of a comparison -> theirs."""
+_SCORES = "attention.score_bias"
 
 
 def read_second(config: Config) -> Architecture:
     config.assume(layer_norm_eps=1e-7)
     config.expect("conv_kernel_size", 0, why="the convolution after the first layer is not there yet")
     config.expect("attention_head_size", config("hidden_size") // config("num_attention_heads"))
-    norm, buckets, longest = norm_of(config), config("position_buckets", -1), span_of(config)
-    span = buckets if buckets > 0 else longest
-    shared, normed = config("share_att_key", False), "layer_norm" in config("norm_rel_ebd", "none").lower()
-    if not config("relative_attention", False):
-        return architecture(config, norm, None, None)
-    terms = terms_of(config)
-    scores = Disentangled(
-        terms=terms, shared=shared, span=span, max_distance=longest if buckets > 0 else None, bias=() if shared else terms
-    )
-    return architecture(config, norm, scores, RelativeTable(span=span, norm=norm if normed else None))
+    norm, terms = words.layer_norm(config, 1e-7), _terms(config)
+    buckets = config("position_buckets", -1, lambda t: t(f"{_SCORES}.span") if t(f"{_SCORES}.max_distance") else -1)
+    longest = _span(config, lambda target: target(f"{_SCORES}.max_distance") or target(f"{_SCORES}.span"))
+    span, most = (buckets, longest) if buckets > 0 else (longest, None)
+    shared = config("share_att_key", False, f"{_SCORES}.shared")
+    normed = config("norm_rel_ebd", "none", lambda t: "none" if t("stack.relative.norm") is None else "layer_norm").lower()
+    bias = () if shared else terms
+    scores = Disentangled(terms=terms, shared=shared, span=span, max_distance=most, bias=bias) if _relative(config) else None
+    table = RelativeTable(span=span, norm=norm if "layer_norm" in normed else None)
+    return _encoder(config, "DebertaV2", norm, scores, table if scores else None)
 
 
 def read_first(config: Config) -> Architecture:
     config.assume(layer_norm_eps=1e-7)
     config.expect("talking_head", False)
-    norm, span, terms = norm_of(config).but(cast="before_gain"), span_of(config), terms_of(config)
-    if not config("relative_attention", False):
-        return architecture(config, norm, None, None, BIASES)
-    biased = tuple(term for term in terms if term == "position_to_content")
-    scores = Disentangled(terms=terms, shared=False, span=span, bias=biased)
-    return architecture(config, norm, scores, RelativeTable(span=span), BIASES)
+    norm, terms = words.layer_norm(config, 1e-7, cast="before_gain"), _terms(config)
+    span = _span(config, lambda target: target(f"{_SCORES}.span"))
+    bias = tuple(term for term in terms if term == "position_to_content")
+    scores = Disentangled(terms=terms, shared=False, span=span, bias=bias) if _relative(config) else None
+    table = RelativeTable(span=span) if scores else None
+    return _encoder(config, "Deberta", norm, scores, table, bias=("query", "value", "output"))
 
 
-def write(made: Architecture, name: str) -> dict[str, Any]:
-    """What both versions write alike; `name`: their class without its task."""
-    attention = get(made, "encoder.layer.attention.sublayer")
-    factor = round(attention.scale_of(made.width) ** -2 / attention.width_of_head(made.width))
-    terms = TERMS[: factor - 1] if attention.score_bias is None else attention.score_bias.terms
-    position = made.output_stack.position
-    pooled = made.head is not None and made.head.pool is not None
-    acted = {"pooler_hidden_act": write_activation(get(made, "head.transform.activation"))} if pooled else {}
-    return (
-        common(made, name)
-        | acted
-        | {
-            "pos_att_type": [THEIRS[term] for term in terms],
-            "relative_attention": attention.score_bias is not None,
-            "position_biased_input": position is not None,
-            "max_position_embeddings": position.length if position else 512,
-        }
-    )
+def _relative(config: Config) -> bool:
+    return bool(config("relative_attention", False, there(_SCORES)))
 
 
-def write_second(made: Architecture) -> dict[str, Any]:
-    bias = get(made, "encoder.layer.attention.score_bias")
-    if bias is None:
-        return write(made, "DebertaV2")
-    return write(made, "DebertaV2") | {
-        "share_att_key": bias.shared,
-        "position_buckets": -1 if bias.max_distance is None else bias.span,
-        "max_relative_positions": bias.max_distance or bias.span,
-        "norm_rel_ebd": "none" if get(made, "encoder.relative.norm") is None else "layer_norm",
-    }
+def _terms(config: Config) -> tuple[Term, ...]:
+    """What is compared besides contents: a list, or names with bars between."""
+    given = config("pos_att_type", None, lambda target: [_TERMS[term] for term in _compared(target)]) or []
+    named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
+    strange = sorted(set(named) - set(_TERMS.values()))
+    if strange or len(set(named)) < len(named):
+        raise HuggingFaceError(f"{config.where}: pos_att_type = {given} is not supported, only c2p and p2c, each once")
+    return tuple(term for term, theirs in _TERMS.items() if theirs in named)
 
 
-def write_first(made: Architecture) -> dict[str, Any]:
-    bias = get(made, "encoder.layer.attention.score_bias")
-    return write(made, "Deberta") | ({} if bias is None else {"max_relative_positions": bias.span})
+def _compared(target: Target) -> tuple[Term, ...]:
+    """The terms; without scores of positions their number, by which the scores are scaled all the same."""
+    attention = target("attention.sublayer")
+    if target(_SCORES) is not None:
+        return tuple(target(f"{_SCORES}.terms"))
+    width = target.architecture.width
+    return tuple(_TERMS)[: round(attention.scale_of(width) ** -2 / attention.width_of_head(width)) - 1]
 
 
-OUTSIDE: Table = {
+def _span(config: Config, at: Place) -> int:
+    """Distances counted: `max_relative_positions`, or as many as there are positions."""
+    given: int = config("max_relative_positions", -1, at)
+    return given if given > 0 else config("max_position_embeddings", 512)
+
+
+def _encoder(
+    config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: Any
+) -> Architecture:
+    """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `fields`: more of the attention's."""
+    config.expect("embedding_size", config("hidden_size"))
+    config.expect("pooler_hidden_size", config("hidden_size"))
+    config.expect("legacy", True, why="the other head computes the same under other names")
+    width = words.head_width(config, config("hidden_size"), config("num_attention_heads"))
+    scale = (width * (1 + len(_terms(config)))) ** -0.5
+    sublayers = bert_sublayers(config, score_bias=scores, scale=scale, **fields)
+    pooled = words.activation(config, "pooler_hidden_act", "gelu", "head.transform.activation")
+    head = bert_head(config, name, words.layer_norm(config, 1e-7), pooled=Transform(activation=pooled))
+    block = post_norm(norm, *sublayers, dropout=config("hidden_dropout_prob", 0.1))
+    length = config("max_position_embeddings", 512, lambda target: target.get("stack.position.length", 512))
+    placed = config("position_biased_input", True, there("stack.position"))
+    position = LearnedPosition(length=length) if placed else None
+    return encoder(config, block, head, types=0, position=position, input_norm=norm, relative=table)
+
+
+_SECOND: Table = {
+    **{f"attention.{side}": f"attention.self.{side}_proj" for side in words.QKV},
+    "attention.score_bias.position_key": "attention.self.pos_key_proj",
+    "attention.score_bias.position_query": "attention.self.pos_query_proj",
+}
+_FIRST: Table = {
+    "attention.query.bias": "attention.self.q_bias",
+    "attention.value.bias": "attention.self.v_bias",
+    "attention.score_bias.position_key": "attention.self.pos_proj",
+    "attention.score_bias.position_query": "attention.self.pos_q_proj",
+}
+_OUTPUT: Table = {"attention.output": "attention.output.dense"}
+_OUTSIDE: Table = {
     **EMBEDDINGS,
     "encoder.relative.weight": "encoder.rel_embeddings.weight",
     "encoder.relative.norm": "encoder.LayerNorm",
@@ -165,19 +129,21 @@ OUTSIDE: Table = {
 
 
 def second_names(made: Architecture) -> Names:
-    return encoder_names(made, "deberta", OUTSIDE, head_names(made, pooled=POOLER), SECOND, OUTPUT, FEEDFORWARD, POST_NORMS)
+    head = head_names(made, pooled=("pooler.dense", "classifier"))
+    return encoder_names(made, "deberta", _OUTSIDE, head, _SECOND, _OUTPUT, FEEDFORWARD, POST_NORMS)
 
 
 def first_names(made: Architecture) -> Names:
     """Rows of [query; key; value] stand head by head."""
-    fused: Table = {QKV: To("attention.self.in_proj.weight", Groups(get(made, "encoder.layer.attention.heads")))}
-    head = head_names(made, pooled=POOLER)
-    return encoder_names(made, "deberta", OUTSIDE, head, FIRST, fused, OUTPUT, FEEDFORWARD, POST_NORMS)
+    rows = tuple(f"attention.{side}.weight" for side in words.QKV)
+    fused: Table = {rows: To("attention.self.in_proj.weight", Groups(Target(made)("attention.heads")))}
+    head = head_names(made, pooled=("pooler.dense", "classifier"))
+    return encoder_names(made, "deberta", _OUTSIDE, head, _FIRST, fused, _OUTPUT, FEEDFORWARD, POST_NORMS)
 
 
-INERT = ("conv_act", "conv_groups", "pooler_dropout")
-UNUSED = (*IGNORED, r"deberta\.embeddings\.position_embeddings\.weight", r"lm_predictions\..*", r"mask_predictions\..*")
+_INERT = ("conv_act", "conv_groups", "pooler_dropout")
+_IGNORED = (*IGNORED, r"deberta\.embeddings\.position_embeddings\.weight", r"lm_predictions\..*", r"mask_predictions\..*")
 FAMILIES = (
-    Family("deberta-v2", read_second, write_second, second_names, "DebertaV2ForMaskedLM", inert=INERT, ignored=UNUSED),
-    Family("deberta", read_first, write_first, first_names, "DebertaForMaskedLM", inert=INERT, ignored=UNUSED),
+    Family("deberta-v2", read_second, second_names, "DebertaV2ForMaskedLM", inert=_INERT, ignored=_IGNORED),
+    Family("deberta", read_first, first_names, "DebertaForMaskedLM", inert=_INERT, ignored=_IGNORED),
 )

@@ -2,95 +2,62 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from anyformer.describe import change, get
+from anyformer.describe import change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import encoder_names
-from anyformer.huggingface.families.encoder_heads import encoder_head, head_names, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import activation, initialisation, write_activation
-from anyformer.model import Architecture, encoder_only
-from anyformer.parts import (
-    Attention,
-    Bidirectional,
-    Embedding,
-    FeedForward,
-    LayerNorm,
-    LearnedPosition,
-    Transform,
-    post_norm,
-)
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.huggingface.words.bert_line import encoder_names, learned_position
+from anyformer.huggingface.words.encoder_heads import encoder_head, head_names
+from anyformer.model import Architecture
+from anyformer.parts import Attention, Bidirectional, Embedding, LayerNorm, Transform, post_norm
 
-NORM = LayerNorm(eps=1e-12)
-OUTSIDE: Table = {
+_OUTSIDE: Table = {
     "embedding": "embeddings.word_embeddings",
     "encoder.position": "embeddings.position_embeddings",
     "encoder.input_norm": "embeddings.LayerNorm",
 }
-LAYER: Table = {
-    "attention.query": "attention.q_lin",
-    "attention.key": "attention.k_lin",
-    "attention.value": "attention.v_lin",
+_LAYER: Table = {
+    **{f"attention.{side}": f"attention.{side[0]}_lin" for side in words.QKV},
     "attention.output": "attention.out_lin",
     "step_0_norm_after": "sa_layer_norm",
     "feedforward.up": "ffn.lin1",
     "feedforward.down": "ffn.lin2",
     "step_1_norm_after": "output_layer_norm",
 }
-HEAD = ("vocab_transform", "vocab_layer_norm", "vocab_projector")
 
 
 def read(config: Config) -> Architecture:
-    acted, dropout = activation(config("activation", "gelu")), config("dropout", 0.1)
-    attention = Attention(
-        heads=config("n_heads", 12),
-        bias=PROJECTIONS,
-        mask=Bidirectional(),
-        dropout=config("attention_dropout", 0.1),
-    )
-    feedforward = FeedForward(width=config("hidden_dim", 3072), activation=acted, gated=False, bias=("up", "down"))
+    config.assume(n_layers=6)
+    norm, dropout, rate = LayerNorm(eps=1e-12), config("dropout", 0.1), config("attention_dropout", 0.1)
+    attention = Attention(heads=config("n_heads", 12), bias=words.ALL, mask=Bidirectional(), dropout=rate)
+    network = words.plain(config, "gelu", "activation", size="hidden_dim", width=3072)
     # What attention gives is not dropped here.
-    block = change(post_norm(NORM, attention, feedforward), "feedforward.dropout", dropout)
-    return encoder_only(
-        Embedding(vocab=config("vocab_size", 30522)),
-        config("dim", 768),
-        [block] * config("n_layers", 6),
-        position=LearnedPosition(length=config("max_position_embeddings", 512)),
-        input_norm=NORM,
-        dropout=dropout,
-        head=encoder_head(config, Transform(activation=acted, norm=NORM), pooled=Transform(activation="relu")),
-        initialisation=initialisation(config),
+    block = change(post_norm(norm, attention, network), "feedforward.dropout", dropout)
+    transform, pooled = Transform(activation=network.activation, norm=norm), Transform(activation="relu")
+    around = {"position": learned_position(config), "input_norm": norm, "dropout": dropout}
+    return Architecture(
+        width=config("dim", 768),
+        embedding=Embedding(vocab=config("vocab_size", 30522)),
+        encoder=words.stacked(words.repeated(config, block, "n_layers"), **around),
+        head=encoder_head(config, "DistilBert", transform, pooled=pooled),
+        initialisation=words.initialisation(config),
     )
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = get(architecture, "encoder.layer.attention.sublayer")
-    feedforward: FeedForward = get(architecture, "encoder.layer.feedforward.sublayer")
-    return write_head(architecture, "DistilBert") | {
-        "vocab_size": get(architecture, "embedding.vocab"),
-        "max_position_embeddings": get(architecture, "encoder.position.length"),
-        "dim": architecture.width,
-        "n_layers": architecture.output_stack.depth,
-        "n_heads": attention.heads,
-        "attention_dropout": attention.dropout,
-        "hidden_dim": feedforward.width,
-        "activation": write_activation(feedforward.activation),
-        "dropout": get(architecture, "encoder.dropout"),
-    }
 
 
 def names(architecture: Architecture) -> Names:
-    head = head_names(architecture, HEAD, "vocab_projector.bias", ("pre_classifier", "classifier"))
-    return encoder_names(architecture, "distilbert", OUTSIDE, head, LAYER, path="transformer.layer.{i}.")
+    modules = ("vocab_transform", "vocab_layer_norm", "vocab_projector")
+    head = head_names(architecture, modules, "vocab_projector.bias", ("pre_classifier", "classifier"))
+    return encoder_names(architecture, "distilbert", _OUTSIDE, head, _LAYER, path="transformer.layer.{i}.")
 
 
 FAMILIES = (
     Family(
-        "distilbert", read, write, names, "DistilBertForMaskedLM",
+        "distilbert",
+        read,
+        names,
+        "DistilBertForMaskedLM",
         inert=("qa_dropout", "seq_classif_dropout", "sinusoidal_pos_embds", "tie_weights_"),
         ignored=(r".*position_ids", r"vocab_projector\.weight"),
     ),
-)  # fmt: skip
+)

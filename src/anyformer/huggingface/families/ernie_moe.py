@@ -2,114 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    ROUTED,
-    SHARED,
-    decoder,
-    dense_width,
-    expert_layers,
-    first,
-    heads,
-    label,
-    shared_count,
-    shared_expert,
-    written_activation,
-)
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
+from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Shaped, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.places import has_experts
+from anyformer.huggingface.rules import Shaped, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Correction, Experts, FeedForward, Head, Renormalise, RMSNorm, Router, TopK, pre_norm
-from anyformer.parts.attention.heads import PROJECTIONS
-from anyformer.parts.feedforward.feedforward import PROJECTIONS as NETWORK
+from anyformer.parts import Correction, Renormalise, Router, TopK, pre_norm
 
-_CORRECTION: Table = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
+_CORRECTION = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
 
 
 def read(config: Config) -> Architecture:
-    norm, biased = RMSNorm(eps=config("rms_norm_eps", 1e-5)), config("use_bias", False)
-    attention = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", 4),
-        head_width=config("head_dim", None),
-        bias=PROJECTIONS if biased else (),
-        rotary=read_rotary(rope_parameters(config, theta=5e5), pairing="adjacent", rotate_in="fp32"),
-    )
-    feedforward = FeedForward(
-        width=config("intermediate_size", 12288),
-        activation=activation(config("hidden_act", "silu")),
-        bias=NETWORK if biased else (),
-    )
-    width, shared = config("moe_intermediate_size", 1536), config("moe_num_shared_experts", 2)
-    experts = Experts(
-        experts=config("moe_num_experts", 64),
-        chosen=config("moe_k", 6),
-        width=width,
-        activation=feedforward.activation,
-        router=Router(
-            choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=config("moe_norm_min", 1e-12))
-        ),
-        shared=shared_expert(shared * width, feedforward.activation, bias=feedforward.bias) if shared else None,
-    )
-    wide: Mapping[str, Experts | FeedForward] = {"experts": experts, "dense": feedforward}
-    mlps = _mlps(config)
-    head = Head(bias=biased)
-    return decoder(config, label(mlps), [pre_norm(norm, attention, wide[mlp]) for mlp in mlps], norm, tied=True, head=head)
+    norm, bias = words.rms_norm(config, 1e-5), config("use_bias", False)
+    rotary = words.rotary(config, theta=5e5, pairing="adjacent", rotate_in="fp32")
+    heads = words.attention(config, kv_heads=4, bias=words.ALL if bias else (), rotary=rotary, dropout=0.0)
+    dense = words.feedforward(config, width=12288, bias=bias)
+    least = config("moe_norm_min", 1e-12, "experts.router.renormalise.least")
+    router = Router(choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=least))
+    keys: dict[str, Any] = {"counted": ("moe_num_experts",), "chosen_key": ("moe_k",)}
+    experts = words.experts(config, router, count=64, chosen=6, width=1536, **keys)
+    experts = words.shared_of(config, experts, 2, "moe_num_shared_experts", bias=dense.bias)
+    networks = words.mlps(experts, dense)
+    layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), _networks(config))
+    return words.decoder(config, words.with_experts(config, layers), norm, tied=True, bias=bias)
 
 
-def _mlps(config: Config) -> list[str]:
-    """What each layer holds after its attention."""
-    depth, step = config("num_hidden_layers"), config("moe_layer_interval", 1)
-    start, end = config("moe_layer_start_index", 1), config("moe_layer_end_index", -1)
+def _networks(config: Config) -> list[str]:
+    """Experts in every so many layers from one to another."""
+    depth, step = config("num_hidden_layers"), config("moe_layer_interval", 1, _interval)
+    start = config("moe_layer_start_index", 1, lambda target: _sparse(target)[0])
+    end = config("moe_layer_end_index", -1, lambda target: _sparse(target)[-1])
     last = depth - 1 if end == -1 else end
     return ["experts" if (i + 1) % step == 0 and start <= i <= last else "dense" for i in range(depth)]
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    renormalise = experts.router.renormalise
-    assert renormalise is not None, "the weights of the experts chosen are not renormalised"
-    sparse = [i for i, there in enumerate(expert_layers(architecture)) if there]
-    keys = heads(attention)
-    del keys["attention_dropout"]  # it drops none
-    return (
-        common(architecture)
-        | keys
-        | {
-            "use_bias": bool(attention.bias),
-            **write_rope(attention.rotary),
-            "intermediate_size": dense_width(architecture, 12288),
-            "hidden_act": written_activation(architecture),
-            "moe_num_experts": experts.experts,
-            "moe_k": experts.chosen,
-            "moe_intermediate_size": experts.width,
-            "moe_num_shared_experts": shared_count(experts),
-            "moe_norm_min": renormalise.least,
-            "moe_layer_start_index": sparse[0],
-            "moe_layer_end_index": sparse[-1],
-            "moe_layer_interval": _interval(sparse),
-        }
-    )
+def _sparse(target: Target) -> list[int]:
+    """The numbers of the layers with experts."""
+    found = [i for i, there in enumerate(has_experts(target)) if there]
+    if not found:
+        raise MismatchError("no layer has experts")
+    return found
 
 
-def _interval(sparse: list[int]) -> int:
+def _interval(target: Target) -> int:
     """The step from one layer with experts to the next; where there is one, the step that reaches it."""
-    return sparse[1] - sparse[0] if len(sparse) > 1 else sparse[0] + 1
+    first, *others = _sparse(target)
+    return others[0] - first if others else first + 1
 
 
 FAMILIES = (
     Family(
         "ernie4_5_moe",
         read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS, EXPERTS_NORM),
+        decoder_names(ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS),
         "Ernie4_5_MoeForCausalLM",
         inert=("attention_dropout", "moe_capacity", "moe_gate", "moe_use_aux_free", "num_nextn_predict_layers"),
         ignored=(r".*mtp.*",),

@@ -2,52 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from anyformer.describe import change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import llama
-from anyformer.huggingface.families.bert import encoder_names
-from anyformer.huggingface.families.encoder_heads import head_of, write_head
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.words.bert_line import encoder_names
+from anyformer.huggingface.words.encoder_heads import head_of
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS
 from anyformer.model import Architecture
-from anyformer.parts import Bidirectional, Head
-
-OUTSIDE: Table = {"embedding": "embed_tokens", "encoder.final_norm": "norm"}
+from anyformer.parts import Bidirectional, Head, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    config.assume(rms_norm_eps=1e-5)
-    made = llama.read(config)
-    layers = change(made.output_stack, "layer.attention.mask", Bidirectional())
-    masked = Head(tied=config("tie_word_embeddings", False), bias=config("mlp_bias", False))
-    head = head_of(config, {"ForMaskedLM": masked})
-    return made.but(encoder=layers, decoder=None, head=head)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    head = architecture.head
-    turned = architecture.but(encoder=None, decoder=architecture.encoder, head=head or Head())
-    return (
-        llama.write(turned)
-        | write_head(architecture, "EuroBert")
-        | {
-            # transformers makes its row of the table a special one, so it must be there.
-            "pad_token_id": min(128_001, turned.outputs - 1),
-        }
-    )
+    # transformers makes its row of the table a special one, so it must be there.
+    config.put(pad_token_id=lambda target: min(128_001, target("embedding.vocab") - 1))
+    norm, bias = words.rms_norm(config, 1e-5), config("mlp_bias", False)
+    heads = words.attention(config, rotary=words.rotary(config), mask=Bidirectional())
+    block = pre_norm(norm, heads, words.feedforward(config, bias=bias))
+    made = words.decoder(config, words.repeated(config, block), norm, side="encoder")
+    masked = Head(tied=config("tie_word_embeddings", False), bias=bias)
+    return made.but(head=head_of(config, "EuroBert", {"ForMaskedLM": masked}))
 
 
 def names(architecture: Architecture) -> Names:
     head: Table = {"head": "lm_head"} if architecture.head else {}
-    tables = (llama.ATTENTION, llama.FEEDFORWARD, llama.NORMS)
-    return encoder_names(architecture, "model", OUTSIDE, head, *tables, path="layers.{i}.")
+    outside: Table = {"embedding": "embed_tokens", "encoder.final_norm": "norm"}
+    return encoder_names(architecture, "model", outside, head, ATTENTION, FEEDFORWARD, NORMS, path="layers.{i}.")
 
 
-FAMILIES = (
-    Family(
-        "eurobert", read, write, names, "EuroBertForMaskedLM",
-        inert=("classifier_pooling", "mask_token_id"), ignored=(r".*rotary_emb\.inv_freq",),
-    ),
-)  # fmt: skip
+FAMILIES = (Family("eurobert", read, names, "EuroBertForMaskedLM", inert=("classifier_pooling", "mask_token_id")),)

@@ -2,84 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from anyformer.describe import Named, get
+from anyformer.describe import change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bloom import either
-from anyformer.huggingface.families.gpt2 import QKV
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import key_value_heads
 from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.spelling import (
-    activation,
-    initialisation,
-    longest,
-    read_rotary,
-    rope_parameters,
-    write_activation,
-    write_rotary,
-)
-from anyformer.model import Architecture, decoder_only
-from anyformer.parts import ALiBi, Attention, Block, Branch, Embedding, FeedForward, Head, LayerNorm, Step, parallel
-from anyformer.parts.attention.heads import PROJECTIONS
-
-OUTSIDE: Table = {"embedding": "transformer.word_embeddings", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}
-LAYERS: Table = {
-    "step_0_norm_before": "input_layernorm",
-    "attention.output": "self_attention.dense",
-    "feedforward.up": "mlp.dense_h_to_4h",
-    "feedforward.down": "mlp.dense_4h_to_h",
-}
-SERIAL: Table = {"attention.norm_before": "input_layernorm", "feedforward.norm_before": "post_attention_layernorm"}
-TWO_NORMS: Table = {"attention.norm_before": "ln_attn", "feedforward.norm_before": "ln_mlp"}
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.gpt_line import gpt_names
+from anyformer.huggingface.words.names import QKV
+from anyformer.model import Architecture
+from anyformer.parts import ALiBi, Attention, Block, FeedForward, LayerNorm, parallel, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    width = either(config, "n_embed", "hidden_size", default=4544)
-    attention = read_attention(config)
-    feedforward = FeedForward(
-        width=config("ffn_hidden_size", None) or 4 * width,
-        activation=activation(config("activation", "gelu")),
-        gated=False,
-        bias=("up", "down") if attention.bias else (),
-    )
+    width = config.either("hidden_size", "n_embed", default=4544)
+    config.assume(hidden_size=width, num_hidden_layers=32)
     config.expect("ff_factor", 4, why="its class reads ffn_hidden_size only")
-    norm = LayerNorm(eps=config("layer_norm_epsilon", 1e-5))
-    return decoder_only(
-        Embedding(vocab=config("vocab_size", 65024)),
-        width,
-        [read_block(config, norm, attention, feedforward)] * config("num_hidden_layers", 32),
-        final_norm=norm,
-        head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config),
-    )
+    attention, wide = _attention(config), words.four_times(config, width, "ffn_hidden_size")
+    network = words.plain(config, "gelu", "activation", size=None, width=wide, bias=bool(attention.bias))
+    norm = words.layer_norm(config, key="layer_norm_epsilon")
+    layers = words.repeated(config, _block(config, norm, attention, network))
+    return words.decoder(config, layers, norm, tied=True, vocab=65024)
 
 
-def read_attention(config: Config) -> Attention:
-    heads, alibi, dropout = config("num_attention_heads", 71), config("alibi", False), config("attention_dropout", 0.0)
-    given, shared = config("num_kv_heads", None), config("multi_query", True)
-    groups = given or heads
-    if not config("new_decoder_architecture", False):
+def _attention(config: Config) -> Attention:
+    heads, shared = config("num_attention_heads", 71), config("multi_query", True, lambda t: key_value_heads(t) == 1)
+    alibi = config("alibi", False, lambda target: target("attention.rotary") is None)
+    dropout = config("attention_dropout", 0.0, lambda t: t("attention.dropout") or t("attention.sublayer.dropout"))
+    groups = config("num_kv_heads", None, key_value_heads) or heads
+    if not config("new_decoder_architecture", False, _grouped):
         groups = 1 if shared else heads
         if not shared:
             config.expect("num_kv_heads", None, heads, why="without multi_query every head has its own keys and values")
-    table = rope_parameters(config)
+    table = words.rope_parameters(config)
     return Attention(
         heads=heads,
         kv_heads=None if groups == heads else groups,
-        bias=PROJECTIONS if config("bias", False) else (),
+        bias=words.biases(config, "bias"),
         # Its class rounds slopes and distances, whatever the type of the model.
         score_bias=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None,
-        rotary=None if alibi else read_rotary(table),
+        rotary=None if alibi else words.from_table(table),
         # With rotary positions its class drops no attention weights.
         dropout=dropout if alibi else 0.0,
     )
 
 
-def read_block(config: Config, norm: LayerNorm, attention: Attention, feedforward: FeedForward) -> Block:
+def _block(config: Config, norm: LayerNorm, attention: Attention, network: FeedForward) -> Block:
     """Side by side behind one norm or two, or one after the other."""
-    grouped, beside = config("new_decoder_architecture", False), config("parallel_attn", True)
-    norms = config("num_ln_in_parallel_attn", None) or (2 if grouped else 1)
+    grouped, beside = config("new_decoder_architecture", False), config("parallel_attn", True, words.in_parallel)
+    norms = config("num_ln_in_parallel_attn", None, lambda t: 2 if _two_norms(t) else 1) or (2 if grouped else 1)
+    dropout = config("hidden_dropout", 0.0, "feedforward.dropout")
     if grouped:
         config.expect("parallel_attn", True, why="the new decoder architecture has no other form")
         config.expect("num_ln_in_parallel_attn", None, 1, 2)
@@ -87,58 +60,44 @@ def read_block(config: Config, norm: LayerNorm, attention: Attention, feedforwar
         config.expect("num_ln_in_parallel_attn", None, 1, why="two norms need new_decoder_architecture")
     if grouped or beside:
         config.expect("hidden_dropout", 0.0, why="its class drops the sum of the branches, not each")
-        return parallel(norm, attention, feedforward, shared_norm=norms == 1)
-    branches = {
-        "attention": Branch(norm_before=norm, sublayer=attention, dropout=config("attention_dropout", 0.0)),
-        "feedforward": Branch(norm_before=norm, sublayer=feedforward, dropout=config("hidden_dropout", 0.0)),
-    }
-    return Block(steps=tuple(Step(branches=Named({name: branch})) for name, branch in branches.items()))
+        return parallel(norm, attention, network, shared_norm=norms == 1)
+    block = pre_norm(norm, attention, network, dropout=config("attention_dropout", 0.0))
+    return change(block, "feedforward.dropout", dropout)
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = get(architecture, "decoder.layer.attention.sublayer")
-    beside = len(get(architecture, "decoder.layer.steps")) == 1
-    two_norms = beside and get(architecture, "decoder.layer.attention.norm_before") is not None
-    grouped = two_norms or attention.groups not in (1, attention.heads)
-    rotary = {} if attention.rotary is None else {"rope_parameters": write_rotary(attention.rotary)}
-    return rotary | {
-        "vocab_size": get(architecture, "embedding.vocab"),
-        "hidden_size": architecture.width,
-        "num_hidden_layers": architecture.output_stack.depth,
-        "num_attention_heads": attention.heads,
-        "num_kv_heads": attention.groups,
-        "multi_query": attention.groups == 1,
-        "new_decoder_architecture": grouped,
-        "num_ln_in_parallel_attn": 2 if two_norms else 1,
-        "parallel_attn": beside,
-        "alibi": attention.rotary is None,
-        "bias": bool(attention.bias),
-        "ffn_hidden_size": get(architecture, "decoder.layer.feedforward.width"),
-        "activation": write_activation(get(architecture, "decoder.layer.feedforward.activation")),
-        "layer_norm_epsilon": get(architecture, "decoder.final_norm.eps"),
-        "max_position_embeddings": longest(architecture),
-        "attention_dropout": get(architecture, "decoder.layer.attention.dropout") or attention.dropout,
-        "hidden_dropout": get(architecture, "decoder.layer.feedforward.dropout"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
-    }
+def _two_norms(target: Target) -> bool:
+    return words.in_parallel(target) and target("attention.norm_before") is not None
+
+
+def _grouped(target: Target) -> bool:
+    return _two_norms(target) or key_value_heads(target) not in (1, target("attention.heads"))
+
+
+_OUTSIDE: Table = {"embedding": "transformer.word_embeddings", "decoder.final_norm": "transformer.ln_f", "head": "lm_head"}
+_LAYERS: Table = {
+    "step_0_norm_before": "input_layernorm",
+    "attention.output": "self_attention.dense",
+    "feedforward.up": "mlp.dense_h_to_4h",
+    "feedforward.down": "mlp.dense_4h_to_h",
+}
+_SERIAL: Table = {"attention.norm_before": "input_layernorm", "feedforward.norm_before": "post_attention_layernorm"}
+_TWO_NORMS: Table = {"attention.norm_before": "ln_attn", "feedforward.norm_before": "ln_mlp"}
 
 
 def names(architecture: Architecture) -> Names:
     """All three layouts of the fused rows are one: a share of the queries with each head of keys and values."""
-    fused = To("self_attention.query_key_value", Groups(get(architecture, "decoder.layer.attention.sublayer").groups))
-    norms = TWO_NORMS if len(get(architecture, "decoder.layer.steps")) == 1 else SERIAL
-    return Names(OUTSIDE, {"decoder": ("transformer.h.{i}.", {**LAYERS, **norms, QKV: fused})})
+    target = Target(architecture)
+    fused = {QKV: To("self_attention.query_key_value", Groups(key_value_heads(target)))}
+    return gpt_names(_LAYERS, _TWO_NORMS if words.in_parallel(target) else _SERIAL, fused, outside=_OUTSIDE)
 
 
 FAMILIES = (
     Family(
         "falcon",
         read,
-        write,
         names,
         "FalconForCausalLM",
         inert=("apply_residual_connection_post_layernorm",),
-        ignored=(r"(transformer\.)?h\.\d+\.self_attention\.rotary_emb\.inv_freq",),
         # Eager adds ALiBi twice, once of them in the mask.
         kernel="sdpa",
         base="transformer.",

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from anyformer.describe import change, get
+from anyformer.describe import change
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bart import AROUND, LAYERS, Line, written
-from anyformer.huggingface.families.m2m_100 import after_padding, padding
-from anyformer.huggingface.families.pegasus import TABLES
-from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.rules import Names
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.seq2seq import AROUND, LAYERS, SINUSOIDS, Line, after_padding, tables
 from anyformer.model import Architecture
 
-FSMT = Line(after_padding, padding, bias=False, scaled=True, activation="relu")
+FSMT = Line(after_padding, bias=False, scaled=True, activation="relu")
 
 
 def read(config: Config) -> Architecture:
-    source, target = config("src_vocab_size"), config("tgt_vocab_size")
-    tied = config("tie_word_embeddings", False)
+    source, target = config("src_vocab_size", at="embedding.vocab"), config("tgt_vocab_size", at=_target)
+    tied = config("tie_word_embeddings", False, lambda target: target.architecture.decoder_embedding is None)
     if tied:
         config.expect("src_vocab_size", target, why="a table that both sides share has one size")
     config.expect("vocab_size", target)
@@ -25,30 +22,16 @@ def read(config: Config) -> Architecture:
     return found if tied else found.but(decoder_embedding=change(found.embedding, "vocab", target))
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    second = architecture.decoder_embedding
-    return (
-        written(architecture)
-        | padding(architecture)
-        | {
-            "src_vocab_size": get(architecture, "embedding.vocab"),
-            "tgt_vocab_size": get(architecture, "embedding.vocab") if second is None else second.vocab,
-            "tie_word_embeddings": second is None,
-        }
-    )
+def _target(target: Target) -> int:
+    return int(target.get("decoder_embedding.vocab") or target("embedding.vocab"))
 
 
 def names(architecture: Architecture) -> Names:
     """One table for both sides is stored as the decoder's."""
-    tables: Table = {"embedding": "model.decoder.embed_tokens"}
-    if architecture.decoder_embedding is not None:
-        tables = {"embedding": "model.encoder.embed_tokens", "decoder_embedding": "model.decoder.embed_tokens"}
-    return Names({**tables, **AROUND, "head": "model.decoder.output_projection"}, LAYERS)
+    inside = tables(architecture, "model.decoder.embed_tokens")
+    return Names({**inside, **AROUND, "head": "model.decoder.output_projection"}, LAYERS)
 
 
 FAMILIES = (
-    FSMT.family(
-        "fsmt", "FSMTForConditionalGeneration", read=read, write=write, names=names, inert=("decoder", "langs"),
-        ignored=(TABLES,),
-    ),
-)  # fmt: skip
+    FSMT.family("fsmt", "FSMTForConditionalGeneration", read=read, names=names, inert=("decoder", "langs"), fixed=SINUSOIDS),
+)

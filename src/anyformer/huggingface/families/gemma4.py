@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from anyformer.describe import Named, get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, each, feedforward, kind, masked
-from anyformer.huggingface.families.gemma import BEFORE, TANH
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD
-from anyformer.huggingface.families.qwen import QK_NORM
+from anyformer.describe import Named
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary
+from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.names import ATTENTION, BEFORE, FEEDFORWARD, OUTSIDE, QK_NORM, joined
 from anyformer.model import Architecture
 from anyformer.parts import (
     Attention,
@@ -23,7 +22,6 @@ from anyformer.parts import (
     Block,
     Branch,
     Experts,
-    FeedForward,
     Gain,
     QKNorm,
     Renormalise,
@@ -32,62 +30,63 @@ from anyformer.parts import (
     Step,
     Window,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
-from anyformer.parts.masks.mask import Mask
 
-WIDE: Mapping[str, Any] = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0}
+_WIDE: Mapping[str, Any] = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0}
 """The rotary positions of full layers where a configuration has none."""
+_OURS = {"head_dim": "head_width", "num_key_value_heads": "kv_heads"}
 
 
 def read(config: Config) -> Architecture:
-    config.assume(num_key_value_heads=4, head_dim=256, hidden_activation=TANH, sliding_window=512, tie_word_embeddings=True,
-                  hidden_size_per_layer_input=256)  # fmt: skip
+    config.assume(hidden_size_per_layer_input=256, sliding_window=512)
+    config.put(hidden_size_per_layer_input=0)
     config.expect("hidden_size_per_layer_input", 0, why="per-layer embeddings that read the input are not described")
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain")
-    both_ways = config("use_bidirectional_attention", None) == "all"
+    both_ways = config("use_bidirectional_attention", None, lambda target: "all" if _encodes(target) else None) == "all"
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
-    windows, depth = _windows(config), config("num_hidden_layers")
-    rotary, wider, shared = _rotary(config), _wider(config, windows), depth - config("num_kv_shared_layers", 0)
-    layers = []
-    for layer, window in enumerate(windows):
-        reads = layer < shared
-        heads = _heads(config, window, norm, reads=reads).but(
-            mask=_both_ways(window) if both_ways else masked(window),
-            rotary=rotary[SLIDING if window else FULL],
-            **wider.get(layer, {}),
+    size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if _encodes(target) else window(target))
+    seen = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
+    near = Window(size=size // 2 + 2, after=size // 2 + 1) if both_ways and size else None
+    masks = {kind: near if kind == "local" else Bidirectional() for kind in seen} if both_ways else {}
+    rotary, wider, norm = _rotary(config), _wider(config, seen), words.rms_norm(config, cast="after_gain")
+    own = len(seen) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
+    experts, layers = _experts(config, norm), []
+    for layer, kind in enumerate(seen):
+        heads = _heads(config, kind, norm, reads=layer < own).but(
+            mask=masks.get(kind) or words.mask(config, kind), rotary=rotary[kind], **wider.get(layer, {})
         )
-        name = kind(window) if reads else f"{kind(window)}_shared"
-        layers.append((name, _block(heads, _network(config, reads=reads), _experts(config, norm), norm)))
-    softcap = config("final_logit_softcapping", None)
-    made = decoder.model(config, layers, norm, embedding_scale=config("hidden_size") ** 0.5, softcap=softcap)
+        network = words.feedforward(config, "hidden_activation", "gelu_pytorch_tanh")
+        double = config("use_double_wide_mlp", False, _doubles) and layer >= own
+        network = network.but(width=2 * network.width) if double else network
+        layers.append((kind if layer < own else f"{kind}_shared", _block(heads, network, experts, norm)))
+    softcap, scale = config("final_logit_softcapping", None), config("hidden_size") ** 0.5
+    made = words.decoder(config, layers, norm, tied=True, embedding_scale=scale, softcap=softcap)
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
-def _windows(config: Config) -> list[int | None]:
-    """The window of every layer; the last has none, whatever its type."""
-    return [*decoder.windows(config, decoder.every(6, config("num_hidden_layers")))[:-1], None]
+def _encodes(target: Target) -> bool:
+    return target.architecture.encoder is not None
 
 
-def _both_ways(window: int | None) -> Mask:
-    """`sliding_window` // 2 + 1 to either side, or everything."""
-    return Window(size=window // 2 + 2, after=window // 2 + 1) if window else Bidirectional()
+def _doubles(target: Target) -> bool:
+    widths = target.each("feedforward.width")
+    return bool(widths[-1] != widths[0])
 
 
 def _rotary(config: Config) -> dict[str, Any]:
     config.expect("rope_scaling", None)
-    tables = decoder.rope_by_type(config, {FULL: WIDE["rope_theta"], SLIDING: 10_000.0})
+    tables = words.tables_by_type(config, {FULL: _WIDE["rope_theta"], SLIDING: 10_000.0})
     if config("rope_parameters", None) is None:
-        tables[FULL] = dict(WIDE)
-    return {name: read_rotary(table) for name, table in tables.items()}
+        tables[FULL] = dict(_WIDE)
+    return {"full": words.from_table(tables[FULL]), "local": words.from_table(tables[SLIDING])}
 
 
-def _wider(config: Config, windows: list[int | None]) -> dict[int, dict[str, Any]]:
+def _wider(config: Config, seen: list[str]) -> dict[int, dict[str, Any]]:
     """Layer -> the heads that it has in place of the usual ones: named layer by layer, else for all full layers together."""
     width, groups = config("global_head_dim", 512), config("num_global_key_value_heads", None)
-    together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and config("attention_k_eq_v", False) else {})
-    named = config("per_layer_config", None)
-    found = {layer: together for layer, window in enumerate(windows) if window is None} if named is None else named
+    by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
+    together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
+    named = config("per_layer_config", None, _written_wider)
+    found = {layer: together for layer, kind in enumerate(seen) if kind == "full"} if named is None else named
     for layer, table in found.items():
         if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
             raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")
@@ -97,41 +96,49 @@ def _wider(config: Config, windows: list[int | None]) -> dict[int, dict[str, Any
     return {int(layer): {_OURS[key]: value for key, value in table.items()} for layer, table in found.items()}
 
 
-_OURS = {"head_dim": "head_width", "num_key_value_heads": "kv_heads"}
+def _written_wider(target: Target) -> dict[str, dict[str, Any]]:
+    return {
+        str(layer): {theirs: heads.plain().get(ours) for theirs, ours in _OURS.items()}
+        for layer, heads in enumerate(target.each("attention.sublayer"))
+        if not heads.mask.reach
+    }
 
 
-def _heads(config: Config, window: int | None, norm: RMSNorm, *, reads: bool) -> Attention:
+def _usual(field: str) -> Callable[[Target], Any]:
+    """A field of the heads of local layers, else of the first."""
+
+    def value(target: Target) -> Any:
+        heads = target.each("attention.sublayer")
+        return next((each for each in heads if each.mask.reach), heads[0]).plain().get(field)
+
+    return value
+
+
+def _heads(config: Config, kind: str, norm: RMSNorm, *, reads: bool) -> Attention:
     """`reads`: keys and values are the layer's own, else those of the last such layer of its type."""
-    by_keys = config("attention_k_eq_v", False) and window is None
+    config("head_dim", 256, _usual("head_width"))
+    config("num_key_value_heads", 4, _usual("kv_heads"))
+    by_keys = config("attention_k_eq_v", False) and kind == "full"
     left_out = {"value"} if reads and by_keys else set() if reads else {"key", "value"}
-    biased = [name for name in PROJECTIONS if name not in left_out]
+    bias = tuple(name for name in words.ALL if name not in left_out) if config("attention_bias", False) else ()
     own: dict[str, Any] = {"value_norm": norm.but(gain="none"), "values": "keys" if by_keys else "own"}
-    return attention(
-        config,
-        scale=1.0,
-        qk_norm=QKNorm(norm=norm),
-        bias=tuple(biased) if config("attention_bias", False) else (),
-        **(own if reads else {"keys_from": kind(window)}),
-    )
-
-
-def _network(config: Config, *, reads: bool) -> FeedForward:
-    network = feedforward(config, "hidden_activation")
-    return network.but(width=2 * network.width) if config("use_double_wide_mlp", False) and not reads else network
+    fields = own if reads else {"keys_from": kind}
+    return words.attention(config, kv_heads=4, head_width=256, scale=1.0, qk_norm=QKNorm(norm=norm), bias=bias, **fields)
 
 
 def _experts(config: Config, norm: RMSNorm) -> Experts | None:
-    there, count, chosen, width = (
-        config(name, None) for name in ("enable_moe_block", "num_experts", "top_k_experts", "moe_intermediate_size")
-    )
-    if not there:
+    if not config("enable_moe_block", None, lambda target: target.has("experts")):
+        for name in ("num_experts", "top_k_experts", "moe_intermediate_size"):
+            config(name, None)
         return None
-    router = Router(norm=norm, multiplier=config("hidden_size") ** -0.5, renormalise=Renormalise(eps=0.0), expert_scale=True)
-    act = activation(config("hidden_activation"))
-    return Experts(experts=count, chosen=chosen, width=width, activation=act, norm=norm, router=router)
+    scale = config("hidden_size") ** -0.5
+    router = Router(norm=norm, multiplier=scale, renormalise=Renormalise(eps=0.0), expert_scale=True)
+    act = words.activation(config, "hidden_activation", "gelu_pytorch_tanh")
+    config("top_k_experts", None, "experts.chosen")
+    return words.experts(config, router, chosen_key=("top_k_experts",), counted=("num_experts",), activation=act, norm=norm)
 
 
-def _block(heads: Attention, network: FeedForward, experts: Experts | None, norm: RMSNorm) -> Block:
+def _block(heads: Attention, network: Any, experts: Experts | None, norm: RMSNorm) -> Block:
     first = Branch(norm_before=norm, sublayer=heads, norm_after=norm)
     branches = {"feedforward": Branch(norm_before=norm, sublayer=network, norm_after=norm)}
     if experts is not None:
@@ -141,59 +148,11 @@ def _block(heads: Attention, network: FeedForward, experts: Experts | None, norm
     return Block(steps=(Step(branches=Named(attention=first)), both))
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    heads: list[Attention] = each(architecture, "attention.sublayer")
-    widths, windows = each(architecture, "feedforward.width"), [part.mask.reach for part in heads]
-    both_ways = architecture.encoder is not None
-    written = decoder.write_windows(architecture, 512)
-    if both_ways:
-        written["sliding_window"] = 2 * (written["sliding_window"] - 2)
-    local = next((part for part, window in zip(heads, windows, strict=True) if window), heads[0])
-    return {
-        **decoder.write(architecture, "hidden_activation"),
-        **written,
-        **decoder.write_rope_by_type(architecture),
-        "num_key_value_heads": local.kv_heads,
-        "head_dim": local.head_width,
-        "per_layer_config": {
-            str(layer): {"head_dim": part.head_width, "num_key_value_heads": part.kv_heads}
-            for layer, part in enumerate(heads)
-            if windows[layer] is None
-        },
-        "attention_bias": decoder.biased(architecture),
-        "attention_k_eq_v": any(part.values == "keys" for part in heads),
-        "num_kv_shared_layers": sum(part.keys_from is not None for part in heads),
-        "use_double_wide_mlp": widths[-1] != widths[0],
-        "hidden_size_per_layer_input": 0,
-        "final_logit_softcapping": get(architecture, "head.softcap"),
-        "use_bidirectional_attention": "all" if both_ways else None,
-        **_write_experts(architecture),
-    }
-
-
-def _write_experts(architecture: Architecture) -> dict[str, Any]:
-    if not _sparse(architecture):
-        return {"enable_moe_block": False}
-    experts: Experts = each(architecture, "experts.sublayer")[0]
-    return {
-        "enable_moe_block": True,
-        "num_experts": experts.experts,
-        "top_k_experts": experts.chosen,
-        "moe_intermediate_size": experts.width,
-    }
-
-
-def _sparse(architecture: Architecture) -> bool:
-    stack = architecture.output_stack
-    return "experts" in stack.variants[stack.layers[0]].branches
-
-
 def names(architecture: Architecture) -> Names:
     stack = "decoder" if architecture.encoder is None else "encoder"
-    outside: Table = {"embedding": "model.embed_tokens", f"{stack}.final_norm": "model.norm", "head": "lm_head"}
-    tables = (ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, _SCALAR, _EXPERTS if _sparse(architecture) else _DENSE)
-    layers: Table = {key: to for table in tables for key, to in table.items()}
-    return Names(outside, {stack: ("model.layers.{i}.", layers)})
+    inner = _EXPERTS if Target(architecture).has("experts") else _DENSE
+    layers = joined(ATTENTION, QK_NORM, FEEDFORWARD, BEFORE, _SCALAR, inner)
+    return Names({**OUTSIDE, "encoder.final_norm": "model.norm"}, {stack: ("model.layers.{i}.", layers)})
 
 
 _SCALAR: Table = {"attention.norm_after": "post_attention_layernorm", "step_1_gain": "layer_scalar"}
@@ -209,17 +168,14 @@ _EXPERTS: Table = {
     ("experts.gate", "experts.up"): To("experts.gate_up_proj", Rows(1)),
     "experts.down": "experts.down_proj",
 }
-SHARED = (r".*self_attn\.[kv]_(proj|norm)\..*",)
-"""Left in published files where a layer reads another's keys and values."""
-
 FAMILIES = (
     Family(
         "gemma4_text",
         read,
-        write,
         names,
         "Gemma4ForCausalLM",
         inert=("cache_implementation", "vocab_size_per_layer_input"),
-        ignored=(*BUFFERS, *SHARED),
+        # Left in published files where a layer reads another's keys and values.
+        ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),
 )

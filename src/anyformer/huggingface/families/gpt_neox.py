@@ -2,162 +2,77 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from anyformer.describe import Named, get
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.gpt2 import QKV, first_layer
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups, Names, Table, To
-from anyformer.huggingface.spelling import (
-    activation,
-    initialisation,
-    longest,
-    read_rotary,
-    rope_parameters,
-    write_activation,
-    write_rotary,
-)
-from anyformer.model import Architecture, decoder_only
-from anyformer.parts import Attention, Embedding, FeedForward, Head, LayerNorm, Rotary, parallel, pre_norm, stack
-from anyformer.parts.attention.heads import PROJECTIONS
-
-FEEDFORWARD: Table = {"feedforward.up": "mlp.dense_h_to_4h", "feedforward.down": "mlp.dense_4h_to_h"}
-NORMS: Table = {"attention.norm_before": "input_layernorm", "feedforward.norm_before": "post_attention_layernorm"}
-OUTPUT: Table = {"attention.output": "attention.dense"}
-ALONE: Table = {"attention.output.weight": "attention.dense.weight", "attention.output.bias": "attention.dense_bias"}
-INERT = ("is_decoder", "attention_probs_dropout_prob", "hidden_dropout_prob")
-
-
-def read_partial_rotary(config: Config, share: float) -> Rotary:
-    """Rotary positions by this line's own keys: `rotary_emb_base` and `rotary_pct`, `share` where it is not said."""
-    base, share = config("rotary_emb_base", 10_000.0), config("rotary_pct", share)
-    config.expect("rope_theta", base, why="rotary_emb_base is what counts")
-    config.expect("partial_rotary_factor", share, why="rotary_pct is what counts")
-    table = rope_parameters(config, theta=base)
-    return read_rotary(table, unread=("partial_rotary_factor",), fraction=float(table.get("partial_rotary_factor", share)))
+from anyformer.huggingface.rules import Groups, Names, Table, To, under
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import NORMS, QKV, joined
+from anyformer.model import Architecture
+from anyformer.parts import Attention, FeedForward, Rotary, parallel, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    attention = Attention(
-        heads=config("num_attention_heads", 64),
-        bias=PROJECTIONS if config("attention_bias", True) else (),
-        rotary=read_partial_rotary(config, 0.25),
-        dropout=config("attention_dropout", 0.0),
-    )
-    feedforward = FeedForward(
-        width=config("intermediate_size", 24576),
-        activation=activation(config("hidden_act", "gelu")),
-        gated=False,
-        bias=("up", "down"),
-    )
-    dropout = config("hidden_dropout", 0.0)
-    block = (
-        parallel(norm, attention, feedforward, dropout=dropout, shared_norm=False)
-        if config("use_parallel_residual", True)
-        else pre_norm(norm, attention, feedforward, dropout=dropout)
-    )
-    return decoder_only(
-        Embedding(vocab=config("vocab_size", 50432)),
-        config("hidden_size", 6144),
-        [block] * config("num_hidden_layers", 44),
-        dropout=dropout,
-        final_norm=norm,
-        head=Head(tied=config("tie_word_embeddings", False)),
-        initialisation=initialisation(config),
-    )
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    return common(architecture) | {
-        "intermediate_size": get(architecture, "decoder.layer.feedforward.width"),
-        "attention_bias": bool(get(architecture, "decoder.layer.attention.bias")),
-        "use_parallel_residual": len(get(architecture, "decoder.layer.steps")) == 1,
-    }
-
-
-def common(architecture: Architecture) -> dict[str, Any]:
-    """What both siblings write."""
-    layer = first_layer(architecture)
-    rotary: Rotary = get(architecture, f"{layer}.attention.rotary")
-    return {
-        "vocab_size": get(architecture, "embedding.vocab"),
-        "hidden_size": architecture.width,
-        "num_hidden_layers": architecture.output_stack.depth,
-        "num_attention_heads": get(architecture, f"{layer}.attention.heads"),
-        "hidden_act": write_activation(get(architecture, f"{layer}.feedforward.activation")),
-        "layer_norm_eps": get(architecture, "decoder.final_norm.eps"),
-        "rope_parameters": write_rotary(rotary) | {"partial_rotary_factor": rotary.fraction},
-        "max_position_embeddings": longest(architecture),
-        "attention_dropout": get(architecture, f"{layer}.attention.sublayer.dropout"),
-        "hidden_dropout": get(architecture, f"{layer}.attention.dropout"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
-    }
+    config.assume(hidden_size=6144, num_hidden_layers=44)
+    norm, bias = words.layer_norm(config), words.biases(config, default=True)
+    rate = config("attention_dropout", 0.0)
+    attention = Attention(heads=config("num_attention_heads", 64), bias=bias, rotary=_rotary(config, 0.25), dropout=rate)
+    network, dropout = words.plain(config, width=24576), config("hidden_dropout", 0.0, "attention.dropout")
+    beside = config("use_parallel_residual", True, words.in_parallel)
+    wire = partial(parallel, shared_norm=False) if beside else pre_norm
+    layers = words.repeated(config, wire(norm, attention, network, dropout=dropout))
+    return words.decoder(config, layers, norm, vocab=50432, around={"dropout": dropout})
 
 
 def read_japanese(config: Config) -> Architecture:
-    width, depth = config("hidden_size", 2560), config("num_hidden_layers", 32)
-    norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    attention = Attention(
-        heads=config("num_attention_heads", 32),
-        rotary=read_partial_rotary(config, 1.0),
-        dropout=config("attention_dropout", 0.1),
-    )
-    feedforward = FeedForward(
-        width=int(width * config("intermediate_multiple_size", 4)),
-        activation=activation(config("hidden_act", "gelu")),
-        gated=False,
-    )
-    dropout = config("hidden_dropout", 0.0)
+    config.assume(hidden_size=2560, num_hidden_layers=32)
+    norm, width, rate = words.layer_norm(config), config("hidden_size"), config("attention_dropout", 0.1)
+    attention = Attention(heads=config("num_attention_heads", 32), rotary=_rotary(config, 1.0), dropout=rate)
+    times = config("intermediate_multiple_size", 4, lambda target: target("feedforward.width") // target.architecture.width)
+    network = FeedForward(width=int(width * times), activation=words.activation(config, default="gelu"), gated=False)
+    dropout = config("hidden_dropout", 0.0, "attention.dropout")
     # Only the last layer's attention has a bias, on its output.
-    inner = pre_norm(norm, attention, feedforward, dropout=dropout)
-    last = pre_norm(norm, attention.but(bias=("output",)), feedforward, dropout=dropout)
-    return Architecture(
-        width=width,
-        embedding=Embedding(vocab=config("vocab_size", 32000)),
-        decoder=stack([inner] * (depth - 1) + [last], names=Named(inner=inner, last=last), final_norm=norm),
-        head=Head(tied=config("tie_word_embeddings", True)),
-        initialisation=initialisation(config),
-    )
+    inner = pre_norm(norm, attention, network, dropout=dropout)
+    last = pre_norm(norm, attention.but(bias=("output",)), network, dropout=dropout)
+    layers = [*words.repeated(config, inner)[1:], ("last", last)]
+    return words.decoder(config, layers, norm, tied=True, vocab=32000)
 
 
-def write_japanese(architecture: Architecture) -> dict[str, Any]:
-    ffn = get(architecture, f"{first_layer(architecture)}.feedforward.width")
-    return common(architecture) | {"intermediate_multiple_size": ffn // architecture.width}
+def _rotary(config: Config, share: float) -> Rotary:
+    """Rotary positions by this line's own keys; `share`: of a head that turns, where it is not said."""
+    base, share = config("rotary_emb_base", 10_000.0), config("rotary_pct", share)
+    config.expect("rope_theta", base, why="rotary_emb_base is what counts")
+    config.expect("partial_rotary_factor", share, why="rotary_pct is what counts")
+    return words.rotary(config, theta=base, fraction=share)
 
 
-def names(architecture: Architecture, base: str, output: Table) -> Names:
-    heads = get(architecture, f"{first_layer(architecture)}.attention.heads")
-    outside = {"embedding": "embed_in", "decoder.final_norm": "final_layer_norm"}
-    layer: Table = {QKV: To("attention.query_key_value", Groups(heads)), **NORMS, **FEEDFORWARD, **output}
-    return Names(
-        {**{ours: base + theirs for ours, theirs in outside.items()}, "head": "embed_out"},
-        {"decoder": (base + "layers.{i}.", layer)},
-    )
+_LAYER: Table = {"feedforward.up": "mlp.dense_h_to_4h", "feedforward.down": "mlp.dense_4h_to_h"}
+_OUTPUT: Table = {"attention.output": "attention.dense"}
+_ALONE: Table = {"attention.output.weight": "attention.dense.weight", "attention.output.bias": "attention.dense_bias"}
 
 
-BASES = ("gpt_neox.", "gpt_neox_japanese.")
-IGNORED = (r"(.*\.)?layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)", r"embed_out\.weight")
-FAMILIES = (
+def _names(base: str, output: Table, architecture: Architecture) -> Names:
+    fused = {QKV: To("attention.query_key_value", Groups(Target(architecture)("attention.heads")))}
+    outside = under(base, {"embedding": "embed_in", "decoder.final_norm": "final_layer_norm"})
+    return Names({**outside, "head": "embed_out"}, {"decoder": (base + "layers.{i}.", joined(fused, NORMS, _LAYER, output))})
+
+
+_INERT = ("is_decoder", "attention_probs_dropout_prob", "hidden_dropout_prob")
+_IGNORED = (r"(.*\.)?layers\.\d+\.attention\.(bias|masked_bias)", r"embed_out\.weight")
+FAMILIES = tuple(
     Family(
-        "gpt_neox",
-        read,
-        write,
-        lambda architecture: names(architecture, BASES[0], OUTPUT),
-        "GPTNeoXForCausalLM",
-        inert=INERT,
-        ignored=IGNORED,
-        base=BASES[0],
-    ),
-    Family(
-        "gpt_neox_japanese",
-        read_japanese,
-        write_japanese,
-        lambda architecture: names(architecture, BASES[1], ALONE),
-        "GPTNeoXJapaneseForCausalLM",
-        inert=INERT,
-        ignored=IGNORED,
-        base=BASES[1],
-    ),
+        model_type,
+        reads,
+        partial(_names, f"{model_type}.", output),
+        f"{name}ForCausalLM",
+        inert=_INERT,
+        ignored=_IGNORED,
+        base=f"{model_type}.",
+    )
+    for model_type, reads, output, name in (
+        ("gpt_neox", read, _OUTPUT, "GPTNeoX"),
+        ("gpt_neox_japanese", read_japanese, _ALONE, "GPTNeoXJapanese"),
+    )
 )

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    decoder,
-    first,
-    heads,
-    label,
-    layer_types,
-    layer_words,
-    window_size,
-)
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.words.names import ATTENTION, NORMS, SINKS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, RMSNorm, Router, Window, pre_norm
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts import Block, Router, pre_norm
 
 ALPHA = 1.702
 """Of gate * sigmoid(alpha * gate): what `quick_gelu` has."""
@@ -32,71 +20,36 @@ _EXPERTS: Table = {
     ("experts.gate_bias", "experts.up_bias"): To("mlp.experts.gate_up_proj_bias", Alternating(dim=1)),
     "experts.down": To("mlp.experts.down_proj", Transposed()),
     "experts.down_bias": "mlp.experts.down_proj_bias",
-    "attention.sink": "self_attn.sinks",
 }
 
 
 def read(config: Config) -> Architecture:
+    config.assume(sliding_window=128, attention_bias=True)
     config.expect("swiglu_alpha", ALPHA)
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-5), cast="after_gain")
-    known = any(config(name, None) is not None for name in ("rope_parameters", "rope_scaling"))
-    table = rope_parameters(config, theta=150_000.0)
-    full = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", 8),
-        head_width=config("head_dim", 64),
-        bias=PROJECTIONS if config("attention_bias", True) else (),
-        sink="head",
-        rotary=read_rotary(table if known else {**_YARN, "rope_theta": table["rope_theta"]}),
-        dropout=config("attention_dropout", 0.0),
-    )
-    experts = Experts(
-        experts=config("num_local_experts", 128),
-        chosen=config("num_experts_per_tok", config("experts_per_token", 4)),
-        width=config("intermediate_size"),
+    norm, table = words.rms_norm(config, 1e-5, cast="after_gain"), words.rope_parameters(config, theta=150_000.0)
+    if all(config(name, None) is None for name in ("rope_parameters", "rope_scaling")):
+        table = {**_YARN, "rope_theta": table["rope_theta"]}
+    heads = words.attention(config, kv_heads=8, head_width=64, sink="head", rotary=words.from_table(table))
+    experts = words.experts(
+        config,
+        Router(over="chosen", bias=True),
+        count=128,
+        chosen=4,
+        counted=("num_local_experts",),
+        chosen_key=("num_experts_per_tok", "experts_per_token"),
+        size="intermediate_size",
         activation="quick_gelu",
         bias=("gate", "up", "down"),
-        clamp=float(config("swiglu_limit", 7.0)),
+        clamp=float(config("swiglu_limit", 7.0, "experts.clamp")),
         up_offset=1.0,
-        router=Router(over="chosen", bias=True),
-    )
-    size = config("sliding_window", 128)
-    made = {"full": pre_norm(norm, full, experts)}
-    if size is not None:
-        made["local"] = pre_norm(norm, full.but(mask=Window(size=size)), experts)
-    seen = {FULL: "full"} if size is None else {FULL: "full", SLIDING: "local"}
-    windows = layer_words(config, lambda i: (SLIDING, FULL)[i % 2], known=seen)
-    return decoder(config, label(windows), [made[kind] for kind in windows], norm)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    return (
-        common(architecture)
-        | heads(attention)
-        | {
-            "num_key_value_heads": attention.kv_heads,
-            "head_dim": attention.head_width,
-            "attention_bias": bool(attention.bias),
-            **write_rope(attention.rotary),
-            "layer_types": layer_types(architecture),
-            "sliding_window": window_size(architecture),
-            "num_local_experts": experts.experts,
-            "num_experts_per_tok": experts.chosen,
-            "intermediate_size": experts.width,
-            "swiglu_limit": experts.clamp,
-        }
     )
 
+    def block(kind: str) -> Block:
+        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), experts)
 
-FAMILIES = (
-    Family(
-        "gpt_oss",
-        read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, _EXPERTS, NORMS, EXPERTS_NORM),
-        "GptOssForCausalLM",
-        inert=("hidden_act", "initial_context_length"),
-    ),
-)
+    seen = words.windows(config, lambda i: (SLIDING, FULL)[i % 2])
+    return words.decoder(config, words.layered(block, seen), norm)
+
+
+_NAMES = decoder_names(ATTENTION, SINKS, _EXPERTS, NORMS)
+FAMILIES = (Family("gpt_oss", read, _NAMES, "GptOssForCausalLM", inert=("hidden_act", "initial_context_length")),)

@@ -1,121 +1,79 @@
-"""Granite 3 MoE: Granite's four multipliers, a softmax over the experts chosen, stored fused; and a shared expert or none."""
+"""Granite MoE: Granite's four multipliers, a softmax over the experts chosen; with a shared expert, and windows and sinks."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import Named, get
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    blocks_of,
-    decoder,
-    first,
-    heads,
-    shared_expert,
-    written_activation,
-)
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Rows, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
 from anyformer.huggingface.vocabulary import POSITIVE
+from anyformer.huggingface.words.layers import Layers
+from anyformer.huggingface.words.names import ATTENTION, NORMS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Branch, Experts, Head, RMSNorm, Router, Step
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts import Attention, Block, Experts, Router, pre_norm
 
-FUSED: Table = {
+_FUSED: Table = {
     "experts.router": "block_sparse_moe.router.layer",
     ("experts.gate", "experts.up"): To("block_sparse_moe.input_linear.weight", Rows(dim=1)),
     "experts.down": "block_sparse_moe.output_linear.weight",
 }
-SHARED: Table = {
+_SHARED: Table = {
     ("experts.shared.gate", "experts.shared.up"): To("shared_mlp.input_linear", Rows()),
     "experts.shared.down": "shared_mlp.output_linear",
 }
 
 
 def read(config: Config) -> Architecture:
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6))
-    attention = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", None),
-        head_width=config("head_dim", None),
-        bias=PROJECTIONS if config("attention_bias", False) else (),
-        scale=config("attention_multiplier", 1.0, kind=POSITIVE),
-        rotary=read_rotary(rope_parameters(config)),
-        dropout=config("attention_dropout", 0.0),
-    )
-    act, shared = activation(config("hidden_act", "silu")), config("shared_intermediate_size", 0)
-    experts = Experts(
-        experts=config("num_local_experts", 8),
-        chosen=config("num_experts_per_tok", 2),
-        width=config("intermediate_size"),
-        activation=act,
-        router=Router(over="chosen"),
-        shared=shared_expert(shared, act) if shared else None,
-    )
-    multiplier = float(config("residual_multiplier", 1.0))
-    branches = {each.kind: Branch(norm_before=norm, sublayer=each, multiplier=multiplier) for each in (attention, experts)}
-    block = Block(steps=tuple(Step(branches=Named({name: branch})) for name, branch in branches.items()))
-    depth = config("num_hidden_layers")
-    return decoder(
-        config,
-        ["layer"] * depth,
-        [block] * depth,
-        norm,
-        scale=float(config("embedding_multiplier", 1.0)),
-        head=Head(scale=1 / config("logits_scaling", 1.0)),
-    )
+    return _model(config, words.repeated(config, _block(config, _heads(config, rotary=words.rotary(config)), _experts(config))))
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    assert experts.shared is None, "this model type has no shared expert"
-    return _common(architecture, attention, experts)
+def read_shared(config: Config) -> Architecture:
+    experts = words.shared_of_width(config, _experts(config), 0, "shared_intermediate_size")
+    return _model(config, words.repeated(config, _block(config, _heads(config, rotary=words.rotary(config)), experts)))
 
 
-def write_shared(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    width = 0 if experts.shared is None else experts.shared.feedforward.width
-    return _common(architecture, attention, experts) | {"shared_intermediate_size": width}
+def read_swa(config: Config) -> Architecture:
+    config.assume(sliding_window=128)
+    experts = words.shared_of_width(config, _experts(config), 0, "shared_intermediate_size")
+    heads, (bases, rotary) = _heads(config, sink="head"), words.rotary_by_layer(config)
+
+    def block(kind: str, base: str) -> Block:
+        return _block(config, heads.but(mask=words.mask(config, kind), rotary=rotary[base]), experts)
+
+    seen = words.windows(config, lambda layer: SLIDING if layer % 4 else FULL)
+    return _model(config, words.layered(block, seen, bases))
 
 
-def _common(architecture: Architecture, attention: Attention, experts: Experts) -> dict[str, Any]:
-    return (
-        common(architecture)
-        | heads(attention)
-        | {
-            "num_key_value_heads": attention.kv_heads,
-            "attention_bias": bool(attention.bias),
-            "attention_multiplier": attention.scale_of(architecture.width),
-            "residual_multiplier": blocks_of(architecture)[0].branches["experts"].multiplier,
-            "embedding_multiplier": get(architecture, "embedding.scale"),
-            "logits_scaling": 1 / get(architecture, "head.scale"),
-            **write_rope(attention.rotary),
-            "hidden_act": written_activation(architecture),
-            "num_local_experts": experts.experts,
-            "num_experts_per_tok": experts.chosen,
-            "intermediate_size": experts.width,
-        }
-    )
+def _heads(config: Config, **fields: Any) -> Attention:
+    return words.attention(config, scale=config("attention_multiplier", 1.0, kind=POSITIVE), **fields)
 
 
+def _experts(config: Config) -> Experts:
+    router, counted = Router(over="chosen"), ("num_local_experts",)
+    return words.experts(config, router, count=8, chosen=2, counted=counted, size="intermediate_size")
+
+
+def _block(config: Config, heads: Attention, experts: Experts) -> Block:
+    return words.multiplied(pre_norm(words.rms_norm(config), heads, experts), float(config("residual_multiplier", 1.0)))
+
+
+def _model(config: Config, layers: Layers) -> Architecture:
+    norm, embedding_scale = words.rms_norm(config), float(config("embedding_multiplier", 1.0))
+    return words.decoder(config, layers, norm, embedding_scale=embedding_scale, scale=words.logits_divided(config))
+
+
+_PLAIN: Table = {
+    "experts.router": "block_sparse_moe.router",
+    ("experts.gate", "experts.up"): To("block_sparse_moe.experts.gate_up_proj", Rows(dim=1)),
+    "experts.down": "block_sparse_moe.experts.down_proj",
+    "attention.sink": "self_attn.sinks",
+}
+_NAMES = decoder_names(ATTENTION, _FUSED, _SHARED, NORMS)
 FAMILIES = (
-    Family(
-        "granitemoe",
-        read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, FUSED, NORMS, EXPERTS_NORM),
-        "GraniteMoeForCausalLM",
-    ),
-    Family(
-        "granitemoeshared",
-        read,
-        write_shared,
-        lambda architecture: decoder_names(ATTENTION, FUSED, SHARED, NORMS, EXPERTS_NORM),
-        "GraniteMoeSharedForCausalLM",
-    ),
+    Family("granitemoe", read, _NAMES, "GraniteMoeForCausalLM"),
+    Family("granitemoeshared", read_shared, _NAMES, "GraniteMoeSharedForCausalLM"),
+    Family("granitemoe_swa", read_swa, decoder_names(ATTENTION, _PLAIN, _SHARED, NORMS), "GraniteMoeSWAForCausalLM"),
 )

@@ -3,30 +3,38 @@
 from __future__ import annotations
 
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import gpt2
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names
+from anyformer.huggingface.words.gpt_line import (
+    BASE,
+    INERT,
+    MASKS,
+    NORMS,
+    ROUNDING,
+    TRANSPOSED,
+    gpt_attentions,
+    gpt_names,
+    learned_decoder,
+)
 from anyformer.model import Architecture
-from anyformer.parts import Embedding, Head, RMSNorm
+from anyformer.parts import Head, RMSNorm
 
 
 def read(config: Config) -> Architecture:
+    config.assume(n_layer=24, n_embd=512, vocab_size=513)
     config.expect("tie_word_embeddings", False, why="the head has one row less than the embedding")
-    width, vocab = config("n_embd", 512), config("vocab_size", 513)
-    attentions = gpt2.layerwise(config, width, config("n_head", 8), config("n_layer", 24))
-    made = gpt2.learned_decoder(config, width, attentions, "quick_gelu", RMSNorm())
-    return made.but(embedding=Embedding(vocab=vocab), head=Head(outputs=vocab - 1))
+    width = config("n_embd")
+    made = learned_decoder(config, width, gpt_attentions(config, width, 8), "quick_gelu", RMSNorm())
+    return made.but(head=Head(outputs=config("vocab_size") - 1))
 
 
 FAMILIES = (
     Family(
         "imagegpt",
         read,
-        gpt2.write,
-        lambda architecture: Names(gpt2.OUTSIDE, {"decoder": (gpt2.LAYER, {**gpt2.NORMS, **gpt2.TURNED})}),
+        gpt_names(NORMS, TRANSPOSED),
         "ImageGPTForCausalImageModeling",
-        inert=(*gpt2.INERT, *gpt2.ROUNDING),
-        ignored=(gpt2.MASKS,),
-        base=gpt2.BASE,
+        inert=(*INERT, *ROUNDING),
+        ignored=(MASKS,),
+        base=BASE,
     ),
 )

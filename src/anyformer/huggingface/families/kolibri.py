@@ -2,50 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    QK_NORMS,
-    ROUTED,
-    decoder,
-    dense_width,
-    expert_layers,
-    first,
-    heads,
-    label,
-    layer_types,
-    layer_words,
-    shared_expert,
-    shared_names,
-    sublayers,
-    window_size,
-    written_activation,
-)
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, common, decoder_names
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.spelling import FULL, SLIDING, activation, read_rotary, rope_parameters, write_rope
-from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import (
-    Attention,
-    Correction,
-    Experts,
-    FeedForward,
-    QKNorm,
-    Renormalise,
-    RMSNorm,
-    Router,
-    TopK,
-    Window,
-    pre_norm,
-    sandwich,
-)
-from anyformer.parts.attention.heads import PROJECTIONS
-from anyformer.parts.experts.selection import Selection
+from anyformer.parts import Attention, Block, Correction, Experts, QKNorm, RMSNorm, Router, TopK, pre_norm, sandwich
 
 _KOLIBRI: Table = {
     "attention.norm_before": "input_layernorm",
@@ -59,103 +25,40 @@ _FLINT: Table = {"attention.sink": "self_attn.softmax_offset", **shared_names("m
 
 
 def read_kolibri(config: Config) -> Architecture:
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6))
-    windows = layer_words(config, lambda i: SLIDING if (i + 1) % 5 else FULL)
-    attentions = _attentions(config, norm)
+    norm, heads = words.rms_norm(config), _heads(config, words.rms_norm(config), bias=())
     choice = TopK(by="logits", correction=Correction())
     experts = _experts(config, choice, count=384, shared=512, renormalises=False)
-    return decoder(config, label(windows), [sandwich(norm, attentions[seen], experts) for seen in windows], norm)
+    layers = words.layered(lambda kind: sandwich(norm, heads[kind], experts), words.windows(config, words.every(5)))
+    return words.decoder(config, layers, norm)
 
 
 def read_flint(config: Config) -> Architecture:
-    depth = config("num_hidden_layers")
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain")
-    windows = layer_words(config, lambda i: FULL if i < 2 or i % 4 == 1 or i == depth - 1 else SLIDING)
-    bias = PROJECTIONS if config("attention_bias", False) else ()
-    attentions = {seen: each.but(bias=bias, sink="head") for seen, each in _attentions(config, norm).items()}
+    norm, depth = words.rms_norm(config, cast="after_gain"), config("num_hidden_layers")
+    heads = _heads(config, norm, sink="head")
     experts = _experts(config, TopK(), count=256, shared=1024, renormalises=True)
-    feedforward = FeedForward(width=config("intermediate_size", 6144), activation=experts.activation)
-    wide: Mapping[str, Experts | FeedForward] = {"experts": experts, "dense": feedforward}
-    step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None)
-    dense = [0, 1] if dense is None else dense
-    mlps = ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(depth)]
-    blocks = [pre_norm(norm, attentions[seen], wide[mlp]) for seen, mlp in zip(windows, mlps, strict=True)]
-    return decoder(config, label(windows, mlps), blocks, norm)
+    networks = words.mlps(experts, words.feedforward(config, width=6144))
+
+    def block(kind: str, network: str) -> Block:
+        return pre_norm(norm, heads[kind], networks[network])
+
+    seen = words.windows(config, lambda i: FULL if i < 2 or i % 4 == 1 or i == depth - 1 else SLIDING)
+    layers = words.layered(block, seen, words.sparse_layers(config, (0, 1)))
+    return words.decoder(config, words.with_experts(config, layers), norm)
 
 
-def _attentions(config: Config, norm: RMSNorm) -> dict[str, Attention]:
+def _heads(config: Config, norm: RMSNorm, **fields: Any) -> dict[str, Attention]:
     """By our word for a layer."""
-    full = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", 4),
-        head_width=config("head_dim", 128),
-        qk_norm=QKNorm(norm=norm),
-        dropout=config("attention_dropout", 0.0),
-    )
-    local = full.but(rotary=read_rotary(rope_parameters(config)), mask=Window(size=config("sliding_window", 513)))
-    return {"full": full, "local": local}
+    config.assume(sliding_window=513)
+    full = words.attention(config, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=norm), **fields)
+    return {"full": full, "local": full.but(rotary=words.rotary(config), mask=words.mask(config, "local"))}
 
 
-def _experts(config: Config, choice: Selection, *, count: int, shared: int, renormalises: bool) -> Experts:
-    """The experts; the keywords are what absent keys mean."""
-    act = activation(config("hidden_act", "silu"))
-    return Experts(
-        experts=config("num_experts", config("num_local_experts", count)),
-        chosen=config("num_experts_per_tok", 6),
-        width=config("moe_intermediate_size", 512),
-        activation=act,
-        router=Router(
-            score="sigmoid",
-            choice=choice,
-            renormalise=Renormalise(eps=0.0) if config("norm_topk_prob", renormalises) else None,
-        ),
-        shared=shared_expert(config("shared_expert_intermediate_size", shared), act),
-    )
-
-
-def write_kolibri(architecture: Architecture) -> dict[str, Any]:
-    attentions: list[Attention] = sublayers(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    assert experts.shared is not None, "the experts have no shared one beside them"
-    turning = [attention.rotary for attention in attentions if attention.rotary is not None]
-    return (
-        common(architecture)
-        | heads(attentions[0])
-        | {
-            **write_rope(turning[0] if turning else None),
-            "layer_types": layer_types(architecture),
-            "sliding_window": window_size(architecture) or 513,
-            "hidden_act": written_activation(architecture),
-            "num_experts": experts.experts,
-            "num_experts_per_tok": experts.chosen,
-            "moe_intermediate_size": experts.width,
-            "shared_expert_intermediate_size": experts.shared.feedforward.width,
-            "norm_topk_prob": experts.router.renormalise is not None,
-        }
-    )
-
-
-def write_flint(architecture: Architecture) -> dict[str, Any]:
-    return write_kolibri(architecture) | {
-        "attention_bias": bool(first(architecture, "attention").bias),
-        "intermediate_size": dense_width(architecture, 6144),
-        "mlp_only_layers": [i for i, sparse in enumerate(expert_layers(architecture)) if not sparse],
-    }
+def _experts(config: Config, choice: TopK, *, count: int, shared: int, renormalises: bool) -> Experts:
+    router = Router(score="sigmoid", choice=choice, renormalise=words.renormalised(config, renormalises))
+    return words.shared_of_width(config, words.experts(config, router, count=count, chosen=6, width=512), shared)
 
 
 FAMILIES = (
-    Family(
-        "kolibri1",
-        read_kolibri,
-        write_kolibri,
-        lambda architecture: decoder_names(ATTENTION, QK_NORMS, ROUTED, _KOLIBRI),
-        "Kolibri1ForCausalLM",
-    ),
-    Family(
-        "flint",
-        read_flint,
-        write_flint,
-        lambda architecture: decoder_names(ATTENTION, QK_NORMS, FEEDFORWARD, ROUTED, NORMS, EXPERTS_NORM, _FLINT),
-        "FlintForCausalLM",
-    ),
+    Family("kolibri1", read_kolibri, decoder_names(ATTENTION, QK_NORM, ROUTED, _KOLIBRI), "Kolibri1ForCausalLM"),
+    Family("flint", read_flint, decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, ROUTED, NORMS, _FLINT), "FlintForCausalLM"),
 )

@@ -2,50 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.experts import (
-    EXPERTS_NORM,
-    decoder,
-    dense_width,
-    expert_layers,
-    first,
-    heads,
-    label,
-    layer_words,
-    shared_expert,
-    shared_names,
-    sublayers,
-    window_size,
-    written_activation,
-)
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, has_experts, window
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
-from anyformer.huggingface.spelling import FULL, activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.names import ATTENTION, GATE_UP_DOWN, NORMS, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import (
-    Attention,
-    Causal,
-    Chunk,
-    Experts,
-    FeedForward,
-    LogTemperature,
-    QKNorm,
-    RMSNorm,
-    Router,
-    TopK,
-    pre_norm,
-)
-from anyformer.parts.attention.heads import PROJECTIONS
-from anyformer.parts.masks.mask import Mask
+from anyformer.parts import Attention, Block, Causal, Chunk, LogTemperature, QKNorm, RMSNorm, Router, TopK, pre_norm
 
 CHUNKED = "chunked_attention"
 _NAMES: Table = {
-    **{f"feedforward.{side}": f"feed_forward.{side}_proj" for side in ("gate", "up", "down")},
+    **{f"feedforward.{side}": f"feed_forward.{side}_proj" for side in GATE_UP_DOWN},
     "experts.router": "feed_forward.router",
     ("experts.gate", "experts.up"): To("feed_forward.experts.gate_up_proj", Then(Transposed(), Rows(dim=1))),
     "experts.down": To("feed_forward.experts.down_proj", Transposed()),
@@ -58,91 +32,82 @@ def read(config: Config) -> Architecture:
     turned = config("no_rope_layers", None) or [int((i + 1) % step != 0) for i in range(depth)]
     if len(turned) != depth:
         raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(turned)} entries for {depth} layers")
-    places = ["rotary" if turned[i] else "unplaced" for i in range(depth)]
-    seen = layer_words(config, lambda i: CHUNKED if turned[i] else FULL)
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-5))
-    attentions, mlps, wide = _attentions(config, norm), _mlps(config), _networks(config)
-    chunk, full = config("attention_chunk_size", 8192), Causal()
-    masks: Mapping[str, Mask] = {"full": full} if chunk is None else {"full": full, "local": full & Chunk(size=chunk)}
-    blocks = [
-        pre_norm(norm, attentions[place].but(mask=masks[word]), wide[mlp])
-        for place, word, mlp in zip(places, seen, mlps, strict=True)
-    ]
+    places = ["rotary" if turn else "unplaced" for turn in turned]
+    known = {CHUNKED: "local", FULL: "full"}
+    seen = words.types(config, lambda i: CHUNKED if turned[i] else FULL, known=known, at=_types)
+    norm, chunk = words.rms_norm(config, 1e-5), config("attention_chunk_size", 8192, window)
+    if chunk is None and "local" in seen:
+        raise config.refused("attention_chunk_size", None, f"a number where layer_types names {CHUNKED}")
+    masks = {"full": Causal(), "local": Causal() if chunk is None else Causal() & Chunk(size=chunk)}
+    heads, networks = _heads(config, norm), _networks(config)
+
+    def block(kind: str, *which: str) -> Block:
+        *place, network = which
+        turns = place[0] if place else {"local": "rotary", "full": "unplaced"}[kind]
+        return pre_norm(norm, heads[turns].but(mask=masks[kind]), networks[network])
+
     usual = all((word == "local") == (place == "rotary") for word, place in zip(seen, places, strict=True))
-    return decoder(config, label(seen, *([] if usual else [places]), mlps), blocks, norm)
+    layers = words.layered(block, seen, *([] if usual else [places]), _sparse(config))
+    return words.decoder(config, words.with_experts(config, layers), norm)
 
 
-def _attentions(config: Config, norm: RMSNorm) -> dict[str, Attention]:
+def _types(target: Target) -> list[str]:
+    return [CHUNKED if mask.reach else FULL for mask in target.each("attention.mask")]
+
+
+def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:
     """With rotary positions, and norms without gain after them; and without, whose queries grow with their position."""
-    plain = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", 8),
-        head_width=config("head_dim", 128),
-        bias=PROJECTIONS if config("attention_bias", False) else (),
-        dropout=config("attention_dropout", 0.0),
-    )
-    rotary = plain.but(rotary=read_rotary(rope_parameters(config, theta=5e5), pairing="adjacent", rotate_in="fp32"))
-    if config("use_qk_norm", True):
+    plain = words.attention(config, kv_heads=8, head_width=128)
+    rotary = plain.but(rotary=words.rotary(config, theta=5e5, pairing="adjacent", rotate_in="fp32"))
+    if config("use_qk_norm", True, lambda target: any(target.each("attention.qk_norm"))):
         rotary = rotary.but(qk_norm=QKNorm(norm=norm.but(gain="none"), at="after_rotary"))
-    strength, span = config("attn_scale", 0.1), config("floor_scale", 8192)
-    tuned = LogTemperature(strength=strength, span=span) if config("attn_temperature_tuning", True) else None
-    return {"rotary": rotary, "unplaced": plain.but(temperature=tuned)}
+    tuned = config("attn_temperature_tuning", True, lambda target: bool(_temperatures(target)))
+    strength, span = config("attn_scale", 0.1, _temperature("strength")), config("floor_scale", 8192, _temperature("span"))
+    return {
+        "rotary": rotary,
+        "unplaced": plain.but(temperature=LogTemperature(strength=strength, span=span) if tuned else None),
+    }
 
 
-def _mlps(config: Config) -> list[str]:
-    """What each layer holds after its attention."""
-    depth, step, sparse = config("num_hidden_layers"), config("interleave_moe_layer_step", 1), config("moe_layers", None)
+def _temperatures(target: Target) -> list[Any]:
+    return [temperature for temperature in target.each("attention.temperature") if temperature is not None]
+
+
+def _temperature(field: str) -> Callable[[Target], Any]:
+    """A field of the temperature of the first layer that has one."""
+
+    def value(target: Target) -> Any:
+        for each in _temperatures(target):
+            if field in each.plain():
+                return each.plain()[field]
+        raise MismatchError(f"no layer has a temperature with a {field}")
+
+    return value
+
+
+def _sparse(config: Config) -> list[str]:
+    """`experts` or `dense` for every layer."""
+    depth, step = config("num_hidden_layers"), config("interleave_moe_layer_step", 1)
+    sparse = config("moe_layers", None, lambda target: [i for i, there in enumerate(has_experts(target)) if there])
     sparse = range(step - 1, depth, step) if sparse is None else sparse
     return ["experts" if i in sparse else "dense" for i in range(depth)]
 
 
-def _networks(config: Config) -> dict[str, Experts | FeedForward]:
-    act, width = activation(config("hidden_act", "silu")), config("intermediate_size", 8192)
-    experts = Experts(
-        experts=config("num_local_experts", 16),
-        chosen=config("num_experts_per_tok", 1),
-        width=width,
-        activation=act,
-        router=Router(score="sigmoid", choice=TopK(by="logits")),
-        weigh="input",
-        shared=shared_expert(width, act),
+def _networks(config: Config) -> dict[str, Any]:
+    router, size = Router(score="sigmoid", choice=TopK(by="logits")), "intermediate_size"
+    experts = words.experts(
+        config, router, count=16, chosen=1, width=8192, counted=("num_local_experts",), size=size, weigh="input"
     )
-    return {"experts": experts, "dense": FeedForward(width=config("intermediate_size_mlp", 16384), activation=act)}
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    attentions: list[Attention] = sublayers(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    turning = [attention for attention in attentions if attention.rotary is not None]
-    tuned = [attention.temperature.plain() for attention in attentions if attention.temperature is not None]
-    return (
-        common(architecture)
-        | heads(attentions[0])
-        | {
-            "attention_bias": bool(attentions[0].bias),
-            "no_rope_layers": [int(attention.rotary is not None) for attention in attentions],
-            **write_rope(turning[0].rotary if turning else None),
-            "use_qk_norm": any(attention.qk_norm is not None for attention in turning),
-            "layer_types": [CHUNKED if attention.mask.reach else FULL for attention in attentions],
-            "attention_chunk_size": window_size(architecture),
-            "attn_temperature_tuning": bool(tuned),
-            **({"attn_scale": tuned[0]["strength"], "floor_scale": tuned[0]["span"]} if tuned else {}),
-            "moe_layers": [i for i, sparse in enumerate(expert_layers(architecture)) if sparse],
-            "num_local_experts": experts.experts,
-            "num_experts_per_tok": experts.chosen,
-            "intermediate_size": experts.width,
-            "intermediate_size_mlp": dense_width(architecture, 16384),
-            "hidden_act": written_activation(architecture),
-        }
-    )
+    shared = words.shared_expert(experts.width, experts.activation)
+    dense = words.feedforward(config, size="intermediate_size_mlp", width=16384)
+    return {"experts": experts.but(shared=shared), "dense": dense}
 
 
 FAMILIES = (
     Family(
         "llama4_text",
         read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, _NAMES, NORMS, EXPERTS_NORM),
+        decoder_names(ATTENTION, _NAMES, NORMS),
         "Llama4ForCausalLM",
         inert=("for_llm_compressor", "router_jitter_noise"),
     ),

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import partial
 
-from anyformer.describe import change, get
+from anyformer.describe import change
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.t5 import IGNORED, Line, names
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.words.t5_line import IGNORED, Line, t5_names
 from anyformer.model import Architecture
 from anyformer.parts import Window
 
 LONG = Line("LongT5EncoderModel", proj="relu")
-RADIUS = "encoder.layer.attention.mask.after"
 
 
 def read(config: Config) -> Architecture:
+    config.put(encoder_attention_type="local")
     config.expect("encoder_attention_type", "local", why="keys that are means of blocks are not known here")
-    radius = config("local_radius", 127)
+    radius = config("local_radius", 127, "encoder:attention.mask.after")
     return change(LONG.read(config), "encoder.layer.attention.mask", Window(size=radius + 1, after=radius))
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    return LONG.write(architecture) | {"encoder_attention_type": "local", "local_radius": get(architecture, RADIUS)}
 
 
 FAMILIES = (
     Family(
-        "longt5", read, write, lambda architecture: names(architecture, "LocalSelfAttention"),
-        "LongT5ForConditionalGeneration", inert=("global_block_size", "n_positions"), ignored=IGNORED,
+        "longt5",
+        read,
+        partial(t5_names, encodes="LocalSelfAttention"),
+        "LongT5ForConditionalGeneration",
+        inert=("global_block_size", "n_positions"),
+        ignored=IGNORED,
     ),
-)  # fmt: skip
+)

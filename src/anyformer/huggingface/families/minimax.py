@@ -5,74 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import Named
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import (
-    blocks_of,
-    first,
-    heads,
-    one_by_one,
-    sublayers,
-    window,
-    window_size,
-    written_activation,
-)
-from anyformer.huggingface.families.llama import ATTENTION, common, decoder_names
-from anyformer.huggingface.families.mixers import in_order, kinds, words
+from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Groups as PerHead
-from anyformer.huggingface.rules import Names, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.places import FULL
+from anyformer.huggingface.rules import Groups, Names, Table, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, NUMBERED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import (
-    Attention,
-    Block,
-    Branch,
-    Experts,
-    Gate,
-    LightningAttention,
-    Renormalise,
-    RMSNorm,
-    Router,
-    Step,
-)
-from anyformer.parts.sublayer import Sublayer
+from anyformer.parts import Block, Branch, Gate, LightningAttention, RMSNorm, Router, Step
 
-BRANCHES = {"lightning": "linear_attention", "attention": "full_attention"}
-FACTORS = {"lightning": "linear_attn", "attention": "full_attn", "experts": "mlp"}
+_FACTORS = {"lightning": "linear_attn", "attention": "full_attn", "experts": "mlp"}
 """Branch -> what their factors of the residual (alpha) and of the branch (beta) begin with."""
-LIGHTNING: Table = {
+_TABLE: Table = {
     "lightning.norm": "self_attn.norm",
     "lightning.gate.projection": "self_attn.output_gate",
     "lightning.output": "self_attn.out_proj",
-}
-REST: Table = {
     "step_0_norm_before": "input_layernorm",
     "step_1_norm_before": "post_attention_layernorm",
-    "experts.router": "block_sparse_moe.gate",
-    **one_by_one("block_sparse_moe.experts", "w1", "w3", "w2"),
 }
-
-
-def names(architecture: Architecture) -> Names:
-    """Queries, keys and values of lightning attention stand together head by head."""
-    fused: dict[Any, Any] = {
-        tuple(f"lightning.{side}" for side in ("query", "key", "value")): To("self_attn.qkv_proj", PerHead(each.heads))
-        for each in sublayers(architecture, "lightning")[:1]
-    }
-    return decoder_names(ATTENTION, LIGHTNING, fused, REST)
 
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
-    norm, depth = RMSNorm(eps=config("rms_norm_eps", 1e-5)), config("num_hidden_layers")
-    factors = {
-        branch: (float(config(f"{word}_alpha_factor", 1)), float(config(f"{word}_beta_factor", 1)))
-        for branch, word in FACTORS.items()
-    }
-    experts, softmax, lightning = _experts(config), _softmax(config), _lightning(config)
+    norm, depth = words.rms_norm(config, 1e-5), config("num_hidden_layers")
+    factors = {branch: _factors(config, branch) for branch in _FACTORS}
+    config.expect("partial_rotary_factor", 1.0, None, why="transformers turns whole heads")
+    rotary, mask = words.rotary(config, theta=1e6), words.mask_of_all(config)
+    softmax = words.attention(config, heads=32, kv_heads=8, bias=(), mask=mask, rotary=rotary)
+    act = words.activation(config, at="lightning.activation")
+    heads, width = softmax.heads, softmax.head_width
+    lightning = LightningAttention(heads=heads, head_width=width, activation=act, norm=RMSNorm(eps=1e-6), gate=Gate())
+    keys: dict[str, Any] = {"counted": ("num_local_experts", "num_experts"), "size": "intermediate_size"}
+    experts = words.experts(config, Router(renormalise=words.EXACT), count=8, chosen=2, width=14336, **keys)
 
-    def step(name: str, sublayer: Sublayer) -> Step:
+    def step(name: str, sublayer: Any) -> Step:
         alpha, beta = factors[name]
         branch = Branch(sublayer=sublayer, multiplier=beta)
         return Step(norm_before=norm, branches=Named({name: branch}), residual="normed", residual_scale=alpha)
@@ -83,9 +52,10 @@ def read(config: Config) -> Architecture:
         mixer = step("lightning", lightning.but(decay=slope(int(i), depth))) if i.isdigit() else step("attention", softmax)
         return Block(steps=(mixer, step("experts", experts)))
 
-    kind = words(config, "layer_types", lambda i: "linear_attention" if i % 2 else "full_attention")
-    called = [f"lightning_{i}" if each == "linear" else "softmax" for i, each in enumerate(kind)]
-    return in_order(config, [called], block, norm)
+    branches = {"lightning": "linear_attention", "attention": FULL}
+    mixers = words.mixers(config, lambda i: "linear_attention" if i % 2 else FULL, branches)
+    called = [f"lightning_{i}" if each == "linear" else "softmax" for i, each in enumerate(mixers)]
+    return words.decoder(config, words.layered(block, called), norm)
 
 
 def slope(layer: int, depth: int) -> float:
@@ -93,63 +63,32 @@ def slope(layer: int, depth: int) -> float:
     return 1 - layer / (depth - 1 + 1e-5) + 1e-5
 
 
-def _softmax(config: Config) -> Attention:
-    config.expect("partial_rotary_factor", 1.0, None, why="transformers turns whole heads")
-    return Attention(
-        heads=config("num_attention_heads", 32),
-        kv_heads=config("num_key_value_heads", 8),
-        head_width=config("head_dim", None),
-        mask=window(config),
-        rotary=read_rotary(rope_parameters(config, theta=1e6)),
-        dropout=config("attention_dropout", 0.0),
-    )
+def _factors(config: Config, branch: str) -> tuple[float, float]:
+    """Of the residual, and of what the branch adds to it."""
+
+    def alpha(target: Target) -> float:
+        for block in target.blocks:
+            for step in block.steps:
+                if branch in step.branches:
+                    return step.residual_scale
+        raise MismatchError(f"no layer has a branch {branch!r}")
+
+    word = _FACTORS[branch]
+    scale = config(f"{word}_alpha_factor", 1, alpha)
+    return float(scale), float(config(f"{word}_beta_factor", 1, f"{branch}.multiplier"))
 
 
-def _lightning(config: Config) -> LightningAttention:
-    return LightningAttention(
-        heads=config("num_attention_heads", 32),
-        head_width=config("head_dim", None),
-        activation=activation(config("hidden_act", "silu")),
-        norm=RMSNorm(eps=1e-6),
-        gate=Gate(),
-    )
-
-
-def _experts(config: Config) -> Experts:
-    return Experts(
-        experts=config("num_local_experts", config("num_experts", 8)),
-        chosen=config("num_experts_per_tok", 2),
-        width=config("intermediate_size", 14336),
-        activation=activation(config("hidden_act", "silu")),
-        router=Router(renormalise=Renormalise(eps=0.0)),
-    )
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    steps = {name: step for block in blocks_of(architecture) for step in block.steps for name in step.branches}
-    return {
-        **common(architecture),
-        **heads(attention),
-        **{f"{FACTORS[name]}_alpha_factor": step.residual_scale for name, step in steps.items()},
-        **{f"{FACTORS[name]}_beta_factor": step.branches[name].multiplier for name, step in steps.items()},
-        "layer_types": kinds(architecture, BRANCHES),
-        "head_dim": attention.head_width,
-        **write_rope(attention.rotary),
-        "sliding_window": window_size(architecture),
-        "num_local_experts": experts.experts,
-        "num_experts_per_tok": experts.chosen,
-        "intermediate_size": experts.width,
-        "hidden_act": written_activation(architecture),
-    }
+def names(architecture: Architecture) -> Names:
+    """Queries, keys and values of lightning attention stand together head by head."""
+    sides = tuple(f"lightning.{side}" for side in ("query", "key", "value"))
+    fused = {sides: To("self_attn.qkv_proj", Groups(Target(architecture).get("lightning.heads", 1)))}
+    return decoder_names(ATTENTION, _TABLE, fused, NUMBERED)
 
 
 FAMILIES = (
     Family(
         "minimax",
         read,
-        write,
         names,
         "MiniMaxForCausalLM",
         inert=("block_size",),

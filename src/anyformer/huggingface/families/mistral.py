@@ -2,87 +2,72 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names
-from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
+from anyformer.huggingface.places import FULL, SLIDING
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import LogTemperature, RMSNorm, Rotary
-from anyformer.parts.attention.temperature import Temperature
+from anyformer.parts import Block, LogTemperature, pre_norm
+
+_ROPE = {
+    "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384, "beta_fast": 32.0,
+    "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1,
+}  # fmt: skip
+"""What Ministral 3 has where the configuration has no table."""
 
 
 def read(config: Config) -> Architecture:
-    config.assume(num_key_value_heads=8, sliding_window=4096, rms_norm_eps=1e-6)
-    rotary = read_rotary(rope_parameters(config))
-    return _read(config, [config("sliding_window")] * config("num_hidden_layers"), rotary)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    return {**decoder.write(architecture), "sliding_window": decoder.each(architecture, "attention.mask")[0].reach}
+    config.assume(sliding_window=4096)
+    words.mask_of_all(config)
+    return _read(config, ["local"] * config("num_hidden_layers"), rotary=words.rotary(config))
 
 
 def read_ministral(config: Config) -> Architecture:
-    config.assume(num_key_value_heads=8, sliding_window=4096, rms_norm_eps=1e-6)
+    config.assume(sliding_window=4096)
     usual = FULL if config("sliding_window") is None else SLIDING
-    return _read(config, decoder.windows(config, [usual] * config("num_hidden_layers")), read_rotary(rope_parameters(config)))
-
-
-def write_ministral(architecture: Architecture) -> dict[str, Any]:
-    return {**decoder.write(architecture), **decoder.write_windows(architecture)}
+    return _read(config, words.windows(config, lambda i: usual), rotary=words.rotary(config))
 
 
 def read_ministral3(config: Config) -> Architecture:
-    config.assume(num_key_value_heads=8, head_dim=128, sliding_window=None, rms_norm_eps=1e-5, rope_parameters=_MINISTRAL3)
-    table = rope_parameters(config)
+    config.assume(head_dim=128, sliding_window=None, rms_norm_eps=1e-5, rope_parameters=_ROPE)
+    table = words.rope_parameters(config, at=_warmed_table)
     table.pop("max_position_embeddings", None)
     if not {"llama_4_scaling_beta", "original_max_position_embeddings"} <= set(table):
         raise HuggingFaceError(
             f"{config.where}: rope_parameters needs llama_4_scaling_beta and original_max_position_embeddings"
         )
-    strength = table.pop("llama_4_scaling_beta")
-    span = table["original_max_position_embeddings"]
-    rotary = read_rotary(table, unread=("original_max_position_embeddings",) if table["rope_type"] in _SHORT else ())
+    words.mask_of_all(config)
+    strength, span = table.pop("llama_4_scaling_beta"), table["original_max_position_embeddings"]
+    if table["rope_type"] in ("default", "linear"):  # scalings that know no trained length of their own
+        table.pop("original_max_position_embeddings")
     warm = LogTemperature(strength=strength, span=span, shift=0) if strength else None
-    return _read(config, [config("sliding_window")] * config("num_hidden_layers"), rotary, warm)
+    return _read(config, ["local"] * config("num_hidden_layers"), rotary=words.from_table(table), temperature=warm)
 
 
-def write_ministral3(architecture: Architecture) -> dict[str, Any]:
-    written = write(architecture)
-    span, strength = 16_384, 0.0
-    if decoder.each(architecture, "attention.temperature")[0] is not None:
-        span, strength = (decoder.each(architecture, f"attention.temperature.{field}")[0] for field in ("span", "strength"))
-    table = {"original_max_position_embeddings": span, **written["rope_parameters"], "llama_4_scaling_beta": strength}
-    return {**written, "rope_parameters": table}
+def _warmed_table(target: Target) -> dict[str, Any]:
+    span, strength = (target.get(f"attention.temperature.{name}", none) for name, none in (("span", 16_384), ("strength", 0.0)))
+    return {"original_max_position_embeddings": span, **words.rope_table(target), "llama_4_scaling_beta": strength}
 
 
-_SHORT = ("default", "linear")
-"""Scalings that know no trained length of their own."""
-_MINISTRAL3 = {
-    "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384, "beta_fast": 32.0,
-    "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1,
-}  # fmt: skip
-"""What transformers takes where the configuration has no table."""
+def _read(config: Config, seen: Sequence[str], **fields: Any) -> Architecture:
+    norm, network = words.rms_norm(config), words.feedforward(config)
+    heads = words.attention(config, kv_heads=8, bias=(), **fields)
+
+    def block(kind: str) -> Block:
+        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), network)
+
+    return words.decoder(config, words.layered(block, seen), norm)
 
 
-def _read(config: Config, windows: list[int | None], rotary: Rotary, temperature: Temperature | None = None) -> Architecture:
-    norm = RMSNorm(eps=config("rms_norm_eps"))
-    network = feedforward(config)
-    heads = [attention(config, bias=(), rotary=rotary, mask=masked(window), temperature=temperature) for window in windows]
-    layers = [(kind(window), block(each, network, before=norm)) for window, each in zip(windows, heads, strict=True)]
-    return model(config, layers, norm)
-
-
-def _names(architecture: Architecture) -> Names:
-    return decoder_names(ATTENTION, FEEDFORWARD, NORMS)
-
-
+_NAMES = decoder_names(ATTENTION, FEEDFORWARD, NORMS)
 FAMILIES = (
-    Family("mistral", read, write, _names, "MistralForCausalLM", ignored=BUFFERS),
-    Family("ministral", read_ministral, write_ministral, _names, "MinistralForCausalLM", ignored=BUFFERS),
-    Family("ministral3", read_ministral3, write_ministral3, _names, "Ministral3ForCausalLM", ignored=BUFFERS),
+    Family("mistral", read, _NAMES, "MistralForCausalLM"),
+    Family("ministral", read_ministral, _NAMES, "MinistralForCausalLM"),
+    Family("ministral3", read_ministral3, _NAMES, "Ministral3ForCausalLM"),
 )

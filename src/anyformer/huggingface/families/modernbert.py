@@ -2,47 +2,113 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
-from anyformer.describe import Named, change, get
+from anyformer.describe import Named, change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import llama
-from anyformer.huggingface.families.bert import encoder_names
-from anyformer.huggingface.families.encoder_heads import classes, head_of, write_head
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import FULL, SLIDING, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
-from anyformer.huggingface.spelling import activation, longest, read_rotary, rope_parameters, write_activation, write_rotary
+from anyformer.huggingface.words.bert_line import encoder_names
+from anyformer.huggingface.words.encoder_heads import classes, head_of, tie_of_masked
+from anyformer.huggingface.words.names import QKV, decoder_names
+from anyformer.huggingface.words.rope import written_by_type
 from anyformer.model import Architecture
 from anyformer.parts import (
-    Attention,
     Bidirectional,
+    Block,
+    Causal,
     Embedding,
-    FeedForward,
     Head,
     Initialisation,
     LayerNorm,
+    Stack,
     Transform,
     TruncatedNormal,
     Window,
     pre_norm,
     stack,
 )
-from anyformer.parts.attention.heads import PROJECTIONS
-from anyformer.parts.layers.block import Block
-from anyformer.parts.layers.stack import Stack
-from anyformer.parts.masks.mask import Mask
-from anyformer.parts.masks.simple import Causal
 
-THETA = {"full_attention": ("global_rope_theta", 160_000.0), "sliding_attention": ("local_rope_theta", 10_000.0)}
-"""Kind of layer -> the older key of its base, and the base where nothing is said."""
-POOLS: dict[str, Literal["first", "mean"]] = {"cls": "first", "mean": "mean"}
-FUSED: Table = {("attention.query", "attention.key", "attention.value"): To("attn.Wqkv", Rows())}
-APART: Table = {
-    "attention.query": "attn.q_proj",
-    "attention.key": "attn.k_proj",
-    "attention.value": "attn.v_proj",
-}
-LAYER: Table = {
+_THETA = {"full": (FULL, "global_rope_theta", 160_000.0), "local": (SLIDING, "local_rope_theta", 10_000.0)}
+"""Our word for a layer -> theirs, the older key of its base, and the base where nothing is said."""
+_POOLS = {"cls": "first", "mean": "mean"}
+
+
+def read(config: Config) -> Architecture:
+    norm, head = _norm(config), _head(config)
+    config.expect("classifier_pooling", *_POOLS)
+    back = {ours: theirs for theirs, ours in _POOLS.items()}
+    pool = _POOLS[config("classifier_pooling", "cls", lambda target: back.get(target("head.pool"), "cls"))]
+    heads = {
+        "ForMaskedLM": head,
+        "ForSequenceClassification": classes(config, pool=pool, transform=head.transform),
+        "ForTokenClassification": classes(config, transform=head.transform),
+    }
+    reach = config("local_attention", 128, lambda target: 2 * (window(target) - 1)) // 2
+    masks = {"full": Bidirectional(), "local": Window(size=reach + 1, after=reach)}
+    return _model(config, head_of(config, "ModernBert", heads), encoder=_stack(config, norm, masks))
+
+
+def read_decoder(config: Config) -> Architecture:
+    norm, head = _norm(config), _head(config)
+    size = config("local_attention", 128, lambda target: 2 * window(target)) // 2
+    return _model(config, head, decoder=_stack(config, norm, {"full": Causal(), "local": Window(size=size)}))
+
+
+def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
+    config("max_position_embeddings", None)
+    config.put(pad_token_id=lambda target: min(50283, target("embedding.vocab") - 1))
+    std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
+    scale = (2 * config("num_hidden_layers")) ** -0.5
+    rule, last = (TruncatedNormal(std=value, cut=cut) for value in (std, std * scale))
+    return Architecture(
+        width=config("hidden_size"),
+        embedding=Embedding(vocab=config("vocab_size")),
+        head=head,
+        initialisation=Initialisation(matrix=rule, embedding=rule, head=last, residual_scale=scale),
+        **stacks,
+    )
+
+
+def _norm(config: Config) -> LayerNorm:
+    return words.layer_norm(config, key="norm_eps", bias=config("norm_bias", False, "stack.final_norm.bias"))
+
+
+def _head(config: Config) -> Head:
+    acted = words.activation(config, "classifier_activation", "gelu", "head.transform.activation")
+    biased = config("classifier_bias", False, "head.transform.bias")
+    transform = Transform(activation=acted, norm=_norm(config), bias=biased)
+    bias = config("decoder_bias", True)
+    return Head(tied=config("tie_word_embeddings", True, tie_of_masked), bias=bias, transform=transform)
+
+
+def _stack(config: Config, norm: LayerNorm, masks: Mapping[str, Any]) -> Stack:
+    """The first layer has no norm before attention, for the embeddings are normed already."""
+    period = config("global_attn_every_n_layers", 3)
+    kinds = words.types(config, lambda i: SLIDING if i % period else FULL)
+    blocks = {kind: _block(config, norm, kind, masks[kind]) for kind in dict.fromkeys([*masks, *kinds])}
+    first = change(blocks[kinds[0]], "attention.norm_before", None)
+    names = Named[Block]({kind: blocks[kind] for kind in dict.fromkeys(kinds)}, first=first)
+    layers = [first, *(blocks[kind] for kind in kinds[1:])]
+    dropout = config("embedding_dropout", 0.0)
+    return stack(layers, names=names, input_norm=norm, final_norm=norm, dropout=dropout)
+
+
+def _block(config: Config, norm: LayerNorm, kind: str, mask: Any) -> Block:
+    theirs, key, theta = _THETA[kind]
+    table = words.rope_parameters(config, theta=config(key, theta), layer_type=theirs, at=written_by_type)
+    heads = words.attention(config, rotary=words.from_table(table, rotate_in="fp32"), mask=mask)
+    bias, dropout = config("mlp_bias", False), config("mlp_dropout", 0.0)
+    network = words.feedforward(config, "hidden_activation", "gelu", bias=bias, dropout=dropout)
+    return change(pre_norm(norm, heads, network), "attention.dropout", heads.dropout)
+
+
+_FUSED: Table = {QKV: To("attn.Wqkv", Rows())}
+_APART: Table = {f"attention.{side}": f"attn.{side[0]}_proj" for side in words.QKV}
+_LAYER: Table = {
     "attention.norm_before": "attn_norm",
     "attention.output": "attn.Wo",
     "feedforward.norm_before": "mlp_norm",
@@ -51,192 +117,39 @@ LAYER: Table = {
 }
 
 
-def layers_of(config: Config, norm: LayerNorm, masks: dict[str, Mask]) -> Stack:
-    """Kinds of layers by `layer_types`; the first has no norm before attention, for the embeddings are normed already."""
-    depth, every = config("num_hidden_layers"), config("global_attn_every_n_layers", 3)
-    kinds = config("layer_types", None)
-    if kinds is None:
-        kinds = ["sliding_attention" if i % every else "full_attention" for i in range(depth)]
-    if not kinds or set(kinds) - set(masks):
-        raise config.refused("layer_types", kinds, f"a list of {' and '.join(masks)}")
-    every_kind = {kind: block_of(config, norm, kind, mask) for kind, mask in masks.items()}
-    blocks = {kind: every_kind[kind] for kind in dict.fromkeys(kinds)}
-    first = change(blocks[kinds[0]], "attention.norm_before", None)
-    names = Named[Block](
-        {{"full_attention": "full", "sliding_attention": "local"}[kind]: block for kind, block in blocks.items()}, first=first
-    )
-    dropout = config("embedding_dropout", 0.0)
-    return stack([first, *(blocks[kind] for kind in kinds[1:])], names=names, input_norm=norm, final_norm=norm, dropout=dropout)
-
-
-def block_of(config: Config, norm: LayerNorm, kind: str, mask: Mask) -> Block:
-    key, theta = THETA[kind]
-    dropout, biased = config("attention_dropout", 0.0), config("mlp_bias", False)
-    table = rope_parameters(config, theta=config(key, theta), layer_type=kind)
-    attention = Attention(
-        heads=config("num_attention_heads"),
-        bias=PROJECTIONS if config("attention_bias", False) else (),
-        rotary=read_rotary(table, rotate_in="fp32"),
-        mask=mask,
-        dropout=dropout,
-    )
-    feedforward = FeedForward(
-        width=config("intermediate_size"),
-        activation=activation(config("hidden_activation", "gelu")),
-        bias=("gate", "up", "down") if biased else (),
-        dropout=config("mlp_dropout", 0.0),
-    )
-    return change(pre_norm(norm, attention, feedforward), "attention.dropout", dropout)
-
-
-def _norm_and_head(config: Config) -> tuple[LayerNorm, Head]:
-    norm = LayerNorm(eps=config("norm_eps", 1e-5), bias=config("norm_bias", False))
-    acted = activation(config("classifier_activation", "gelu"))
-    transform = Transform(activation=acted, norm=norm, bias=config("classifier_bias", False))
-    return norm, Head(tied=config("tie_word_embeddings", True), bias=config("decoder_bias", True), transform=transform)
-
-
-def _initialisation(config: Config) -> Initialisation:
-    std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
-    scale = (2 * config("num_hidden_layers")) ** -0.5
-    rule, last = (TruncatedNormal(std=value, cut=cut) for value in (std, std * scale))
-    return Initialisation(matrix=rule, embedding=rule, head=last, residual_scale=scale)
-
-
-def read(config: Config) -> Architecture:
-    norm, head = _norm_and_head(config)
-    config.expect("classifier_pooling", *POOLS)
-    pool = POOLS[config("classifier_pooling", "cls")]
-    heads = {
-        "ForMaskedLM": head,
-        "ForSequenceClassification": classes(config, pool=pool, transform=head.transform),
-        "ForTokenClassification": classes(config, transform=head.transform),
-    }
-    reach = config("local_attention", 128) // 2
-    masks: dict[str, Mask] = {"full_attention": Bidirectional(), "sliding_attention": Window(size=reach + 1, after=reach)}
-    return Architecture(
-        width=config("hidden_size"),
-        embedding=Embedding(vocab=config("vocab_size")),
-        encoder=layers_of(config, norm, masks),
-        head=head_of(config, heads),
-        initialisation=_initialisation(config),
-    )
-
-
-def read_decoder(config: Config) -> Architecture:
-    norm, head = _norm_and_head(config)
-    masks: dict[str, Mask] = {
-        "full_attention": Causal(),
-        "sliding_attention": Window(size=config("local_attention", 128) // 2),
-    }
-    return Architecture(
-        width=config("hidden_size"),
-        embedding=Embedding(vocab=config("vocab_size")),
-        decoder=layers_of(config, norm, masks),
-        head=head,
-        initialisation=_initialisation(config),
-    )
-
-
-def common(architecture: Architecture) -> dict[str, Any]:
-    """What ModernBERT and its decoder write alike; the last layer's variant stands for all where they agree."""
-    layers = architecture.output_stack
-    kinds = ["sliding_attention" if _reach(block) else "full_attention" for block in _blocks(layers)]
-    rope = {kind: write_rotary(get(block, "attention.rotary")) for kind, block in zip(kinds, _blocks(layers), strict=True)}
-    block = _blocks(layers)[-1]
-    attention: Attention = get(block, "attention.sublayer")
-    feedforward: FeedForward = get(block, "feedforward.sublayer")
-    norm: LayerNorm = get(block, "feedforward.norm_before")
-    vocab: int = get(architecture, "embedding.vocab")
-    return {
-        "vocab_size": vocab,
-        "pad_token_id": min(50283, vocab - 1),
-        "hidden_size": architecture.width,
-        "num_hidden_layers": layers.depth,
-        "max_position_embeddings": longest(architecture),
-        "layer_types": kinds,
-        "rope_parameters": rope,
-        "embedding_dropout": layers.dropout,
-        "norm_eps": norm.eps,
-        "norm_bias": norm.bias,
-        "num_attention_heads": attention.heads,
-        "attention_bias": bool(attention.bias),
-        "attention_dropout": attention.dropout,
-        "intermediate_size": feedforward.width,
-        "hidden_activation": write_activation(feedforward.activation),
-        "mlp_bias": bool(feedforward.bias),
-        "mlp_dropout": feedforward.dropout,
-    } | _write_head(architecture.head)
-
-
-def _write_head(head: Head | None) -> dict[str, Any]:
-    if head is None:
-        return {}
-    transform = get(head, "transform")
-    return {
-        "decoder_bias": head.bias,
-        "classifier_bias": transform.bias,
-        "classifier_activation": write_activation(transform.activation),
-        "classifier_pooling": next((theirs for theirs, ours in POOLS.items() if ours == head.pool), "cls"),
-    }
-
-
-def _blocks(layers: Stack) -> list[Block]:
-    return [layers.variants[name] for name in layers.layers]
-
-
-def _reach(block: Block) -> int | None:
-    """Positions that attention looks back, itself included; None: all."""
-    reach: int | None = get(block, "attention.mask").reach
-    return reach
-
-
-def _window(architecture: Architecture) -> int:
-    return next((reach for block in _blocks(architecture.output_stack) if (reach := _reach(block))), 65)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    return common(architecture) | write_head(architecture, "ModernBert") | {"local_attention": 2 * (_window(architecture) - 1)}
-
-
-def write_decoder(architecture: Architecture) -> dict[str, Any]:
-    tied = {"tie_word_embeddings": get(architecture, "head.tied")}
-    return common(architecture) | tied | {"local_attention": 2 * _window(architecture)}
-
-
 def names(architecture: Architecture) -> Names:
     classifies = architecture.head is not None and architecture.head.outputs is not None
-    head: Table = {} if architecture.head is None else _head("head", "classifier" if classifies else "decoder")
-    return encoder_names(architecture, "model", _outside("encoder"), head, FUSED, LAYER, path="layers.{i}.")
+    head = {} if architecture.head is None else _head_names("head", "classifier" if classifies else "decoder")
+    return encoder_names(architecture, "model", _outside("encoder"), head, _FUSED, _LAYER, path="layers.{i}.")
 
 
-def decoder_names(architecture: Architecture) -> Names:
-    outside: Table = {**_outside("decoder", "model."), **_head("lm_head")}
-    return llama.decoder_names(APART, LAYER, outside=outside)
-
-
-def _outside(stack: str, prefix: str = "") -> Table:
+def _outside(side: str, prefix: str = "") -> Table:
     return {
         "embedding": f"{prefix}embeddings.tok_embeddings",
-        f"{stack}.input_norm": f"{prefix}embeddings.norm",
-        f"{stack}.final_norm": f"{prefix}final_norm",
+        f"{side}.input_norm": f"{prefix}embeddings.norm",
+        f"{side}.final_norm": f"{prefix}final_norm",
     }
 
 
-def _head(name: str, matrix: str = "decoder") -> Table:
+def _head_names(name: str, matrix: str = "decoder") -> Table:
     return {"head.transform.dense": f"{name}.dense", "head.transform.norm": f"{name}.norm", "head": matrix}
 
 
-INERT = (
+_DECODER = decoder_names(_APART, _LAYER, outside={**_outside("decoder", "model."), **_head_names("lm_head")})
+_INERT = (
     "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
     "mask_token_id", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",
     "sparse_prediction",
 )  # fmt: skip
-IGNORED = (r".*inv_freq", r"decoder\.weight")
+_IGNORED = (r"decoder\.weight",)
 FAMILIES = (
-    Family("modernbert", read, write, names, "ModernBertForMaskedLM", inert=INERT, ignored=IGNORED),
+    Family("modernbert", read, names, "ModernBertForMaskedLM", inert=_INERT, ignored=_IGNORED),
     Family(
-        "modernbert-decoder", read_decoder, write_decoder, decoder_names, "ModernBertDecoderForCausalLM",
-        inert=(*INERT, "classifier_pooling", "sliding_window"), ignored=IGNORED,
+        "modernbert-decoder",
+        read_decoder,
+        _DECODER,
+        "ModernBertDecoderForCausalLM",
+        inert=(*_INERT, "classifier_pooling", "sliding_window"),
+        ignored=_IGNORED,
     ),
-)  # fmt: skip
+)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from torch import Tensor
 
-from anyformer.describe import change, get
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, each, model, plain, repeated
-from anyformer.huggingface.families.llama import ATTENTION, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Shapes, Table, To
-from anyformer.huggingface.spelling import read_rope
+from anyformer.huggingface.rules import Names, Shapes, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, QKNorm, RMSNorm, pre_norm
+from anyformer.parts import QKNorm, pre_norm
 
-FEEDFORWARD: Table = {"feedforward.up": "mlp.fc1", "feedforward.down": "mlp.fc2"}
+_FEEDFORWARD = {"feedforward.up": "mlp.fc1", "feedforward.down": "mlp.fc2"}
 
 
 @dataclass(frozen=True)
@@ -31,36 +28,28 @@ class HalvesSwapped:
 
     heads: int
 
-    def read(self, theirs: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
-        return [x.unflatten(0, (self.heads, 2, -1)).flip(1).flatten(0, 2) for x in theirs]  # type: ignore[no-untyped-call]
+    def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
+        return [x.unflatten(0, (self.heads, 2, -1)).flip(1).flatten(0, 2) for x in stored]  # type: ignore[no-untyped-call]
 
-    def write(self, ours: Sequence[Tensor]) -> list[Tensor]:
-        return self.read(ours, ())
+    def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
+        return self.read(parameters, ())
 
 
 def read(config: Config) -> Architecture:
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), gain="none")
-    heads = attention(config, rotary=read_rope(config), qk_norm=QKNorm(norm=norm, at="after_rotary"))
-    block = pre_norm(norm, heads, plain(config, "relu2"))
-    made = model(config, repeated(config, block), norm, softcap=config("final_logit_softcapping", 15.0))
-    return change(made, "decoder.input_norm", norm)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    return {
-        **decoder.write(architecture),
-        "attention_bias": decoder.biased(architecture),
-        "final_logit_softcapping": get(architecture, "head.softcap"),
-    }
+    norm = words.rms_norm(config, gain="none")
+    heads = words.attention(config, rotary=words.rotary(config), qk_norm=QKNorm(norm=norm, at="after_rotary"))
+    layers = words.repeated(config, pre_norm(norm, heads, words.plain(config, "relu2", bias=False)))
+    softcap = config("final_logit_softcapping", 15.0)
+    return words.decoder(config, layers, norm, around={"input_norm": norm}, softcap=softcap)
 
 
 def names(architecture: Architecture) -> Names:
-    heads: Attention = each(architecture, "attention.sublayer")[0]
-    turned: Table = {
+    heads = Target(architecture)("attention.sublayer")
+    turned = {
         "attention.query": To("self_attn.q_proj", HalvesSwapped(heads.heads)),
         "attention.key": To("self_attn.k_proj", HalvesSwapped(heads.groups)),
     }
-    return decoder_names({**ATTENTION, **turned}, FEEDFORWARD)
+    return decoder_names(ATTENTION, turned, _FEEDFORWARD)
 
 
-FAMILIES = (Family("nanochat", read, write, names, "NanoChatForCausalLM", ignored=BUFFERS),)
+FAMILIES = (Family("nanochat", read, names, "NanoChatForCausalLM"),)

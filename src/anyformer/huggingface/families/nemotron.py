@@ -2,73 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, UP_DOWN, attention, model, needs, plain, renamed, repeated
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names
-from anyformer.huggingface.spelling import read_rope
+from anyformer.huggingface.words.names import ATTENTION, NORMS, UP_DOWN, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, RMSNorm, Rotary, pre_norm
-from anyformer.parts.norms.norm import Norm
+from anyformer.parts import Rotary, pre_norm
 
 
-def read_nemotron(config: Config) -> Architecture:
+def read(config: Config) -> Architecture:
     config.assume(initializer_range=0.0134)
-    needs(config, "num_key_value_heads")
-    norm = LayerNorm(eps=config("norm_eps", 1e-5), gain="one_plus_weight")
-    return _read(config, norm, read_rope(config, fraction=0.5))
-
-
-def write_nemotron(architecture: Architecture) -> dict[str, Any]:
-    written = renamed(write_arcee(architecture), rms_norm_eps="norm_eps")
-    written["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
-    return written
+    words.needs(config, "num_key_value_heads")
+    norm = words.layer_norm(config, key="norm_eps", gain="one_plus_weight")
+    return _read(config, norm, words.rotary(config, fraction=0.5))
 
 
 def read_jais(config: Config) -> Architecture:
     config.assume(attention_bias=True, mlp_bias=True)
-    return _read(config, LayerNorm(eps=config("layer_norm_eps", 1e-5)), read_rope(config))
-
-
-def write_jais(architecture: Architecture) -> dict[str, Any]:
-    return renamed(write_arcee(architecture), rms_norm_eps="layer_norm_eps")
+    return _read(config, words.layer_norm(config), words.rotary(config))
 
 
 def read_arcee(config: Config) -> Architecture:
-    return _read(config, RMSNorm(eps=config("rms_norm_eps", 1e-5)), read_rope(config))
+    return _read(config, words.rms_norm(config, 1e-5), words.rotary(config))
 
 
-def write_arcee(architecture: Architecture) -> dict[str, Any]:
-    return {
-        **decoder.write(architecture),
-        "attention_bias": decoder.biased(architecture),
-        "mlp_bias": decoder.biased(architecture, "feedforward"),
-    }
+def _read(config: Config, norm: words.Norm, rotary: Rotary) -> Architecture:
+    network = words.plain(config, "relu2", bias=config("mlp_bias", False))
+    block = pre_norm(norm, words.attention(config, rotary=rotary), network)
+    return words.decoder(config, words.repeated(config, block), norm)
 
 
-def _read(config: Config, norm: Norm, rotary: Rotary) -> Architecture:
-    network = plain(config, "relu2", bias=config("mlp_bias", False))
-    return model(config, repeated(config, pre_norm(norm, attention(config, rotary=rotary), network)), norm)
-
-
-def names(architecture: Architecture) -> Names:
-    return decoder_names(ATTENTION, UP_DOWN, NORMS)
-
-
+_NAMES = decoder_names(ATTENTION, UP_DOWN, NORMS)
 FAMILIES = (
-    Family(
-        "nemotron",
-        read_nemotron,
-        write_nemotron,
-        names,
-        "NemotronForCausalLM",
-        inert=("hidden_dropout", "kv_channels"),
-        ignored=BUFFERS,
-    ),
-    Family("jais2", read_jais, write_jais, names, "Jais2ForCausalLM", ignored=BUFFERS),
-    Family("arcee", read_arcee, write_arcee, names, "ArceeForCausalLM", ignored=BUFFERS),
+    Family("nemotron", read, _NAMES, "NemotronForCausalLM", inert=("hidden_dropout", "kv_channels")),
+    Family("jais2", read_jais, _NAMES, "Jais2ForCausalLM"),
+    Family("arcee", read_arcee, _NAMES, "ArceeForCausalLM"),
 )

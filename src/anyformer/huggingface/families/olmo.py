@@ -2,95 +2,51 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, block, feedforward, kind, masked, model
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, OUTSIDE, decoder_names
-from anyformer.huggingface.families.qwen import QK_NORM
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import FULL, SLIDING, read_rotary, rope_parameters
+from anyformer.huggingface.places import FULL, SLIDING
+from anyformer.huggingface.words.names import AFTER, ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import LayerNorm, QKNorm, RMSNorm, Rotary
-
-AFTER: Table = {
-    "attention.norm_after": "post_attention_layernorm",
-    "feedforward.norm_after": "post_feedforward_layernorm",
-}
+from anyformer.parts import Block, LayerNorm, QKNorm, Rotary, output_norm, pre_norm
 
 
 def read(config: Config) -> Architecture:
     norm = LayerNorm(eps=1e-5, gain="none", bias=False)
-    heads = attention(config, rotary=_rotary(rope_parameters(config)), clip=config("clip_qkv", None))
-    layer = block(heads, feedforward(config), before=norm)
-    return model(config, [("layer", layer)] * config("num_hidden_layers"), norm)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    written = {name: value for name, value in decoder.write(architecture).items() if name != "rms_norm_eps"}
-    return {
-        **written,
-        "attention_bias": decoder.biased(architecture),
-        "clip_qkv": decoder.each(architecture, "attention.clip")[0],
-    }
+    heads = words.attention(config, rotary=words.rotary(config, rotate_in="fp32"), clip=config("clip_qkv", None))
+    return words.decoder(config, words.repeated(config, pre_norm(norm, heads, words.feedforward(config))), norm)
 
 
 def read2(config: Config) -> Architecture:
-    rotary = _rotary(rope_parameters(config))
-    return _output_normed(config, [None] * config("num_hidden_layers"), {FULL: rotary})
-
-
-def write2(architecture: Architecture) -> dict[str, Any]:
-    return {**decoder.write(architecture), "attention_bias": decoder.biased(architecture)}
+    rotary = words.rotary(config, rotate_in="fp32")
+    return _output_normed(config, ["full"] * config("num_hidden_layers"), {"full": rotary})
 
 
 def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
-    windows = decoder.windows(config, decoder.every(4, config("num_hidden_layers")))
+    seen = words.windows(config, words.every(4))
     # In files that spell it so, transformers 5 gives sliding layers its own default whatever is said here.
     config.expect("rope_theta", 500_000.0, why="spell rope_parameters by layer type")
-    tables = decoder.rope_by_type(config, {FULL: 500_000.0, SLIDING: 500_000.0})
-    return _output_normed(config, windows, {name: _rotary(table, "truncate") for name, table in tables.items()})
+    tables = words.tables_by_type(config, {FULL: 500_000.0, SLIDING: 500_000.0})
+    rotary = {kind: words.from_table(table, unread=("truncate",), rotate_in="fp32") for kind, table in tables.items()}
+    return _output_normed(config, seen, {"full": rotary[FULL], "local": rotary[SLIDING]})
 
 
-def write3(architecture: Architecture) -> dict[str, Any]:
-    windows = decoder.write_windows(architecture, 4096)
-    return {**write2(architecture), **windows, **decoder.write_rope_by_type(architecture)}
+def _output_normed(config: Config, seen: Sequence[str], rotary: Mapping[str, Rotary]) -> Architecture:
+    norm, network = words.rms_norm(config, 1e-5, cast="after_gain"), words.feedforward(config)
+    heads = words.attention(config, qk_norm=QKNorm(norm=norm, over="projection"))
+
+    def block(kind: str) -> Block:
+        return output_norm(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[kind]), network)
+
+    return words.decoder(config, words.layered(block, seen), norm)
 
 
-def _rotary(table: dict[str, Any], *unread: str) -> Rotary:
-    return read_rotary(table, unread=unread, rotate_in="fp32")
-
-
-def _output_normed(config: Config, windows: list[int | None], rotary: dict[str, Rotary]) -> Architecture:
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-5), cast="after_gain")
-    network = feedforward(config)
-    heads = [
-        attention(
-            config,
-            rotary=rotary[SLIDING if window else FULL],
-            mask=masked(window),
-            qk_norm=QKNorm(norm=norm, over="projection"),
-        )
-        for window in windows
-    ]
-    layers = [(kind(window), block(each, network, after=norm)) for window, each in zip(windows, heads, strict=True)]
-    return model(config, layers, norm)
-
-
-def names(architecture: Architecture) -> Names:
-    outside = {ours: theirs for ours, theirs in OUTSIDE.items() if ours != "decoder.final_norm"}
-    return decoder_names(ATTENTION, FEEDFORWARD, outside=outside)
-
-
-def names2(architecture: Architecture) -> Names:
-    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, AFTER)
-
-
+_NAMES = decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, AFTER)
 FAMILIES = (
-    Family("olmo", read, write, names, "OlmoForCausalLM", ignored=BUFFERS),
-    Family("olmo2", read2, write2, names2, "Olmo2ForCausalLM", ignored=BUFFERS),
-    Family("olmo3", read3, write3, names2, "Olmo3ForCausalLM", ignored=BUFFERS),
+    Family("olmo", read, decoder_names(ATTENTION, FEEDFORWARD), "OlmoForCausalLM"),
+    Family("olmo2", read2, _NAMES, "Olmo2ForCausalLM"),
+    Family("olmo3", read3, _NAMES, "Olmo3ForCausalLM"),
 )

@@ -4,119 +4,84 @@ from __future__ import annotations
 
 from typing import Any
 
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.experts import QK_NORMS, first, heads
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, common, decoder_names
-from anyformer.huggingface.families.mixers import convolved, in_order, kinds, words
-from anyformer.huggingface.families.qwen_next import BRANCHES, read_delta, write_delta
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Table, To
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_activation, write_rope
+from anyformer.huggingface.places import FULL
+from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, DeltaAttention, FeedForward, QKNorm, RMSNorm, Rotary, output_norm, pre_norm
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts import DeltaAttention, QKNorm, Rotary, output_norm, pre_norm
 
-SIDES = {"query": "q", "key": "k", "value": "v"}
-TABLE: Table = {
-    **ATTENTION,
-    **QK_NORMS,
-    **FEEDFORWARD,
+_TABLE: Table = {
     "attention.norm_after": "feedforward_layer_norm",
     "feedforward.norm_after": "post_feedforward_layernorm",
-    "delta_attention.norm_before": "attention_layer_norm",
+    f"{DELTA}.norm_before": "attention_layer_norm",
     "feedforward.norm_before": "feedforward_layer_norm",
-    **{f"delta_attention.{ours}": f"linear_attn.{theirs}_proj" for ours, theirs in SIDES.items()},
-    "delta_attention.gate.projection": "linear_attn.g_proj",
-    "delta_attention.beta": "linear_attn.b_proj",
-    "delta_attention.decay.projection": "linear_attn.a_proj",
-    "delta_attention.decay.A_log": "linear_attn.A_log",
-    "delta_attention.decay.dt_bias": "linear_attn.dt_bias",
-    "delta_attention.norm": "linear_attn.o_norm",
-    "delta_attention.output": "linear_attn.o_proj",
+    **{f"{DELTA}.{ours}": f"linear_attn.{theirs}_proj" for ours, theirs in SIDES.items()},
+    f"{DELTA}.gate.projection": "linear_attn.g_proj",
+    f"{DELTA}.beta": "linear_attn.b_proj",
+    f"{DELTA}.decay.projection": "linear_attn.a_proj",
+    f"{DELTA}.decay.A_log": "linear_attn.A_log",
+    f"{DELTA}.decay.dt_bias": "linear_attn.dt_bias",
+    f"{DELTA}.norm": "linear_attn.o_norm",
+    f"{DELTA}.output": "linear_attn.o_proj",
 }
-
-
-def names(architecture: Architecture) -> Names:
-    delta: DeltaAttention = first(architecture, "delta_attention")
-    kernel = delta.convolution.kernel if delta.convolution else 0
-    convolutions: Table = {
-        f"delta_attention.{ours}_convolution": To(f"linear_attn.{theirs}_conv1d", convolved(kernel))
-        for ours, theirs in SIDES.items()
-    }
-    return decoder_names(TABLE, convolutions)
 
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=100_352, hidden_size=3840, num_hidden_layers=32, num_attention_heads=30)
-    norm = RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain")
-    feedforward = FeedForward(width=config("intermediate_size", 11008), activation=activation(config("hidden_act", "silu")))
-    blocks = {"linear": pre_norm(norm, _delta(config), feedforward), "full": output_norm(norm, _attention(config), feedforward)}
+    norm, network = words.rms_norm(config, cast="after_gain"), words.feedforward(config, width=11008)
+    full = words.attention(config, qk_norm=QKNorm(norm=norm, over="projection"), rotary=_rotary(config))
+    full = full.but(kv_heads=full.groups)
+    blocks = {"linear": pre_norm(norm, _delta(config), network), "full": output_norm(norm, full, network)}
     depth = config("num_hidden_layers")
     last = depth - 1 if depth < 4 else 3
-    kind = words(config, "layer_types", lambda i: "full_attention" if i % 4 == 3 or i == last else "linear_attention")
-    return in_order(config, [kind], lambda name: blocks[name], norm)
+    branches = {DELTA: "linear_attention", "attention": FULL}
+    mixers = words.mixers(config, lambda i: FULL if i % 4 == 3 or i == last else "linear_attention", branches)
+    return words.decoder(config, words.layered(lambda mixer: blocks[mixer], mixers), norm)
 
 
 def _delta(config: Config) -> DeltaAttention:
     heads = config("num_attention_heads")
-    keys = config("linear_num_key_heads", None) or heads
-    width = config("linear_key_head_dim", None) or int(0.75 * config("hidden_size") / keys)
-    delta = read_delta(
-        config, eps=1e-5, num_key_heads=heads, num_value_heads=heads, key_head_dim=width, value_head_dim=2 * width
-    )
-    return delta.but(beta_scale=2.0 if config("linear_allow_neg_eigval", True) else 1.0)
-
-
-def _attention(config: Config) -> Attention:
-    """OLMo 3's without windows."""
-    return Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", None) or config("num_attention_heads"),
-        head_width=config("head_dim", None),
-        bias=PROJECTIONS if config("attention_bias", False) else (),
-        qk_norm=QKNorm(norm=RMSNorm(eps=config("rms_norm_eps", 1e-6), cast="after_gain"), over="projection"),
-        rotary=_rotary(config),
-        dropout=config("attention_dropout", 0.0),
-    )
+    keys = config("linear_num_key_heads", None, f"{DELTA}.heads") or heads
+    width = config("linear_key_head_dim", None, f"{DELTA}.key_width") or int(0.75 * config("hidden_size") / keys)
+    usual = {"num_key_heads": heads, "num_value_heads": heads, "key_head_dim": width, "value_head_dim": 2 * width}
+    delta = words.gated_delta_net(config, eps=1e-5, **usual)
+    doubles = config("linear_allow_neg_eigval", True, lambda target: target(f"{DELTA}.beta_scale") == 2.0)
+    return delta.but(beta_scale=2.0 if doubles else 1.0)
 
 
 def _rotary(config: Config) -> Rotary | None:
     """None where a table says that its base is none, as the published files do."""
-    table = config("rope_parameters", None)
+    table = config("rope_parameters", None, _table)
     if table is not None and table.get("rope_theta") is None:
         return None
-    return read_rotary(rope_parameters(config), rotate_in="fp32")
+    return words.rotary(config, rotate_in="fp32")
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    feedforward: FeedForward = first(architecture, "feedforward")
-    delta: DeltaAttention = first(architecture, "delta_attention")
-    nowhere = {"rope_parameters": {"rope_type": "default", "rope_theta": None}}
-    return {
-        **common(architecture),
-        **heads(attention),
-        **(nowhere if attention.rotary is None else write_rope(attention.rotary)),
-        **write_delta(delta),
-        "num_key_value_heads": attention.kv_heads,
-        "attention_bias": bool(attention.bias),
-        "linear_allow_neg_eigval": delta.beta_scale == 2.0,
-        "layer_types": kinds(architecture, BRANCHES),
-        "hidden_act": write_activation(feedforward.activation),
-        "intermediate_size": feedforward.width,
-        # The class's own id would stand outside a small vocabulary.
-        "pad_token_id": None,
-    }
+def _table(target: Target) -> dict[str, Any]:
+    turns = target("attention.rotary") is not None
+    return words.rope_table(target) if turns else {"rope_type": "default", "rope_theta": None}
+
+
+def names(architecture: Architecture) -> Names:
+    convolutions = words.delta_convolutions(architecture, "linear_attn")
+    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, _TABLE, convolutions)
 
 
 FAMILIES = (
     Family(
         "olmo_hybrid",
         read,
-        write,
         names,
         "OlmoHybridForCausalLM",
-        spelt={r"\.input_layernorm\.": ".attention_layer_norm.", r"\.post_attention_layernorm\.": ".feedforward_layer_norm."},
+        older_names={
+            r"\.input_layernorm\.": ".attention_layer_norm.",
+            r"\.post_attention_layernorm\.": ".feedforward_layer_norm.",
+        },
         inert=("linear_a_log_max", "linear_a_log_min", "linear_dt_init_floor", "linear_dt_max", "linear_dt_min"),
     ),
 )

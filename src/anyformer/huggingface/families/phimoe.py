@@ -4,91 +4,54 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import get
-from anyformer.huggingface.config import Config, HuggingFaceError
-from anyformer.huggingface.families.experts import EXPERTS_NORM, decoder, first, heads, window, window_size, written_activation
-from anyformer.huggingface.families.llama import ATTENTION, NORMS, common, decoder_names
-from anyformer.huggingface.families.mixtral import NUMBERED
+from anyformer.huggingface import words
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.spelling import activation, read_rotary, rope_parameters, write_rope
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, NORMS, NUMBERED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, Head, LayerNorm, Rotary, Router, SparseMixer, pre_norm
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.parts import Rotary, Router, SparseMixer, pre_norm
+
+_MSCALES = ("short_mscale", "long_mscale")
+"""The factor of the waves, named for short texts and for long ones."""
 
 
 def read(config: Config) -> Architecture:
     config.expect("num_experts_per_tok", 2)
-    norm = LayerNorm(eps=config("rms_norm_eps", 1e-5))
-    attention = Attention(
-        heads=config("num_attention_heads"),
-        kv_heads=config("num_key_value_heads", 8),
-        head_width=config("head_dim", None),
-        bias=PROJECTIONS if config("attention_bias", False) else (),
-        mask=window(config),
-        rotary=_rotary(config),
-        dropout=config("attention_dropout", 0.0),
-    )
-    experts = Experts(
-        experts=config("num_local_experts", 16),
-        chosen=2,
-        width=config("intermediate_size"),
-        activation=activation(config("hidden_act", "silu")),
-        router=Router(choice=SparseMixer(margin=2 * config("router_jitter_noise", 0.01))),
-    )
-    depth = config("num_hidden_layers")
-    head = Head(bias=config("lm_head_bias", False))
-    return decoder(config, ["layer"] * depth, [pre_norm(norm, attention, experts)] * depth, norm, head=head)
+    norm = words.layer_norm(config, key="rms_norm_eps")
+    heads = words.attention(config, kv_heads=8, mask=words.mask_of_all(config), rotary=_rotary(config))
+    jitter = config("router_jitter_noise", 0.01, lambda target: target("experts.router.choice.margin") / 2)
+    router, counted = Router(choice=SparseMixer(margin=2 * jitter)), ("num_local_experts",)
+    experts = words.experts(config, router, count=16, chosen=2, counted=counted, chosen_key=(), size="intermediate_size")
+    bias = config("lm_head_bias", False)
+    return words.decoder(config, words.repeated(config, pre_norm(norm, heads, experts)), norm, bias=bias)
 
 
 def _rotary(config: Config) -> Rotary:
-    """LongRoPE names the factor of its waves twice, for short texts and for long ones."""
-    table = rope_parameters(config, theta=1e6)
+    table = words.rope_parameters(config, theta=1e6, at=_table)
     config.expect("original_max_position_embeddings", None, table.get("original_max_position_embeddings"))
     if table["rope_type"] == "default":
-        return read_rotary(table)
-    short, long = (table.pop(f"{length}_mscale", None) for length in ("short", "long"))
+        return words.from_table(table)
+    short, long = (table.pop(name, None) for name in _MSCALES)
     if table["rope_type"] != "longrope" or short is None or short != long:
         raise HuggingFaceError(
             f"{config.where}: rope_type is {table['rope_type']!r} with short_mscale = {short} and long_mscale = {long}; only "
             f"'default' and 'longrope' with one factor are known for phimoe"
         )
-    return read_rotary({**table, "attention_factor": float(short)}, unread=("factor",))
+    return words.from_table({**table, "attention_factor": float(short)}, unread=("factor",))
 
 
-def _write_rope(attention: Attention) -> dict[str, Any]:
-    table = write_rope(attention.rotary)["rope_parameters"]
-    if table["rope_type"] == "longrope":
-        table |= dict.fromkeys(("short_mscale", "long_mscale"), table.pop("attention_factor"))
-    return {"rope_parameters": table}
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    attention: Attention = first(architecture, "attention")
-    experts: Experts = first(architecture, "experts")
-    return (
-        common(architecture)
-        | heads(attention)
-        | {
-            "num_key_value_heads": attention.kv_heads,
-            "attention_bias": bool(attention.bias),
-            "sliding_window": window_size(architecture),
-            **_write_rope(attention),
-            "num_local_experts": experts.experts,
-            "num_experts_per_tok": experts.chosen,
-            "intermediate_size": experts.width,
-            "hidden_act": written_activation(architecture),
-            "router_jitter_noise": experts.router.choice.plain()["margin"] / 2,
-            "lm_head_bias": get(architecture, "head.bias"),
-        }
-    )
+def _table(target: Target) -> dict[str, Any]:
+    table = words.rope_table(target)
+    return table | dict.fromkeys(_MSCALES, table.pop("attention_factor")) if "attention_factor" in table else table
 
 
 FAMILIES = (
     Family(
         "phimoe",
         read,
-        write,
-        lambda architecture: decoder_names(ATTENTION, NUMBERED, NORMS, EXPERTS_NORM),
+        decoder_names(ATTENTION, NUMBERED, NORMS),
         "PhimoeForCausalLM",
         # Noise of training that a description has no word for: in training the experts too read noisy inputs.
         inert=("hidden_dropout", "input_jitter_noise"),

@@ -2,126 +2,82 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from functools import partial
 
-from anyformer.describe import change, get
+from anyformer.describe import change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bert import (
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.words.bert_line import (
     ATTENTION,
     EMBEDDINGS,
     FEEDFORWARD,
     POST_NORMS,
-    common,
+    bert_head,
+    bert_sublayers,
     encoder,
     encoder_names,
-    norm_of,
-    sublayers,
+    position_after_padding,
 )
-from anyformer.huggingface.families.encoder_heads import encoder_head, head_names
-from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.words.encoder_heads import head_names
 from anyformer.model import Architecture
-from anyformer.parts import Head, LayerNorm, LearnedPosition, RelativeBuckets, SharedBias, Transform, post_norm, pre_norm
-
-HEAD = ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder")
-BIAS = "lm_head.bias"
-IGNORED = (r".*position_ids", r"(.*\.)?pooler\..*", r"lm_head\.(decoder\.(weight|bias)|bias)", r"(.*\.)?contact_head\..*")
+from anyformer.parts import RelativeBuckets, SharedBias, post_norm, pre_norm
 
 
-def position(config: Config) -> LearnedPosition:
-    """Rows of the table below the first position are the padding's and one more for each id before it."""
-    offset = config("pad_token_id", 1) + 1
-    return LearnedPosition(length=config("max_position_embeddings", 512) - offset, offset=offset)
-
-
-def head(config: Config, norm: LayerNorm) -> Head | None:
-    return encoder_head(config, Transform(activation="gelu", norm=norm))
-
-
-def read(config: Config) -> Architecture:
-    norm = norm_of(config)
-    block = post_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
-    return encoder(config, block, head(config, norm), position=position(config), input_norm=norm)
+def read(name: str, config: Config) -> Architecture:
+    norm = words.layer_norm(config, 1e-12)
+    block = post_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
+    head = bert_head(config, name, norm, "gelu")
+    return encoder(config, block, head, position=position_after_padding(config), input_norm=norm)
 
 
 def read_prelayernorm(config: Config) -> Architecture:
-    norm = norm_of(config)
-    block = pre_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
-    return encoder(config, block, head(config, norm), position=position(config), input_norm=norm, final_norm=norm)
+    norm = words.layer_norm(config, 1e-12)
+    block = pre_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
+    head, position = bert_head(config, "RobertaPreLayerNorm", norm, "gelu"), position_after_padding(config)
+    return encoder(config, block, head, position=position, input_norm=norm, final_norm=norm)
 
 
 def read_xl(config: Config) -> Architecture:
-    norm = norm_of(config, 1e-5)
-    block = pre_norm(norm, *sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
+    norm = words.layer_norm(config, 1e-5)
+    block = pre_norm(norm, *bert_sublayers(config), dropout=config("hidden_dropout_prob", 0.1))
+    head, position = bert_head(config, "XLMRobertaXL", norm, "gelu"), position_after_padding(config)
     block = change(block, "feedforward.dropout", 0.0)
-    return encoder(config, block, head(config, norm), types=1, position=position(config), final_norm=norm)
+    return encoder(config, block, head, types=1, position=position, final_norm=norm)
 
 
 def read_mpnet(config: Config) -> Architecture:
-    norm = norm_of(config)
-    attention, feedforward = sublayers(config)
+    norm, position = words.layer_norm(config, 1e-12), position_after_padding(config)
+    attention, network = bert_sublayers(config)
     config.expect("relative_attention_num_buckets", 32, why="transformers looks up 32 whatever is said")
     config.expect("pad_token_id", 1, why="transformers counts positions from 2 whatever is said")
     buckets = RelativeBuckets(buckets=32, max_distance=128, two_sided=True)
-    return encoder(
-        config,
-        post_norm(norm, attention, feedforward, dropout=config("hidden_dropout_prob", 0.1)),
-        head(config, norm),
-        types=0,
-        position=position(config),
-        input_norm=norm,
-        score_bias=SharedBias(heads=attention.heads, buckets=buckets),
-    )
+    block = post_norm(norm, attention, network, dropout=config("hidden_dropout_prob", 0.1))
+    bias, head = SharedBias(heads=attention.heads, buckets=buckets), bert_head(config, "MPNet", norm, "gelu")
+    return encoder(config, block, head, types=None, position=position, input_norm=norm, score_bias=bias)
 
 
-def writer(name: str, norm: str = "encoder.input_norm") -> Callable[[Architecture], dict[str, Any]]:
-    """How a kin with positions counted from the padding's id is written."""
-
-    def write(architecture: Architecture) -> dict[str, Any]:
-        length, offset = (get(architecture, f"encoder.position.{field}") for field in ("length", "offset"))
-        return common(architecture, name, norm) | {"max_position_embeddings": length + offset, "pad_token_id": offset - 1}
-
-    return write
+def _names(base: str, outside: Table, layer: tuple[Table, ...], architecture: Architecture) -> Names:
+    head = head_names(architecture, ("lm_head.dense", "lm_head.layer_norm", "lm_head.decoder"), "lm_head.bias")
+    return encoder_names(architecture, base, {**EMBEDDINGS, **outside}, head, *layer)
 
 
-def write_mpnet(architecture: Architecture) -> dict[str, Any]:
-    written = writer("MPNet")(architecture)
-    assert written.pop("type_vocab_size") == 0, "MPNet has no types of segments"
-    return written
+def _pre_norms(attention: str, feedforward: str) -> tuple[Table, ...]:
+    return ATTENTION, FEEDFORWARD, {"attention.norm_before": attention, "feedforward.norm_before": feedforward}
 
 
-def names(base: str) -> Callable[[Architecture], Names]:
-    return lambda architecture: encoder_names(
-        architecture, base, EMBEDDINGS, head_names(architecture, HEAD, BIAS), ATTENTION, FEEDFORWARD, POST_NORMS
-    )
-
-
-def pre_norm_names(base: str, final: str, attention: str, feedforward: str) -> Callable[[Architecture], Names]:
-    norms: Table = {"attention.norm_before": attention, "feedforward.norm_before": feedforward}
-    outside: Table = {**EMBEDDINGS, "encoder.final_norm": final}
-    return lambda architecture: encoder_names(
-        architecture, base, outside, head_names(architecture, HEAD, BIAS), ATTENTION, FEEDFORWARD, norms
-    )
-
-
-MPNET: Table = {
-    "attention.query": "attention.attn.q",
-    "attention.key": "attention.attn.k",
-    "attention.value": "attention.attn.v",
-    "attention.output": "attention.attn.o",
+_MPNET: Table = {
+    **{f"attention.{side}": f"attention.attn.{side[0]}" for side in words.ALL},
     "step_0_norm_after": "attention.LayerNorm",
     "step_1_norm_after": "output.LayerNorm",
 }
-
-
-def mpnet_names(architecture: Architecture) -> Names:
-    outside: Table = {**EMBEDDINGS, "encoder.score_bias": "encoder.relative_attention_bias"}
-    return encoder_names(architecture, "mpnet", outside, head_names(architecture, HEAD, BIAS), MPNET, FEEDFORWARD)
+_IGNORED = (r".*position_ids", r"(.*\.)?pooler\..*", r"lm_head\.(decoder\.(weight|bias)|bias)", r"(.*\.)?contact_head\..*")
 
 
 def _family(model_type: str, name: str, base: str = "roberta") -> Family:
-    return Family(model_type, read, writer(name), names(base), f"{name}ForMaskedLM", ignored=IGNORED)
+    names = partial(_names, base, {}, (ATTENTION, FEEDFORWARD, POST_NORMS))
+    return Family(model_type, partial(read, name), names, f"{name}ForMaskedLM", ignored=_IGNORED)
 
 
 FAMILIES = (
@@ -130,14 +86,34 @@ FAMILIES = (
     _family("camembert", "Camembert"),
     _family("data2vec-text", "Data2VecText", "data2vec_text"),
     Family(
-        "roberta-prelayernorm", read_prelayernorm, writer("RobertaPreLayerNorm"),
-        pre_norm_names("roberta_prelayernorm", "LayerNorm", "attention.LayerNorm", "intermediate.LayerNorm"),
-        "RobertaPreLayerNormForMaskedLM", ignored=IGNORED,
+        "roberta-prelayernorm",
+        read_prelayernorm,
+        partial(
+            _names,
+            "roberta_prelayernorm",
+            {"encoder.final_norm": "LayerNorm"},
+            _pre_norms("attention.LayerNorm", "intermediate.LayerNorm"),
+        ),
+        "RobertaPreLayerNormForMaskedLM",
+        ignored=_IGNORED,
     ),
     Family(
-        "xlm-roberta-xl", read_xl, writer("XLMRobertaXL", "encoder.final_norm"),
-        pre_norm_names("roberta", "encoder.LayerNorm", "attention.self_attn_layer_norm", "LayerNorm"),
-        "XLMRobertaXLForMaskedLM", ignored=IGNORED,
+        "xlm-roberta-xl",
+        read_xl,
+        partial(
+            _names,
+            "roberta",
+            {"encoder.final_norm": "encoder.LayerNorm"},
+            _pre_norms("attention.self_attn_layer_norm", "LayerNorm"),
+        ),
+        "XLMRobertaXLForMaskedLM",
+        ignored=_IGNORED,
     ),
-    Family("mpnet", read_mpnet, write_mpnet, mpnet_names, "MPNetForMaskedLM", ignored=IGNORED),
-)  # fmt: skip
+    Family(
+        "mpnet",
+        read_mpnet,
+        partial(_names, "mpnet", {"encoder.score_bias": "encoder.relative_attention_bias"}, (_MPNET, FEEDFORWARD)),
+        "MPNetForMaskedLM",
+        ignored=_IGNORED,
+    ),
+)

@@ -5,48 +5,35 @@ from __future__ import annotations
 from typing import Any
 
 from anyformer.describe import change
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families import decoder
-from anyformer.huggingface.families.decoder import BUFFERS, attention, each, feedforward, model, needs, renamed, repeated
-from anyformer.huggingface.families.llama import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Pieces, Table, To
-from anyformer.huggingface.spelling import read_rope
+from anyformer.huggingface.rules import Names, Pieces, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, SHARED_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, LayerNorm, QKNorm, parallel, pre_norm
-
-SHARED_NORM: Table = {"step_0_norm_before": "input_layernorm"}
+from anyformer.parts import QKNorm, parallel, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    config.expect("head_dim", None, config("hidden_size") // config("num_attention_heads"))
     config.assume(num_key_value_heads=32)
-    needs(config, "num_key_value_heads")
-    norm = LayerNorm(eps=config("layer_norm_eps", 1e-5))
-    normed = {"qk_norm": QKNorm(norm=norm.but(bias=False), over="each_head")} if config("qk_layernorm", False) else {}
-    bias = ("query", "key", "value") if config("use_qkv_bias", False) else ()
-    heads = attention(config, rotary=read_rope(config, fraction=0.25), bias=bias, **normed)
-    wired = parallel if config("use_parallel_residual", False) else pre_norm
-    block = change(wired(norm, heads, feedforward(config)), "feedforward.dropout", config("hidden_dropout", 0.0))
-    return model(config, repeated(config, block), norm)
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    written = renamed(decoder.write(architecture), rms_norm_eps="layer_norm_eps")
-    written["rope_parameters"].setdefault("partial_rotary_factor", 1.0)
-    blocks = architecture.output_stack.variants
-    return {
-        **written,
-        "qk_layernorm": each(architecture, "attention.qk_norm")[0] is not None,
-        "use_qkv_bias": decoder.biased(architecture),
-        "use_parallel_residual": all(len(block.steps) == 1 for block in blocks.values()),
-        "hidden_dropout": each(architecture, "feedforward.dropout")[0],
-    }
+    words.needs(config, "num_key_value_heads")
+    norm, bias = words.layer_norm(config), words.biases(config, "use_qkv_bias", False, words.QKV)
+    normed: dict[str, Any] = (
+        {"qk_norm": QKNorm(norm=norm.but(bias=False), over="each_head")} if config("qk_layernorm", False) else {}
+    )
+    heads = words.attention(config, rotary=words.rotary(config, fraction=0.25), bias=bias, **normed)
+    config.expect("head_dim", None, config("hidden_size") // heads.heads)
+    wired = parallel if config("use_parallel_residual", False, words.in_parallel) else pre_norm
+    dropout = config("hidden_dropout", 0.0, "feedforward.dropout")
+    block = change(wired(norm, heads, words.feedforward(config)), "feedforward.dropout", dropout)
+    return words.decoder(config, words.repeated(config, block), norm)
 
 
 def names(architecture: Architecture) -> Names:
-    heads: Attention = each(architecture, "attention.sublayer")[0]
-    norms: Table = {
+    """One norm per head there; side by side here."""
+    heads = Target(architecture)("attention.sublayer")
+    norms = {
         f"attention.{ours}_norm.weight": To(
             f"self_attn.{ours[0]}_layernorm.norms.{{x}}.weight", Pieces(count), tuple(str(head) for head in range(count))
         )
@@ -55,13 +42,4 @@ def names(architecture: Architecture) -> Names:
     return decoder_names(ATTENTION, norms, FEEDFORWARD, NORMS, SHARED_NORM)
 
 
-FAMILIES = (
-    Family(
-        "stablelm",
-        read,
-        write,
-        names,
-        "StableLmForCausalLM",
-        ignored=BUFFERS,
-    ),
-)
+FAMILIES = (Family("stablelm", read, names, "StableLmForCausalLM"),)

@@ -7,84 +7,74 @@ from __future__ import annotations
 
 from typing import Any
 
-from anyformer.describe import Named, get
+from anyformer.describe import Named
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.t5 import (
+from anyformer.huggingface.family import Family
+from anyformer.huggingface.places import has_experts
+from anyformer.huggingface.rules import Names, Stacked, Table, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.activations import known, of_network
+from anyformer.huggingface.words.t5_line import (
     CROSS,
     IGNORED,
     attentions,
     buckets,
-    initialisation,
-    stacks,
-    write_function,
-    written,
+    depth,
+    stacks_names,
+    t5_activation,
+    t5_initialisation,
 )
-from anyformer.huggingface.family import Family
-from anyformer.huggingface.rules import Names, Stacked, Table, To
-from anyformer.huggingface.spelling import activation
-from anyformer.model import Architecture, encoder_decoder
-from anyformer.parts import (
-    Embedding,
-    Experts,
-    FeedForward,
-    Head,
-    RMSNorm,
-    Router,
-    RowCapacity,
-    SharedBias,
-    Stack,
-    pre_norm,
-    stack,
-)
-
-INERT = (
-    "add_router_probs", "feed_forward_proj", "n_positions", "num_sparse_decoder_layers", "num_sparse_encoder_layers",
-    "router_ignore_padding_tokens", "router_type", "router_z_loss_coef",
-)  # fmt: skip
-"""Losses, what nothing reads, and counts of layers where the steps between them are given."""
+from anyformer.model import Architecture
+from anyformer.parts import Embedding, Experts, FeedForward, Head, Router, RowCapacity, SharedBias, Stack, pre_norm, stack
 
 
 def read(config: Config) -> Architecture:
+    config.put(pad_token_id=0, decoder_start_token_id=0)  # what a model's own class takes for granted
     config.expect("is_decoder", False)
     config.expect("is_gated_act", False)
     config.expect("router_dtype", "float32")
-    width, tied = config("d_model"), config("tie_word_embeddings", True)
-    encoder = config("num_layers")
-    decoder = config("num_decoder_layers", 12)
-    table = Embedding(vocab=config("vocab_size"))
-    return encoder_decoder(
-        table,
-        width,
-        _stack(config, "encoder", encoder),
-        _stack(config, "decoder", encoder if decoder is None else decoder),
+    tied = config("tie_word_embeddings", True, lambda target: target.architecture.decoder_embedding is None)
+    width, table = config("d_model"), Embedding(vocab=config("vocab_size"))
+    return Architecture(
+        width=width,
+        embedding=table,
         # Untied, transformers gives each side a table of its own.
         decoder_embedding=None if tied else table,
+        encoder=_stack(config, "encoder"),
+        decoder=_stack(config, "decoder"),
         head=Head(tied=tied, scale=width**-0.5 if tied else 1.0),
-        initialisation=initialisation(config),
+        initialisation=t5_initialisation(config),
     )
 
 
-def _stack(config: Config, side: str, depth: int) -> Stack:
-    norm, dropout = RMSNorm(eps=config("layer_norm_epsilon", 1e-6)), config("dropout_rate", 0.1)
-    function = activation(config("dense_act_fn", "relu"))
-    dense = FeedForward(width=config("d_ff"), activation=function, gated=False, dropout=dropout)
+def _stack(config: Config, side: str) -> Stack:
+    norm, dropout = words.rms_norm(config, key="layer_norm_epsilon"), config("dropout_rate", 0.1, "stack.dropout")
+    function = known(config("dense_act_fn", "relu", lambda target: t5_activation(of_network(target))))
+    width = config("d_ff", at=_width)
+    dense = FeedForward(width=width, activation=function, gated=False, dropout=dropout)
+    router = Router(
+        bias=config("router_bias", False, _anywhere("experts.router.bias")),
+        jitter=config("router_jitter_noise", 0.01, _anywhere("experts.router.jitter")),
+    )
     experts = Experts(
-        experts=config("num_experts", 8),
+        experts=config("num_experts", 8, _anywhere("experts.experts")),
         chosen=1,
-        width=config("d_ff"),
+        width=width,
         activation=function,
         gated=False,
-        router=Router(bias=config("router_bias", False), jitter=config("router_jitter_noise", 0.01)),
-        capacity=RowCapacity(tokens=config("expert_capacity", 64)),
+        router=router,
+        capacity=RowCapacity(tokens=config("expert_capacity", 64, _anywhere("experts.capacity.tokens"))),
     )
     attends = attentions(config, side)
     blocks = {
         name: pre_norm(norm, *attends, network, dropout=dropout) for name, network in (("dense", dense), ("experts", experts))
     }
-    sparse = config(f"num_sparse_{side}_layers", 3)
-    step = config(f"{side}_sparse_step", depth // sparse if sparse else depth)
+    layers = depth(config, side, 12)
+    sparse = config(f"num_sparse_{side}_layers", 3, lambda target: sum(_sparse(target, side)))
+    step = config(f"{side}_sparse_step", layers // sparse if sparse else layers, lambda target: _step(_sparse(target, side)))
     return stack(
-        [blocks["experts" if step and i % step == 1 % step else "dense"] for i in range(depth)],
+        [blocks["experts" if step and i % step == 1 % step else "dense"] for i in range(layers)],
         names=Named(blocks),
         score_bias=SharedBias(heads=attends[0].heads, buckets=buckets(config, side)),
         dropout=dropout,
@@ -92,44 +82,31 @@ def _stack(config: Config, side: str, depth: int) -> Stack:
     )
 
 
-def write(architecture: Architecture) -> dict[str, Any]:
-    order = {side: tuple(part.layers) for side, part in architecture.stacks.items()}
-    found: dict[str, Any] = {}
-    for side, variants in order.items():
-        if "dense" in variants:
-            dense: FeedForward = get(architecture, f"{side}.dense.feedforward.sublayer")
-            found |= {"d_ff": dense.width, "dense_act_fn": write_function(dense.activation)}
-        if "experts" in variants:
-            experts: Experts = get(architecture, f"{side}.experts.experts.sublayer")
-            found |= {
-                "d_ff": experts.width,
-                "dense_act_fn": write_function(experts.activation),
-                "num_experts": experts.experts,
-                "expert_capacity": get(architecture, f"{side}.experts.experts.sublayer.capacity.tokens"),
-                "router_bias": experts.router.bias,
-                "router_jitter_noise": experts.router.jitter,
-            }
-        found[f"num_sparse_{side}_layers"] = variants.count("experts")
-        found[f"{side}_sparse_step"] = _step(variants)
-    return (
-        written(architecture, "decoder.score_bias.buckets", order["decoder"][0])
-        | found
-        | {"tie_word_embeddings": architecture.decoder_embedding is None}
-    )
+def _sparse(target: Target, side: str) -> list[bool]:
+    return has_experts(Target(target.architecture, side))
 
 
-def _step(variants: tuple[str, ...]) -> int:
+def _anywhere(path: str) -> Any:
+    """The value at a path in the decoder, else in the encoder."""
+    return lambda target: target(path) if target.has("experts") else target(f"encoder:{path}")
+
+
+def _width(target: Target) -> int:
+    return int(target.get("feedforward.width") or target("experts.width"))
+
+
+def _step(sparse: list[bool]) -> int:
     """From one layer of experts to the next; the first is the second layer, unless all are."""
-    sparse = [i for i, name in enumerate(variants) if name == "experts"]
-    if not sparse:
+    places = [i for i, there in enumerate(sparse) if there]
+    if not places:
         return 0
-    if sparse[0] == 0:
+    if places[0] == 0:
         return 1
-    return sparse[1] - sparse[0] if len(sparse) > 1 else len(variants)
+    return places[1] - places[0] if len(places) > 1 else len(sparse)
 
 
 def names(architecture: Architecture) -> Names:
-    found = stacks(_network(1), {**CROSS, **_network(2)})
+    found = stacks_names(_network(1), {**CROSS, **_network(2)})
     if architecture.decoder_embedding is None:
         return found
     own: Table = {"embedding": "encoder.embed_tokens", "decoder_embedding": "decoder.embed_tokens"}
@@ -150,9 +127,18 @@ def _network(number: int) -> Table:
     }
 
 
+_INERT = (
+    "add_router_probs", "feed_forward_proj", "n_positions", "num_sparse_decoder_layers", "num_sparse_encoder_layers",
+    "router_ignore_padding_tokens", "router_type", "router_z_loss_coef",
+)  # fmt: skip
+"""Losses, what nothing reads, and counts of layers where the steps between them are given."""
 FAMILIES = (
     Family(
-        "switch_transformers", read, write, names, "SwitchTransformersForConditionalGeneration", inert=INERT,
+        "switch_transformers",
+        read,
+        names,
+        "SwitchTransformersForConditionalGeneration",
+        inert=_INERT,
         ignored=(*IGNORED, r"shared\.weight"),
     ),
-)  # fmt: skip
+)

@@ -5,31 +5,15 @@ FlauBERT's files may ask for layers to be skipped at random in training (`layerd
 
 from __future__ import annotations
 
-from typing import Any
-
-from anyformer.describe import get
+from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.families.bloom import either
-from anyformer.huggingface.families.gpt2 import INERT
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.spelling import initialisation
-from anyformer.model import Architecture, decoder_only, encoder_only
-from anyformer.parts import (
-    Attention,
-    Bidirectional,
-    Causal,
-    Embedding,
-    FeedForward,
-    Head,
-    LayerNorm,
-    LearnedPosition,
-    Normal,
-    post_norm,
-)
-from anyformer.parts.attention.heads import PROJECTIONS
+from anyformer.huggingface.words.gpt_line import INERT
+from anyformer.model import Architecture
+from anyformer.parts import Attention, FeedForward, LearnedPosition, Normal, post_norm
 
-LAYERS: Table = {
+_LAYERS: Table = {
     "attention.query": "attentions.{i}.q_lin",
     "attention.key": "attentions.{i}.k_lin",
     "attention.value": "attentions.{i}.v_lin",
@@ -42,55 +26,34 @@ LAYERS: Table = {
 
 
 def read(config: Config) -> Architecture:
-    width, dropout = config("emb_dim", 2048), config("dropout", 0.1)
-    causal = config("causal", False)
+    config.assume(emb_dim=2048, n_layers=12)
+    config.put(pad_token_id=2)  # the class's own, without which it cannot run
+    side, mask = words.sees_ahead(config, "causal")
     config.expect("is_encoder", True)
     config.expect("asm", False, why="logits by an adaptive softmax")
     config.expect("pre_norm", False, why="its class cannot run it")
     config.expect("share_inout_emb", True)
     if config("use_lang_emb", True):
         config.expect("n_langs", 1, why="a language's embedding is added where a call names it")
-    norm = LayerNorm(eps=config("layer_norm_eps", 1e-12))
-    attention = Attention(
-        heads=config("n_heads", 16),
-        bias=PROJECTIONS,
-        mask=Causal() if causal else Bidirectional(),
-        dropout=config("attention_dropout", 0.1),
+    norm, width, dropout = words.layer_norm(config, 1e-12), config("emb_dim"), config("dropout", 0.1)
+    heads, rate = config("n_heads", 16), config("attention_dropout", 0.1)
+    attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)
+    act = "gelu" if config("gelu_activation", True, lambda target: target("feedforward.activation") == "gelu") else "relu"
+    network = FeedForward(width=4 * width, activation=act, gated=False, bias=("up", "down"))
+    position = LearnedPosition(length=config("max_position_embeddings", 512))
+    table = Normal(std=config("embed_init_std", 2048**-0.5))
+    return words.decoder(
+        config,
+        words.repeated(config, post_norm(norm, attention, network, dropout=dropout), "n_layers"),
+        None,
+        tied=True,
+        vocab=config.either("vocab_size", "n_words", default=30145),
+        width="emb_dim",
+        side=side,
+        starts=words.initialisation(config, key="init_std").but(embedding=table),
+        around={"position": position, "input_norm": norm, "dropout": dropout},
+        bias=True,
     )
-    feedforward = FeedForward(
-        width=4 * width,
-        activation="gelu" if config("gelu_activation", True) else "relu",
-        gated=False,
-        bias=("up", "down"),
-    )
-    make = decoder_only if causal else encoder_only
-    return make(
-        Embedding(vocab=either(config, "vocab_size", "n_words", default=30145)),
-        width,
-        [post_norm(norm, attention, feedforward, dropout=dropout)] * config("n_layers", 12),
-        position=LearnedPosition(length=config("max_position_embeddings", 512)),
-        input_norm=norm,
-        dropout=dropout,
-        head=Head(tied=config("tie_word_embeddings", True), bias=True),
-        initialisation=initialisation(config, key="init_std").but(embedding=Normal(std=config("embed_init_std", 2048**-0.5))),
-    )
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    stack = next(iter(architecture.stacks))
-    return {
-        "causal": stack == "decoder",
-        "vocab_size": get(architecture, "embedding.vocab"),
-        "emb_dim": architecture.width,
-        "n_layers": architecture.output_stack.depth,
-        "n_heads": get(architecture, f"{stack}.layer.attention.heads"),
-        "gelu_activation": get(architecture, f"{stack}.layer.feedforward.activation") == "gelu",
-        "layer_norm_eps": get(architecture, f"{stack}.input_norm.eps"),
-        "max_position_embeddings": get(architecture, f"{stack}.position.length"),
-        "attention_dropout": get(architecture, f"{stack}.layer.attention.sublayer.dropout"),
-        "dropout": get(architecture, f"{stack}.dropout"),
-        "tie_word_embeddings": get(architecture, "head.tied"),
-    }
 
 
 def names(architecture: Architecture) -> Names:
@@ -101,16 +64,16 @@ def names(architecture: Architecture) -> Names:
         f"{stack}.input_norm": "transformer.layer_norm_emb",
         "head": "pred_layer.proj",
     }
-    return Names(outside, {stack: ("transformer.", LAYERS)})
+    return Names(outside, {stack: ("transformer.", _LAYERS)})
 
 
-OWN = (
+_OWN = (
     "bos_index", "eos_index", "id2lang", "lang2id", "lang_id", "langs", "lgs", "mask_index", "mask_token_id", "max_vocab",
     "min_count", "n_langs", "pad_index", "unk_index", "end_n_top", "start_n_top", "encoder_only", "layerdrop", "same_enc_dec",
     "sinusoidal_embeddings",
 )  # fmt: skip
 """Ids, names and counts of languages and tokens; sinusoids, which fill the table of positions at the start only."""
-TRAINING = (
+_TRAINING = (
     "amp", "bptt", "bucket_size", "clip_grad_norm", "fp16", "group_by_size", "lg_sampling_factor", "max_batch_size",
     "mlm_steps", "sample_alpha", "tokens_per_batch", "word_blank", "word_dropout", "word_keep", "word_mask",
     "word_mask_keep_rand", "word_pred", "word_rand", "word_shuffle",
@@ -120,10 +83,9 @@ FAMILIES = tuple(
     Family(
         model_type,
         read,
-        write,
         names,
         default_class,
-        inert=(*INERT, *OWN, *TRAINING),
+        inert=(*INERT, *_OWN, *_TRAINING),
         ignored=(r"(transformer\.)?position_ids",),
         base="transformer.",
     )

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from anyformer.huggingface.config import Config, HuggingFaceError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
 from anyformer.huggingface.rules import Table
+from anyformer.huggingface.target import Target
 from anyformer.model import Architecture
 from anyformer.parts import Head, Transform
 
@@ -18,8 +20,13 @@ POOLED = ("classifier.dense", "classifier.out_proj")
 TANH = Transform(activation="tanh")
 
 
-def head_of(config: Config, heads: Mapping[str, Head]) -> Head | None:
-    """The head of the configuration's class, by what its name ends in; the first where none is named, None for `Model`."""
+def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None:
+    """The head of the configuration's class, by what its name ends in; the first where none is named, None for `Model`.
+
+    `name`: what the names of all classes of the model type begin with.
+    """
+    if config.target is not None:
+        config.put(architectures=[name + _task(config.target.architecture.head, heads)])
     task = config.task or next(iter(heads))
     if task == "Model":
         return None
@@ -31,27 +38,54 @@ def head_of(config: Config, heads: Mapping[str, Head]) -> Head | None:
     return heads[task]
 
 
+def _task(head: Head | None, heads: Mapping[str, Head]) -> str:
+    """The first of the classes whose head is made of the same parts."""
+    if head is None:
+        return "Model"
+    for task, each in heads.items():
+        if _parts(each) == _parts(head):
+            return task
+    raise MismatchError(f"the head is of none of the classes {', '.join(heads)}")
+
+
+def _parts(head: Head) -> tuple[bool, ...]:
+    return head.outputs is None, head.pool is None, head.transform is None
+
+
 def classes(config: Config, **fields: Any) -> Head:
     """A logit for each label of the configuration."""
+    if config.target is not None:
+        count = config.target.get("head.outputs")
+        if count == "features":
+            raise MismatchError("a head that gives features is no class of transformers")
+        labels = {str(i): f"LABEL_{i}" for i in range(count or 0)}
+        config.put(**({"id2label": labels, "label2id": {label: int(i) for i, label in labels.items()}} if labels else {}))
     named, count = config("id2label", None), config("num_labels", None)
     return Head(outputs=len(named) if named else count or 2, bias=True, **fields)
 
 
 def encoder_head(
-    config: Config, transform: Transform, *, tied: bool = True, pooled: Transform = TANH, **more: Head
+    config: Config, name: str, transform: Transform, *, tied: bool = True, pooled: Transform = TANH, **more: Head
 ) -> Head | None:
     """`transform`, `tied`: of a masked language model (where nothing is said of the tie); `pooled`: before classes of a row.
 
-    `more`: heads of further classes.
+    `name`: what the names of the classes begin with; `more`: heads of further classes.
     """
-    masked = Head(tied=config("tie_word_embeddings", tied), bias=True, transform=transform)
+    masked = Head(tied=config("tie_word_embeddings", tied, tie_of_masked), bias=True, transform=transform)
     heads = {
         "ForMaskedLM": masked,
         "ForPreTraining": masked,
         "ForSequenceClassification": classes(config, pool="first", transform=pooled),
         "ForTokenClassification": classes(config),
     }
-    return head_of(config, heads | more)
+    return head_of(config, name, heads | more)
+
+
+def tie_of_masked(target: Target) -> bool:
+    """Whether the head of a masked language model is tied; classes have nothing to tie."""
+    if target("head.outputs") is not None:
+        raise MismatchError("the head gives classes")
+    return bool(target("head.tied"))
 
 
 def head_names(
@@ -74,20 +108,4 @@ def head_names(
         "head.transform.norm": norm,
         "head.weight": f"{matrix}.weight",
         "head.bias": bias if head.tied else f"{matrix}.bias",
-    }
-
-
-def write_head(architecture: Architecture, name: str, row: str = "ForSequenceClassification") -> dict[str, Any]:
-    """The class, `name` and its task (`row`: of classes of a row), and what its head needs."""
-    head = architecture.head
-    if head is None:
-        return {"architectures": [f"{name}Model"]}
-    if head.outputs is None:
-        return {"architectures": [f"{name}ForMaskedLM"], "tie_word_embeddings": head.tied}
-    assert head.outputs != "features", "a head without logits is no class of theirs"
-    labels = {i: f"LABEL_{i}" for i in range(head.outputs)}
-    return {
-        "architectures": [f"{name}{row if head.pool else 'ForTokenClassification'}"],
-        "id2label": {str(i): label for i, label in labels.items()},
-        "label2id": {label: i for i, label in labels.items()},
     }

@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 
-MODEL_TYPE = "anyformer"
-
 
 def read(config: Config) -> Architecture:
-    """The architecture stands in the configuration as data."""
-    return Architecture.parse(config("architecture"), where=f"{config.where}: architecture")
-
-
-def write(architecture: Architecture) -> dict[str, Any]:
-    """The architecture as data, and the few keys that tools ask every configuration for."""
-    return {
-        "architecture": architecture.plain(),
-        "architectures": [_class(architecture)],
-        "hidden_size": architecture.width,
-        "num_hidden_layers": architecture.output_stack.depth,
-        "vocab_size": architecture.embedding.symbols or architecture.outputs,
-        "is_encoder_decoder": architecture.two_inputs,
-        **(
-            {}
-            if architecture.output_stack.max_length is None
-            else {"max_position_embeddings": architecture.output_stack.max_length}
-        ),
-        **({"num_labels": architecture.outputs} if _pools(architecture) else {}),
-    }
+    """The architecture stands in the configuration as data, beside the few keys that tools ask every configuration for."""
+    data = config("architecture", at=lambda target: target.architecture.plain())
+    made = Architecture.parse(data, where=f"{config.where}: architecture")
+    length = made.output_stack.max_length
+    config.put(
+        architectures=[_class(made)],
+        hidden_size=made.width,
+        num_hidden_layers=made.output_stack.depth,
+        vocab_size=made.embedding.symbols or made.outputs,
+        is_encoder_decoder=made.two_inputs,
+        **({} if length is None else {"max_position_embeddings": length}),
+        **({"num_labels": made.outputs} if _pools(made) else {}),
+    )
+    return made
 
 
 def _class(architecture: Architecture) -> str:
@@ -59,11 +49,12 @@ def names(architecture: Architecture) -> Names:
     return Names({name.replace(".sublayer", ""): f"model.{name}" for name in declared}, {})
 
 
-OWN = Family(
-    MODEL_TYPE,
-    read,
-    write,
-    names,
-    "AnyformerForCausalLM",
-    inert=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
+FAMILIES = (
+    Family(
+        "anyformer",
+        read,
+        names,
+        "AnyformerForCausalLM",
+        inert=("hidden_size", "num_hidden_layers", "vocab_size", "tie_word_embeddings"),
+    ),
 )

@@ -1,4 +1,4 @@
-"""Every family is asked for every architecture: it says no in words, or has a configuration for it."""
+"""Every family is asked for every architecture: it refuses with a reason, or has a configuration for it."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ from anyformer import huggingface
 def test_no_family_stumbles_over_what_is_not_its_own(model_type):
     for architecture in list(ZOO.values())[::9]:  # all take minutes
         with suppress(huggingface.HuggingFaceError):
-            huggingface.express(architecture, model_type)
+            huggingface.find_family(architecture, model_type)

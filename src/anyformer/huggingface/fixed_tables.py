@@ -1,0 +1,98 @@
+"""Stored tables that follow from a formula: what a file holds is compared with what is computed here, and never read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.files import Stored
+from anyformer.model import Architecture
+from anyformer.parts import Rotary
+
+TOLERANCE = 2e-3
+"""Largest difference that is due to the type in which a table was computed."""
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A table that follows from the architecture."""
+
+    values: Callable[[Architecture, Tensor], Iterator[Tensor]]
+    """What the stored table may be; its shape says how long it is."""
+    relative: bool = False
+    """Whether differences are shares of the value: frequencies, and not waves."""
+
+    def gap(self, architecture: Architecture, table: Tensor) -> float:
+        """The largest difference from the nearest of the tables that it may be; 0 where nothing is computed with it."""
+        gaps = [self._between(table.double(), other.double()) for other in self.values(architecture, table)]
+        return min(gaps, default=0.0)
+
+    def _between(self, table: Tensor, other: Tensor) -> float:
+        if table.numel() != other.numel():
+            return float("inf")
+        difference = (table - other.reshape(table.shape)).abs()
+        return float((difference / other.reshape(table.shape).abs() if self.relative else difference).max())
+
+
+def sinusoids(side: str) -> Fixed:
+    """The sinusoidal positions of a stack; the padding's row, which is the one before the first position, may be zeros."""
+
+    def values(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
+        position = architecture.stacks[side].position
+        if position is not None:
+            first = position.plain().get("offset", 0)
+            waves = position.build(architecture.width)(torch.arange(len(table)) - first)
+            yield waves
+            yield torch.where((torch.arange(len(table)) == first - 1)[:, None], 0, waves)
+
+    return Fixed(values)
+
+
+def _frequencies(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
+    """theta^(-2i / n) of any rotary positions of the architecture, as they are and as they are scaled."""
+    n = 2 * table.numel()
+    for rotary in _rotaries(architecture):
+        base = rotary.theta ** (-torch.arange(0, n, 2) / n)
+        yield base
+        if rotary.scaling is not None:
+            yield rotary.scaling.frequencies(base, rotary.theta, torch.tensor(1))
+
+
+def _waves(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
+    """[sin; cos] of every position times every frequency."""
+    for frequencies in _frequencies(architecture, table[0, ::2]):
+        angles = torch.arange(len(table))[:, None] * frequencies
+        yield torch.cat([angles.sin(), angles.cos()], -1)
+
+
+def _rotaries(architecture: Architecture) -> Iterator[Rotary]:
+    for stack in architecture.stacks.values():
+        for sublayer in (sublayer for block in stack.variants.values() for sublayer in block.sublayers):
+            found = dict(sublayer).get("rotary")
+            if found is not None:
+                yield found
+
+
+ROTARY_WAVES = Fixed(_waves)
+"""The waves of rotary positions, of the rotated features of a head (GPT-J, RoFormer)."""
+EVERYWHERE: Mapping[str, Fixed] = {r".*\binv_freq": Fixed(_frequencies, relative=True)}
+"""Patterns of names that mean the same in every family."""
+
+
+def check_fixed_tables(stored: Stored, architecture: Architecture, fixed: Mapping[str, Fixed]) -> set[str]:
+    """The names of stored tables that follow from a formula; refuses one that differs from what is computed here."""
+    found = {name: each for pattern, each in fixed.items() for name in stored.files if re.fullmatch(pattern, name)}
+    for name, each in found.items():
+        table = stored.tensor(name)
+        gap = each.gap(architecture, table)
+        if gap > TOLERANCE + 2 * torch.finfo(table.dtype).eps:
+            raise HuggingFaceError(
+                f"{stored.directory}: {name} is computed here by its formula, and the stored one differs from it by up to "
+                f"{gap:.2g}{' of a value' if each.relative else ''}: with another table the model computes something else"
+            )
+    return set(found)

@@ -1,0 +1,144 @@
+"""The families by file and model type, and how one is found for a model type."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping
+
+from anyformer.describe import did_you_mean
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.family import Family
+from anyformer.model import Architecture
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "llama": ("llama",),
+    "mistral": ("mistral", "ministral", "ministral3"),
+    "qwen": ("qwen2", "qwen3"),
+    "smollm": ("smollm3",),
+    "olmo": ("olmo", "olmo2", "olmo3"),
+    "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
+    "gemma4": ("gemma4_text",),
+    "cohere": ("cohere", "cohere2"),
+    "granite": ("granite", "granite_swa", "hyperclovax"),
+    "exaone": ("exaone4",),
+    "bert": ("bert", "ernie", "megatron-bert"),
+    "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
+    "distilbert": ("distilbert",),
+    "electra": ("electra", "rembert", "roformer"),
+    "albert": ("albert",),
+    "nomic": ("nomic_bert", "gte", "jina_embeddings_v3"),
+    "modernbert": ("modernbert", "modernbert-decoder"),
+    "eurobert": ("eurobert",),
+    "esm": ("esm",),
+    "deberta": ("deberta-v2", "deberta"),
+    "vit": ("vit", "deit", "dinov2"),
+    "gpt2": ("gpt2",),
+    "gpt_bigcode": ("gpt_bigcode",),
+    "gpt": ("openai-gpt",),
+    "imagegpt": ("imagegpt",),
+    "gpt_neo": ("gpt_neo",),
+    "gptj": ("gptj", "codegen"),
+    "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
+    "bloom": ("bloom",),
+    "opt": ("opt",),
+    "mpt": ("mpt",),
+    "falcon": ("falcon",),
+    "ctrl": ("ctrl",),
+    "xglm": ("xglm",),
+    "biogpt": ("biogpt",),
+    "bert_generation": ("bert-generation",),
+    "xlnet": ("xlnet",),
+    "xlm": ("xlm", "flaubert"),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
+    "pegasus": ("pegasus",),
+    "bigbird_pegasus": ("bigbird_pegasus",),
+    "marian": ("marian",),
+    "m2m_100": ("m2m_100",),
+    "fsmt": ("fsmt",),
+    "t5": ("t5", "mt5", "umt5"),
+    "longt5": ("longt5",),
+    "switch_transformers": ("switch_transformers",),
+    "whisper": ("whisper",),
+    "speech_to_text": ("speech_to_text",),
+    "t5gemma": ("t5gemma",),
+    "mixtral": ("mixtral",),
+    "qwen_moe": ("qwen2_moe", "qwen3_moe"),
+    "olmoe": ("olmoe", "flex_olmo"),
+    "dbrx": ("dbrx",),
+    "phimoe": ("phimoe",),
+    "gpt_oss": ("gpt_oss",),
+    "granitemoe": ("granitemoe", "granitemoeshared", "granitemoe_swa"),
+    "glm_moe": ("glm4_moe", "solar_open", "dots1", "exaone_moe"),
+    "afmoe": ("afmoe",),
+    "laguna": ("laguna",),
+    "minimax_m2": ("minimax_m2",),
+    "ernie_moe": ("ernie4_5_moe",),
+    "hunyuan_moe": ("hunyuan_v1_moe",),
+    "llama4": ("llama4_text",),
+    "cohere2_moe": ("cohere2_moe",),
+    "mimo_v2": ("mimo_v2_flash",),
+    "hunyuan3": ("hy_v3",),
+    "kolibri": ("kolibri1", "flint"),
+    "starcoder2": ("starcoder2",),
+    "phi": ("phi3", "phi"),
+    "stablelm": ("stablelm",),
+    "glm": ("glm", "glm4"),
+    "helium": ("helium", "ernie4_5"),
+    "seed_oss": ("seed_oss", "internlm3", "iquestcoder", "cwm"),
+    "nemotron": ("nemotron", "jais2", "arcee"),
+    "persimmon": ("persimmon",),
+    "apertus": ("apertus",),
+    "hunyuan": ("hunyuan_v1_dense",),
+    "nanochat": ("nanochat",),
+    "bitnet": ("bitnet",),
+    "diffllama": ("diffllama",),
+    "mellum": ("mellum",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
+    "axk1": ("axk1",),
+    "kimi": ("kimi_linear",),
+    "bailing": ("bailing_hybrid",),
+    "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
+    "minimax": ("minimax",),
+    "lfm": ("lfm2", "lfm2_moe"),
+    "olmo_hybrid": ("olmo_hybrid",),
+    "minicpm3": ("youtu", "minicpm3"),
+}
+"""File in `families` -> the model types in it, in the order in which an export tries them."""
+
+ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
+"""Model types of files with code of their own -> the one of transformers that computes the same."""
+
+
+OWN = "anyformer"
+"""The model type, and the file, of our own layout, which expresses every architecture."""
+
+_FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items() for model_type in types} | {OWN: OWN}
+
+
+def family(model_type: str) -> Family:
+    """The family of a model type; refuses an unknown one with the known."""
+    model_type = ALIASES.get(model_type, model_type)
+    if model_type not in _FILES:
+        hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
+        raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
+    return next(each for each in families_of(_FILES[model_type]) if each.model_type == model_type)
+
+
+def own() -> Family:
+    """The family of our own layout."""
+    return family(OWN)
+
+
+def families_of(file: str) -> Iterable[Family]:
+    """The families that a file defines."""
+    found: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
+    return found
+
+
+def read_architecture(config: Config) -> tuple[Architecture, Family]:
+    """The architecture of a configuration; every key is read, known to be inert, or refused by name."""
+    found = family(config.model_type)
+    made = found.read(config)
+    config.finish(found.inert)
+    return made, found

@@ -1,0 +1,55 @@
+"""Activations by the names that transformers has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyformer.huggingface.config import REQUIRED, Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.target import Place, Target, value_at
+
+ACTIVATIONS: Mapping[str, str] = {
+    "gelu": "gelu",
+    "gelu_python": "gelu",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
+    "relu": "relu",
+    "relu2": "relu_squared",
+    "silu": "silu",
+    "swish": "silu",
+    "quick_gelu": "quick_gelu",
+    "sigmoid": "sigmoid",
+    "tanh": "tanh",
+    "xielu": "xielu",
+}
+"""Their name -> ours. Of several names the first is written, unless a model type's own default is another."""
+
+
+def activation(config: Config, key: str = "hidden_act", default: str = "silu", at: Place | None = None) -> str:
+    """Our name of the activation that a key names; `at`: its place, else the network's or the experts'."""
+    usual = config.usual(key, default)
+    return known(config(key, default, lambda target: named(value_at(target, at or of_network), usual)))
+
+
+def of_network(target: Target) -> str:
+    """The activation of the first feed-forward network, else of the first experts."""
+    found: str = target.get("feedforward.activation") or target("experts.activation")
+    return found
+
+
+def known(name: str) -> str:
+    """Our name of an activation of theirs."""
+    if name not in ACTIVATIONS:
+        raise HuggingFaceError(f"activation {name!r} is not known here, only {', '.join(ACTIVATIONS)}")
+    return ACTIVATIONS[name]
+
+
+def named(name: str, usual: str = "") -> str:
+    """Their name of an activation of ours: `usual`, if it is one, since their functions for one name differ in the last bit."""
+    if usual is not REQUIRED and ACTIVATIONS.get(usual) == name:
+        return usual
+    for theirs, ours in ACTIVATIONS.items():
+        if ours == name:
+            return theirs
+    raise HuggingFaceError(f"transformers has no activation {name!r}")

@@ -1,0 +1,105 @@
+"""Latent attention in DeepSeek's keys: ranks, widths, and how YaRN stretches its scores."""
+
+from __future__ import annotations
+
+from math import log
+from typing import Any
+
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.rules import Groups, Rows, Table, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.rope import SHARE, from_table, rope_parameters, rope_table
+from anyformer.model import Architecture
+from anyformer.parts import LatentAttention, RMSNorm
+
+LATENT_NORM = RMSNorm(eps=1e-6)
+"""Of the latents: its eps is no key of the configuration."""
+
+
+def latent_attention(
+    config: Config,
+    *,
+    q_rank: int | None,
+    kv_rank: int = 512,
+    nope: int = 128,
+    rope: int = 64,
+    value: int = 128,
+    turns: bool = True,
+    **turned: Any,
+) -> LatentAttention:
+    """Latent attention; ranks and widths: what absent keys mean; `turns`: with rotary positions, of which `turned` tells."""
+    heads = config("num_attention_heads", at="latent_attention.heads")
+    rank = config("q_lora_rank", q_rank)
+    config.expect("attention_dropout", 0.0, why="latent attention has no dropout of its weights")
+    config.expect("num_key_value_heads", heads, None, why="every head has keys of its own")
+    config.put(num_key_value_heads=heads)
+    nope, rope = config("qk_nope_head_dim", nope), config("qk_rope_head_dim", rope)
+    config.expect("qk_head_dim", nope + rope, None)
+    biased: Any = ("query_down", "kv_down", "output") if rank is not None else ("kv_down", "output")
+    return LatentAttention(
+        heads=heads,
+        kv_rank=config("kv_lora_rank", kv_rank),
+        q_rank=rank,
+        nope_width=nope,
+        rope_width=rope,
+        value_width=config("v_head_dim", None, "latent_attention.value_width") or value,
+        norm=LATENT_NORM,
+        bias=biased if config("attention_bias", False, lambda target: bool(target("latent_attention.bias"))) else (),
+        **(stretched_rotary(config, nope + rope, **turned) if turns else {}),
+    )
+
+
+def stretched_rotary(
+    config: Config, width: int, *, interleave: bool | None = None, theta: float = 10_000.0, **fields: Any
+) -> dict[str, Any]:
+    """Rotation of a head's last features, and the factor of its scores where a scaling has `mscale_all_dim`.
+
+    `interleave`: what an absent `rope_interleave` means; None where the model type has no such key.
+    """
+    if interleave is not None:
+        adjacent = config("rope_interleave", interleave, lambda target: target("latent_attention.rotary.pairing") == "adjacent")
+        fields["pairing"] = "adjacent" if adjacent else "halves"
+    table = rope_parameters(config, theta=theta, at=stretched_table)
+    share = table.pop(SHARE, None) or config(SHARE, None) or 1.0
+    if share != 1.0:
+        raise HuggingFaceError(f"{config.where}: {SHARE} = {share}, but latent attention turns all it rotates")
+    scores = table.get("mscale_all_dim")
+    if table["rope_type"] != "yarn":
+        table = {name: value for name, value in table.items() if not name.startswith("mscale")}
+    scale = width**-0.5 * stretch(table["factor"], scores) ** 2 if table["rope_type"] != "default" and scores else None
+    return {"rotary": from_table(table, **fields), "scale": scale}
+
+
+def stretch(factor: float, strength: float) -> float:
+    """YaRN's growth of what it multiplies: 0.1 * strength * ln(factor) + 1."""
+    return 1.0 if factor <= 1 else 0.1 * strength * log(factor) + 1.0
+
+
+def stretched_table(target: Target) -> dict[str, Any]:
+    """`rope_parameters`; `mscale_all_dim` is found from the factor of the scores."""
+    table, attention = rope_table(target), target("latent_attention.sublayer")
+    factor = table.get("factor", 1.0)
+    if attention.scale is not None and factor > 1:
+        growth = (attention.scale * attention.query_width**0.5) ** 0.5
+        strength = round((growth - 1) / (0.1 * log(factor)), 9)
+        table |= {"mscale_all_dim": strength} if strength else {}
+    return table
+
+
+def latent_names(architecture: Architecture, theirs: str = "self_attn") -> Table:
+    """Names of latent attention: one matrix gives latent and rotated key, one expands keys and values head by head."""
+    target, ours = Target(architecture), "latent_attention"
+    if not target.has(ours):
+        return {}
+    query = "q_proj" if target(f"{ours}.q_rank") is None else "q_b_proj"
+    return {
+        f"{ours}.norm_before": "input_layernorm",
+        f"{ours}.query_down": f"{theirs}.q_a_proj",
+        f"{ours}.query_norm": f"{theirs}.q_a_layernorm",
+        f"{ours}.query_up": f"{theirs}.{query}",
+        (f"{ours}.kv_down", f"{ours}.rope_key"): To(f"{theirs}.kv_a_proj_with_mqa", Rows()),
+        f"{ours}.kv_norm": f"{theirs}.kv_a_layernorm",
+        (f"{ours}.key_up", f"{ours}.value_up"): To(f"{theirs}.kv_b_proj", Groups(target(f"{ours}.heads"))),
+        f"{ours}.output": f"{theirs}.o_proj",
+    }

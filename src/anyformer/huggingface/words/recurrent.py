@@ -1,0 +1,59 @@
+"""Gated delta nets and Kimi delta attention: their keys, and the names of their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.rules import Table, To
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.activations import activation
+from anyformer.huggingface.words.layers import MIXERS
+from anyformer.huggingface.words.layers import types as layer_types
+from anyformer.huggingface.words.names import convolution
+from anyformer.model import Architecture
+from anyformer.parts import DeltaAttention, Gate, RMSNorm, ScalarDecay, ShortConvolution
+
+DELTA = "delta_attention"
+SIDES: Mapping[str, str] = {"query": "q", "key": "k", "value": "v"}
+_FIELDS = {
+    "num_key_heads": "heads", "num_value_heads": "value_heads", "key_head_dim": "key_width", "value_head_dim": "value_width",
+    "conv_kernel_dim": "convolution.kernel",
+}  # fmt: skip
+_QWEN = {"num_key_heads": 16, "num_value_heads": 32, "key_head_dim": 128, "value_head_dim": 128, "conv_kernel_dim": 4}
+
+
+def gated_delta_net(config: Config, *, eps: float, **absent: int) -> DeltaAttention:
+    """A gated delta net by the keys `linear_...`; `absent`: what absent ones mean, where they are not Qwen's."""
+    usual = _QWEN | absent
+    found = {name: config(f"linear_{name}", None, f"{DELTA}.{field}") for name, field in _FIELDS.items()}
+    keys, values, key_width, value_width, kernel = (usual[n] if value is None else int(value) for n, value in found.items())
+    return DeltaAttention(
+        heads=keys,
+        value_heads=values,
+        key_width=key_width,
+        value_width=value_width,
+        convolution=ShortConvolution(kernel=kernel, activation=activation(config, at=convolution_activation)),
+        decay=ScalarDecay(),
+        norm=RMSNorm(eps=eps),
+        gate=Gate(activation="silu"),
+    )
+
+
+def convolution_activation(target: Target) -> str:
+    """The activation of networks; of a model without any, that of the convolutions."""
+    found: str = (
+        target.get("feedforward.activation") or target.get("experts.activation") or target(f"{DELTA}.convolution.activation")
+    )
+    return found
+
+
+def mixers(config: Config, absent: Callable[[int], str], branches: Mapping[str, str]) -> list[str]:
+    """Our word for the mixer of each layer, from `layer_types`; `branches`: ours -> theirs."""
+    return layer_types(config, absent, known=MIXERS, at=lambda target: target.branches(dict(branches)))
+
+
+def delta_convolutions(architecture: Architecture, theirs: str) -> Table:
+    """Names of the short convolutions of queries, keys and values, where each is stored by itself."""
+    kernel = Target(architecture).get(f"{DELTA}.convolution.kernel", 0)
+    return {f"{DELTA}.{ours}_convolution": To(f"{theirs}.{side}_conv1d", convolution(kernel)) for ours, side in SIDES.items()}

@@ -1,0 +1,228 @@
+"""Rotary positions: `rope_parameters`, the older `rope_theta` and `rope_scaling`, and tables for each type of layer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from anyformer.describe import DescriptionError
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.errors import HuggingFaceError, MismatchError
+from anyformer.huggingface.places import FULL, SLIDING
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.vocabulary import POSITIVE
+from anyformer.parts import Rotary
+
+SCALINGS: Mapping[str, Mapping[str, str]] = {
+    "linear": {"factor": "factor"},
+    "dynamic": {"factor": "factor", "original_max_position_embeddings": "trained"},
+    "llama3": {
+        "factor": "factor", "low_freq_factor": "low", "high_freq_factor": "high", "original_max_position_embeddings": "trained",
+    },
+    "yarn": {
+        "factor": "factor", "original_max_position_embeddings": "trained", "beta_fast": "beta_fast", "beta_slow": "beta_slow",
+        "truncate": "truncate", "attention_factor": "attention_factor",
+    },
+    "longrope": {
+        "short_factor": "short", "long_factor": "long", "original_max_position_embeddings": "trained",
+        "attention_factor": "attention_factor",
+    },
+    "proportional": {"partial_rotary_factor": "fraction", "factor": "factor"},
+}  # fmt: skip
+"""Kind of scaling -> their key -> our field."""
+SHARE = "partial_rotary_factor"
+Tables = dict[str, dict[str, Any]]
+
+
+def rotary(config: Config, *, theta: float = 10_000.0, fraction: float | None = None, **fields: Any) -> Rotary:
+    """Rotary positions; the keywords are what absent keys mean. `fraction`: of a head that turns, None where nobody looks."""
+    table = rope_parameters(config, theta=theta, at=rope_table if fraction is None else rope_table_with_share)
+    if fraction is None:
+        return from_table(table, **fields)
+    outside = config(SHARE, fraction)
+    return from_table(table, fraction=float(table.pop(SHARE, outside)), **fields)
+
+
+def rotary_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> Rotary:
+    """Rotary positions, and those of `otherwise` where the configuration has no table; a theta alone then means nothing."""
+    if config("rope_parameters", None, rope_table) is None and config("rope_scaling", None) is None:
+        config("rope_theta", None)
+        return from_table(otherwise)
+    return rotary(config, theta=theta)
+
+
+def rope_table(target: Target) -> dict[str, Any]:
+    """`rope_parameters` of the first layer that has rotary positions."""
+    for branch in ("attention", "latent_attention", "differential_attention"):
+        for found in target.each(f"{branch}.rotary"):
+            if found is not None:
+                return to_table(found)
+    raise MismatchError("no layer has rotary positions")
+
+
+def rope_table_with_share(target: Target) -> dict[str, Any]:
+    """The same, with the share of a head that turns also where that is all."""
+    return {SHARE: 1.0, **rope_table(target)}
+
+
+def rope_parameters(
+    config: Config,
+    *,
+    theta: float = 10_000.0,
+    layer_type: str | None = None,
+    at: Callable[[Target], dict[str, Any]] = rope_table,
+) -> dict[str, Any]:
+    """The table of rotary settings, from `rope_parameters` or the older `rope_theta` and `rope_scaling`."""
+    table = config("rope_parameters", None, at)
+    if table is not None and layer_type is not None and layer_type in table:
+        table = table[layer_type]
+    old = config("rope_scaling", None)
+    base = config("rope_theta", theta)
+    table = {name: value for name, value in (table if table is not None else old or {}).items() if value is not None}
+    kind = table.pop("type", None) or "default"
+    table.setdefault("rope_type", kind)
+    if table.get("rope_theta") is None:
+        table["rope_theta"] = base
+    if table["rope_type"] == "dynamic":  # transformers scales from max_position_embeddings on, whatever the table says
+        trained = table.get("original_max_position_embeddings")
+        table["original_max_position_embeddings"] = config("max_position_embeddings", at=lambda _: trained)
+    elif table["rope_type"] not in ("default", "linear", "proportional"):
+        table.setdefault("original_max_position_embeddings", config("max_position_embeddings", None))
+    if table["rope_type"] == "yarn" and "factor" not in table:
+        raise HuggingFaceError(f"{config.where}: rope_parameters.factor is missing, which yarn scales by")
+    return table
+
+
+def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
+    """Rotary positions from a table of settings. `unread`: keys of it that the model type does not look at."""
+    absent = [name for name in ("rope_type", "rope_theta") if table.get(name) is None]
+    if absent:
+        raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
+    kind = table["rope_type"]
+    given = {name: value for name, value in table.items() if name not in ("rope_type", "rope_theta", *unread)}
+    if kind == "default":
+        if given:
+            raise HuggingFaceError(f"rope_parameters: {', '.join(given)} mean nothing for rope_type 'default'")
+        return Rotary(theta=float(table["rope_theta"]), **fields)
+    if kind not in SCALINGS:
+        raise HuggingFaceError(f"rope_type {kind!r} is not known here, only default, {', '.join(SCALINGS)}")
+    if kind == "yarn":
+        given = _with_attention_factor(given)
+    keys = SCALINGS[kind]
+    strange = sorted(set(given) - set(keys))
+    if strange:
+        raise HuggingFaceError(f"rope_parameters: {', '.join(strange)} mean nothing here for rope_type {kind!r}")
+    scaling: Any = {"kind": kind} | {keys[name]: _number(value) for name, value in given.items() if value is not None}
+    try:
+        return Rotary(theta=float(table["rope_theta"]), scaling=scaling, **fields)
+    except DescriptionError as error:
+        raise HuggingFaceError(f"rope_parameters: {'; '.join(str(problem) for problem in error.problems)}") from None
+
+
+def to_table(rotary: Rotary) -> dict[str, Any]:
+    """The table of settings of rotary positions."""
+    table: dict[str, Any] = {"rope_type": "default", "rope_theta": rotary.theta}
+    if rotary.fraction != 1:
+        table[SHARE] = rotary.fraction
+    if rotary.scaling is None:
+        return table
+    plain = rotary.scaling.plain()
+    kind = plain["kind"]
+    return table | {"rope_type": kind} | {theirs: plain[ours] for theirs, ours in SCALINGS[kind].items() if ours in plain}
+
+
+def with_share(table: Mapping[str, Any], fraction: float = 1.0) -> Rotary:
+    """Rotary positions of a share of each head, from a table alone; `fraction`: where it is silent."""
+    found = table.get(SHARE)
+    return from_table(table, unread=(SHARE,), fraction=float(fraction if found is None else found))
+
+
+def tables_by_type(config: Config, thetas: Mapping[str, float]) -> Tables:
+    """The table of sliding and of full layers; older files scale the full ones alone."""
+    tables = dict(config("rope_parameters", None, written_by_type) or {})
+    refuse_others(config, tables, thetas)
+    old, trained = {FULL: config("rope_scaling", None) or {}}, config("max_position_embeddings", None, _scaled_from)
+    found = {}
+    for layer_type, theta in thetas.items():
+        alone = Config({"rope_parameters": {**(tables.get(layer_type) or {}), **old.get(layer_type, {})}}, config.where)
+        alone.assume(max_position_embeddings=trained)
+        found[layer_type] = rope_parameters(alone, theta=theta)
+    return found
+
+
+def shares_by_type(config: Config, usual: Mapping[str, Mapping[str, Any]], fraction: float = 1.0) -> dict[str, Rotary]:
+    """Rotary positions of a share of each head by type of layer; `usual`: the tables where a configuration has none."""
+    share = {SHARE: 1.0}
+    tables = config(
+        "rope_parameters", None, lambda target: {**usual, **{k: share | v for k, v in written_by_type(target).items()}}
+    )
+    refuse_others(config, tables or {}, usual)
+    return {kind: with_share(table, fraction) for kind, table in (tables or usual).items() if table is not None}
+
+
+def rotary_with_alpha(config: Config, head_width: int) -> Rotary:
+    """`dynamic` with an `alpha` is theta * alpha^(E / (E - 2)) at every length, whatever else the table says (Hunyuan)."""
+    table = rope_parameters(config)
+    alpha, theta, E = table.get("alpha"), float(table["rope_theta"]), head_width
+    if table["rope_type"] != "dynamic" or not alpha:
+        return from_table(table, unread=("alpha",))
+    new = theta * alpha ** (E / (E - 2)) if E > 2 else math.inf
+    if not POSITIVE.fits(new):
+        raise HuggingFaceError(f"{config.where}: alpha = {alpha} and heads of {E} features stretch theta = {theta:g} too far")
+    return Rotary(theta=new)
+
+
+def rotary_by_layer(config: Config) -> tuple[list[str], dict[str, Rotary | None]]:
+    """The name of each layer's base, and the positions of each name: a `layer_rope_theta` of 0 is a layer without (Granite)."""
+    usual, depth = rotary(config), config("num_hidden_layers")
+    thetas = config("layer_rope_theta", None, _thetas) or [usual.theta] * depth
+    if len(thetas) != depth:
+        raise HuggingFaceError(f"{config.where}: layer_rope_theta has {len(thetas)} entries for {depth} layers")
+    called = {theta: f"theta_{theta:g}".translate(_IN_NAMES) if theta else "nope" for theta in thetas}
+    return [called[theta] for theta in thetas], {
+        name: usual.but(theta=float(theta)) if theta else None for theta, name in called.items()
+    }
+
+
+_IN_NAMES = str.maketrans(".-", "__", "+")
+
+
+def _thetas(target: Target) -> list[float]:
+    return [0 if found is None else found.theta for found in target.each("attention.rotary")]
+
+
+def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse tables for types of layers that the model type does not have."""
+    strange = sorted(set(tables) - set(known))
+    if strange:
+        raise HuggingFaceError(f"{config.where}: rope_parameters should hold {' and '.join(known)}, not {', '.join(strange)}")
+
+
+def written_by_type(target: Target) -> Tables:
+    """A table of rotary settings for each type that has layers."""
+    layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
+    return {SLIDING if mask.reach else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
+
+
+def _scaled_from(target: Target) -> int:
+    """The length from which dynamic rotary positions are scaled; transformers takes it from outside their table."""
+    for table in written_by_type(target).values():
+        if table["rope_type"] == "dynamic":
+            return int(table["original_max_position_embeddings"])
+    raise MismatchError("no layer has dynamic rotary positions")
+
+
+def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:
+    """DeepSeek's `mscale` and `mscale_all_dim` as the factor of the waves that they stand for."""
+    given = {name: value for name, value in yarn.items() if not name.startswith("mscale")}
+    scales = [yarn.get(name) for name in ("mscale", "mscale_all_dim")]
+    if given.get("attention_factor") is None and all(scales):
+        over, under = (0.1 * scale * math.log(max(given["factor"], 1.0)) + 1.0 for scale in scales if scale)
+        given["attention_factor"] = over / under
+    return given
+
+
+def _number(value: Any) -> Any:
+    """Factors of single waves as a file spells them, whole numbers among them."""
+    return tuple(float(each) for each in value) if isinstance(value, list) else value

@@ -1,0 +1,117 @@
+"""Experts and their routers: how many, how many a token passes, how wide, and what every token passes beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from anyformer.huggingface.config import REQUIRED, Config
+from anyformer.huggingface.target import Place
+from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.activations import activation
+from anyformer.parts import Correction, Experts, FeedForward, Groups, Renormalise, Router, SharedExpert, TopK
+
+EXACT = Renormalise(eps=0.0)
+"""Weights of the experts chosen that add up to 1, with nothing added to their sum."""
+
+
+def experts(
+    config: Config,
+    router: Router,
+    *,
+    count: int = REQUIRED,
+    chosen: int = REQUIRED,
+    width: int = REQUIRED,
+    counted: tuple[str, ...] = ("num_experts", "num_local_experts"),
+    chosen_key: tuple[str, ...] = ("num_experts_per_tok",),
+    size: str = "moe_intermediate_size",
+    **fields: Any,
+) -> Experts:
+    """Experts by the usual keys; `count`, `chosen`, `width`: what absent keys mean; `size`: the key of their width.
+
+    `counted`, `chosen_key`: the keys of the first two, the one to write first; without a key `chosen` is as it is given.
+    """
+    given = {
+        "experts": config.either(*counted, default=count),
+        "chosen": config.either(*chosen_key, default=chosen) if chosen_key else chosen,
+        "width": config(size, width, "experts.width"),
+        "router": router,
+    }
+    act = fields["activation"] if "activation" in fields else activation(config)
+    return Experts(**{**fields, **given, "activation": act})
+
+
+def shared_of(config: Config, of: Experts, default: int, *keys: str, **more: Any) -> Experts:
+    """The experts beside as many times their width that every token passes; `default`: where no key says how many."""
+    times = config.either(*keys, default=default)
+    return of.but(shared=shared_expert(times * of.width, of.activation, **more) if times else None)
+
+
+def shared_of_width(
+    config: Config, of: Experts, default: int, key: str = "shared_expert_intermediate_size", **more: Any
+) -> Experts:
+    """The experts beside one of its own width; `default`: where the key is absent."""
+    width = config(key, default)
+    return of.but(shared=shared_expert(width, of.activation, **more) if width else None)
+
+
+def shared_expert(width: int, activation: str, *, gate: Any = None, join: Any = "sum", **network: Any) -> SharedExpert:
+    """A network that every token passes, added to the experts chosen as it is unless `gate` or `join` say another."""
+    return SharedExpert(feedforward=FeedForward(width=width, activation=activation, **network), gate=gate, join=join)
+
+
+def renormalised(
+    config: Config, default: bool, key: str = "norm_topk_prob", rule: Renormalise = EXACT, at: Place | None = None
+) -> Renormalise | None:
+    """Whether the weights of the experts chosen are made to add up to 1."""
+    return rule if config(key, default, at) else None
+
+
+def softmax_router(config: Config, *, renormalises: bool) -> Router:
+    """A softmax over all experts; `renormalises`: where the configuration is silent."""
+    return Router(renormalise=renormalised(config, renormalises))
+
+
+def sigmoid_router(
+    config: Config, *, renormalise: Renormalise | None, scale: float = 1.0, key: str = "routed_scaling_factor", **more: Any
+) -> Router:
+    """Sigmoids, and a correction for the choice that load alone moves; `scale`: of the weights, where the key is absent."""
+    factor = config(key, None, lambda target: target("experts.router.scale"))
+    choice = TopK(correction=Correction())
+    given = {"score": "sigmoid", "choice": choice, "renormalise": renormalise, **more}
+    return Router(**given, scale=float(scale if factor is None else factor))
+
+
+def v3_router(
+    config: Config, *, groups: int = 1, keep: int = 1, renormalises: bool = True, scale: float = 1.0, moonshot: bool = False
+) -> Router:
+    """DeepSeek-V3's: sigmoids, a correction, groups unless all are kept. The keywords are what absent keys mean.
+
+    `moonshot`: by its keys, where a file has them.
+    """
+    counted = ("num_expert_group", "n_group") if moonshot else ("n_group",)
+    normed = ("moe_renormalize", "norm_topk_prob") if moonshot else ("norm_topk_prob",)
+    count, kept = config.either(*counted, default=groups), config("topk_group", keep)
+    some = None if count == kept else Groups(count=count, keep=kept, score="top_2")
+    return sigmoid_router(
+        config,
+        renormalise=Renormalise() if config.either(*normed, default=renormalises) else None,
+        scale=scale,
+        choice=TopK(groups=some, correction=Correction()),
+    )
+
+
+def moonshot_experts(config: Config, *, count: int, width: int, **router: Any) -> Experts:
+    """DeepSeek-V3's experts in Moonshot's keys, or DeepSeek's; the keywords are what absent keys mean."""
+    keys: dict[str, Any] = {
+        "counted": ("num_experts", "num_local_experts"),
+        "chosen_key": ("num_experts_per_token", "num_experts_per_tok"),
+    }
+    of = experts(config, v3_router(config, moonshot=True, **router), count=count, chosen=8, width=width, **keys)
+    return shared_of(config, of, 1, "num_shared_experts", "n_shared_experts")
+
+
+def sparse_layers(config: Config, absent: tuple[int, ...] = ()) -> list[str]:
+    """`experts` in every `decoder_sparse_step`-th layer but `mlp_only_layers`; `absent`: what these are if not given."""
+    step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None)
+    dense = absent if dense is None else dense
+    return ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(config("num_hidden_layers"))]

@@ -1,0 +1,209 @@
+"""T5's line: RMS pre-norm without biases, unscaled scores with buckets of relative positions, and the names of weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from anyformer.huggingface.config import Config
+from anyformer.huggingface.rules import Names, Table
+from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.activations import known, named
+from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.norms import rms_norm
+from anyformer.model import Architecture
+from anyformer.parts import (
+    Attention,
+    Bidirectional,
+    CrossAttention,
+    Embedding,
+    FanIn,
+    FeedForward,
+    Head,
+    Initialisation,
+    Normal,
+    RelativeBuckets,
+    SharedBias,
+    Stack,
+    pre_norm,
+    stack,
+)
+
+IGNORED = (
+    r"(encoder|decoder)\.embed_tokens\.weight",
+    # A table that the first releases held, and that nothing reads.
+    r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
+)
+"""What files hold beside the weights."""
+OUTSIDE: Table = {
+    "embedding": "shared",
+    "head": "lm_head",
+    "encoder.final_norm": "encoder.final_layer_norm",
+    "decoder.final_norm": "decoder.final_layer_norm",
+}
+
+
+def _projections(ours: str, theirs: str) -> Table:
+    return {f"{ours}.{name}": f"{theirs}.{name[0]}" for name in ALL}
+
+
+CROSS: Table = {
+    **_projections("cross_attention", "layer.1.EncDecAttention"),
+    "cross_attention.norm_before": "layer.1.layer_norm",
+}
+
+
+def _self_attention(called: str) -> Table:
+    """Self-attention, with a table of relative positions if it has its own."""
+    return {
+        **_projections("attention", f"layer.0.{called}"),
+        "attention.norm_before": "layer.0.layer_norm",
+        "attention.score_bias": f"layer.0.{called}.relative_attention_bias",
+    }
+
+
+def _network(number: int, gated: bool) -> Table:
+    """Without a gate the up projection is `wi`; with one it is `wi_1`."""
+    theirs = f"layer.{number}.DenseReluDense"
+    return {
+        "feedforward.gate": f"{theirs}.wi_0",
+        "feedforward.up": f"{theirs}.{'wi_1' if gated else 'wi'}",
+        "feedforward.down": f"{theirs}.wo",
+        "feedforward.norm_before": f"layer.{number}.layer_norm",
+    }
+
+
+def t5_names(architecture: Architecture, encodes: str = "SelfAttention") -> Names:
+    """`encodes`: what the encoder's attention is called."""
+    gated = Target(architecture, "encoder")("feedforward.gated")
+    return stacks_names(_network(1, gated), {**CROSS, **_network(2, gated)}, encodes)
+
+
+def stacks_names(encoder: Table, decoder: Table, encodes: str = "SelfAttention") -> Names:
+    """The names of both stacks, given what is in their layers beside self-attention."""
+    shared: Table = {
+        f"{side}.score_bias": f"{side}.block.0.layer.0.{called}.relative_attention_bias"
+        for side, called in (("encoder", encodes), ("decoder", "SelfAttention"))
+    }
+    return Names(
+        {**OUTSIDE, **shared},
+        {
+            "encoder": ("encoder.block.{i}.", {**_self_attention(encodes), **encoder}),
+            "decoder": ("decoder.block.{i}.", {**_self_attention("SelfAttention"), **decoder}),
+        },
+    )
+
+
+def buckets(config: Config, side: str) -> RelativeBuckets:
+    """Distances to both sides in the encoder, backwards in the decoder."""
+
+    def of(field: str) -> Any:
+        return lambda target: target.get(f"stack.score_bias.buckets.{field}") or target(f"attention.score_bias.{field}")
+
+    return RelativeBuckets(
+        buckets=config("relative_attention_num_buckets", 32, of("buckets")),
+        max_distance=config("relative_attention_max_distance", 128, of("max_distance")),
+        two_sided=side == "encoder",
+    )
+
+
+def network(config: Config, proj: str) -> FeedForward:
+    """`proj`: the form where nothing is said. `gated-gelu` is the tanh approximation, plain `gelu` is not."""
+    proj = config("feed_forward_proj", proj, _written_form)
+    gated, _, function = proj.rpartition("-")
+    function = "gelu_new" if proj == "gated-gelu" else function
+    return FeedForward(
+        width=config("d_ff"),
+        activation=known(config("dense_act_fn", function, lambda target: t5_activation(target("feedforward.activation")))),
+        gated=config("is_gated_act", gated == "gated", "feedforward.gated"),
+        dropout=config("dropout_rate", 0.1, "stack.dropout"),
+    )
+
+
+def t5_activation(name: str) -> str:
+    """T5 has its own spelling, and kernel, of the tanh approximation."""
+    return named(name, "gelu_new")
+
+
+def _written_form(target: Target) -> str:
+    plain = t5_activation(target("feedforward.activation"))
+    if not target("feedforward.gated"):
+        return plain
+    return "gated-gelu" if plain == "gelu_new" else f"gated-{plain}"
+
+
+def depth(config: Config, side: str, default: int | None = None) -> int:
+    """The decoder is as deep as the encoder unless it says otherwise."""
+    both: int = config("num_layers", at=lambda target: target.depth("encoder"))
+    own = config("num_decoder_layers", default, lambda target: target.depth("decoder"))
+    return both if side == "encoder" or own is None else own
+
+
+def attentions(config: Config, side: str, **more: Any) -> tuple[Any, ...]:
+    """Scores are not scaled: the first weights are narrow instead. Cross-attention knows no positions."""
+    heads = {
+        "heads": config("num_heads"),
+        "head_width": config("d_kv", at="attention.head_width"),
+        "scale": 1.0,
+        "dropout": config("dropout_rate", 0.1, "stack.dropout"),
+    }
+    if side == "encoder":
+        return (Attention(mask=Bidirectional(), **heads, **more),)
+    return Attention(**heads, **more), CrossAttention(**heads)
+
+
+def t5_initialisation(config: Config) -> Initialisation:
+    """Matrices by their inputs, tables and an untied head with deviation `initializer_factor`."""
+    factor = config("initializer_factor", 1.0)
+    table = Normal(std=factor)
+    return Initialisation(matrix=FanIn(gain=factor), embedding=table, head=table)
+
+
+@dataclass(frozen=True)
+class Line:
+    """What tells the model types apart."""
+
+    encoder: str
+    """The class of an encoder alone, which gives features."""
+    scales: bool = True
+    """Whether a file may ask for logits times d_model^-0.5."""
+    shared_bias: bool = True
+    """One table of relative positions per stack, or one per layer."""
+    proj: str = "gated-gelu"
+
+    def read(self, config: Config) -> Architecture:
+        config.put(pad_token_id=0, decoder_start_token_id=0)  # what a model's own class takes for granted
+        config.expect("is_decoder", False)
+        alone = config.target is not None and config.target.architecture.head is None
+        config.put(**({"architectures": [self.encoder]} if alone else {}))
+        width, tied = config("d_model"), config("tie_word_embeddings", True)
+        made = Architecture(
+            width=width,
+            embedding=Embedding(vocab=config("vocab_size")),
+            encoder=self.stack(config, "encoder"),
+            decoder=self.stack(config, "decoder"),
+            head=Head(tied=tied, scale=width**-0.5 if self.scales and _scaled(config) else 1.0),
+            initialisation=t5_initialisation(config),
+        )
+        return made.but(decoder=None, head=None) if self.encoder in (config("architectures", None) or ()) else made
+
+    def stack(self, config: Config, side: str) -> Stack:
+        norm, dropout = rms_norm(config, key="layer_norm_epsilon"), config("dropout_rate", 0.1, "stack.dropout")
+        bias = buckets(config, side)
+        attends = attentions(config, side, score_bias=None if self.shared_bias else bias)
+        feeds = network(config, self.proj)
+        return stack(
+            [pre_norm(norm, *attends, feeds, dropout=dropout)] * depth(config, side),
+            score_bias=SharedBias(heads=attends[0].heads, buckets=bias) if self.shared_bias else None,
+            dropout=dropout,
+            final_norm=norm,
+        )
+
+
+def _scaled(config: Config) -> bool:
+    """T5 1.0 scales; 1.1 and UMT5 do not, and their files say so by an untied head. transformers 5 has a key of its own.
+
+    Of UMT5 transformers 5 reads neither, and always scales: a model that does not is read as published, and not exported.
+    """
+    said = config("scale_decoder_outputs", None, lambda target: target("head.scale") != 1.0)
+    return bool(config("tie_word_embeddings", True) is not False if said is None else said)
