@@ -86,7 +86,9 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             self._follow_layers(stack)
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
-        self._dividing.see(operator, read, made)
+        # What is entered is whole on every rank, however its features were made.
+        inside = bool(self.layer) or self.path.startswith(("head", "loss"))
+        self._dividing.see(operator, read, made, divides=inside)
         # Addresses tell storages apart only while all are there.
         self._flow.append((read, made))
         if operator in PRODUCTS:
