@@ -32,7 +32,7 @@ class Dividing:
         return at in self._divided
 
     def see(self, operator: Any, read: Sequence[Tensor], made: Sequence[Tensor], *, divides: bool) -> None:
-        """Mark what an operation made, and noise of which a rank needs what meets its part alone; `divides`: where it may be."""
+        """Mark what an operation made, where it may be divided, and noise of which a rank needs what meets its part alone."""
         given, new = [address(x) for x in read], [address(x) for x in made]
         roles = {self._roles[at] for at in given if at in self._roles}
         if given and len(roles) == 1 and all(at in self._roles for at in given):
