@@ -31,13 +31,13 @@ class Dividing:
     def __contains__(self, at: int) -> bool:
         return at in self._divided
 
-    def see(self, operator: Any, read: Sequence[Tensor], made: Sequence[Tensor]) -> None:
-        """Mark what an operation made, and noise of which a rank needs what meets its part alone."""
+    def see(self, operator: Any, read: Sequence[Tensor], made: Sequence[Tensor], *, divides: bool) -> None:
+        """Mark what an operation made, where it may be divided, and noise of which a rank needs what meets its part alone."""
         given, new = [address(x) for x in read], [address(x) for x in made]
         roles = {self._roles[at] for at in given if at in self._roles}
         if given and len(roles) == 1 and all(at in self._roles for at in given):
             self._roles.update(dict.fromkeys(new, *roles))
-        elif self._divides(operator, given, roles):
+        elif divides and self._divides(operator, given, roles):
             self._divided.update(new)
             shapes = {x.shape for x, at in zip(read, given, strict=True) if at in self._divided}
             self._divided.update(at for x, at in zip(read, given, strict=True) if at in self._drawn and x.shape in shapes)

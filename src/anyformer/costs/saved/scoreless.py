@@ -16,9 +16,8 @@ from anyformer.parts.attention.attend_blocks import BLOCKS
 class Scoreless(TorchFunctionMode):
     """Inside, torch's attention and ours by blocks save q, k, v, what they give and log Z in fp32.
 
-    `gave` is told of those, and of these.
-
-    Dao et al. 2022 (arXiv 2205.14135), algorithm 1.
+    `gave` is told of q, k and v, of these two, and of masks and biases, which nobody reads. Dao et al. 2022 (arXiv 2205.14135),
+    algorithm 1.
     """
 
     def __init__(self, gave: Callable[..., None]) -> None:
@@ -26,15 +25,15 @@ class Scoreless(TorchFunctionMode):
         self._gave = gave
 
     def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        if function is F.scaled_dot_product_attention:
-            number = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else args[0].dtype
-            return self._attend(*(x.to(number) for x in args[:3]))
-        return self._attend(*args[:3]) if function is BLOCKS else function(*args, **(kwargs or {}))
-
-    def _attend(self, *given: Tensor) -> Tensor:
+        if function not in (F.scaled_dot_product_attention, BLOCKS):
+            return function(*args, **(kwargs or {}))
+        given = args[:3]
+        if function is not BLOCKS and torch.is_autocast_enabled("cpu"):
+            given = tuple(x.to(torch.get_autocast_dtype("cpu")) for x in given)
         mixed, log_z = _Kernel.apply(*given)  # type: ignore[no-untyped-call]
-        self._gave(given, (mixed, log_z))
-        return mixed  # type: ignore[no-any-return]
+        unread = [x for x in (*args[3:], *(kwargs or {}).values()) if isinstance(x, Tensor)]
+        self._gave(given, (mixed, log_z), unread)
+        return mixed
 
 
 class _Kernel(torch.autograd.Function):

@@ -63,6 +63,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._logits: set[int] = set()
         self._count = 0
         self._asked: list[_Note] = []
+        self._unread: set[int] = set()
         self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
     def put_on_paper(self) -> None:
@@ -86,7 +87,9 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             self._follow_layers(stack)
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
-        self._dividing.see(operator, read, made)
+        # What is entered is whole on every rank, however its features were made.
+        inside = bool(self.layer) or self.path.startswith(("head", "loss"))
+        self._dividing.see(operator, read, made, divides=inside)
         # Addresses tell storages apart only while all are there.
         self._flow.append((read, made))
         if operator in PRODUCTS:
@@ -94,8 +97,9 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         elif operator is COPY and read[0].dim() > 1 and address(read[0]) in self._weights:
             self._copies.update(map(address, made))
 
-    def gave(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...]) -> None:
-        """What an attention read and gave that is no operator of torch's."""
+    def gave(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
+        """What an attention read and gave that is no operator of torch's, and what it was given and did not read."""
+        self._unread.update(address(x.meta) for x in unread)  # type: ignore[attr-defined]
         self._flow.append(([x.meta for x in read], [x.meta for x in made]))  # type: ignore[attr-defined]
         self._products += [self._note(x, "attention") for x in made]
 
@@ -129,9 +133,10 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
                 known.add(node)
                 self._ask(node)
                 todo += [before for before, _ in node.next_functions]
-        if self.question.scoreless:
-            used = self._used(output)
-            self._products = [note for note in self._products if note.at in used]
+        if not self._unread:
+            return
+        needless = self._before(self._unread) - self._before({address(output.meta)})  # type: ignore[attr-defined]
+        self._products = [note for note in self._products if note.at not in needless]
 
     def _ask(self, node: Any) -> None:
         self._asked = []
@@ -190,13 +195,13 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         for note, why in sorted((*held.values(), *again.values()), key=lambda pair: pair[0].number):
             yield self._tensor(note, why)
 
-    def _used(self, output: Tensor) -> set[int]:
-        """Addresses of all that flows into the output."""
-        used = {address(output.meta)}  # type: ignore[attr-defined]
-        for read, made in reversed(self._flow):
-            if not used.isdisjoint(map(address, made)):
-                used.update(map(address, (*read, *made)))
-        return used
+    def _before(self, made: set[int]) -> set[int]:
+        """Addresses of all that flows into what is at these."""
+        found = set(made)
+        for read, given in reversed(self._flow):
+            if found and not found.isdisjoint(map(address, given)):
+                found.update(map(address, (*read, *given)))
+        return found
 
     def _kept(self) -> Iterator[_Note]:
         """What operations saved, but for weights, in order."""
