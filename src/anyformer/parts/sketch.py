@@ -118,7 +118,8 @@ def _fact(name: str, item: object) -> str:
 
 def words(value: Value) -> str:
     """A small value in one line: `channel decay, rank 128`."""
-    return ", ".join([_plain(str(getattr(value, "kind", type(value).__name__.lower()))), *facts_of(value)])
+    kind = getattr(value, "kind", None)
+    return ", ".join([*([] if kind is None else [_plain(str(kind))]), *facts_of(value)])
 
 
 def _plain(name: str) -> str:
