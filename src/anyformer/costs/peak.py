@@ -14,7 +14,7 @@ from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.holding import Holding
-from anyformer.costs.memory import ADAM_FP32, States
+from anyformer.costs.memory import ADAM, States
 from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -91,7 +91,7 @@ def peak_memory(
     length: int,
     source_length: int | None = None,
     plan: Plan | None = None,
-    states: States = ADAM_FP32,
+    states: States = ADAM,
     accumulation: int = 1,
 ) -> PeakMemory:
     """The largest of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
@@ -105,7 +105,7 @@ def peak_memory(
     # Layers that are computed again keep on the way back what they would have kept on the way there.
     whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     count = sum(counts.values())
-    stays = Holding(weights=states.weights * count, optimiser=(states.optimiser + states.master) * count)
+    stays = Holding(weights=states.weights * count, optimiser=states.optimiser * count)
     copies = kept.casts if states.weights > plan.activation_bytes else 0
     tied = _tied(architecture) * TIED_COPIES[plan.number]
     again, each = accumulation > 1, states.gradients

@@ -13,7 +13,7 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
-from anyformer.planning.rank import NumberBytes, memory, number_bytes
+from anyformer.planning.rank import memory
 from anyformer.planning.stages import Row, Stage, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
@@ -83,7 +83,7 @@ def price_layout(
     plan = plan or Plan(precision="bf16")
     machine = machine_of(hardware, plan)
     row = row_of(architecture, length, plan)
-    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
+    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
 
 
 def plan_training(
@@ -106,7 +106,7 @@ def plan_training(
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
-    row, numbers = row_of(architecture, length, plan), number_bytes(plan)
+    row = row_of(architecture, length, plan)
     parted: dict[tuple[int, int], tuple[Stage, ...]] = {}
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
@@ -122,7 +122,7 @@ def plan_training(
         key = (layout.pp, layout.chunks)
         if key not in parted:
             parted[key] = stages(row, *key)
-        for candidate in _least(row, parted[key], layout, machine, numbers):
+        for candidate in _least(row, parted[key], layout, machine):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -147,7 +147,7 @@ def _mesh(layout: Layout) -> tuple[int, ...]:
     return layout.dp, layout.fsdp, layout.tp, layout.ep, layout.pp
 
 
-def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Iterator[Candidate]:
+def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
     Sharding more only sends more, and recomputing more only computes more.
@@ -159,22 +159,22 @@ def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine,
     for how in ("none", "selective", "full"):
         for rank, sharded in enumerate(ways):
             nearest = replace(layout, checkpointing=how, sharded=sharded)
-            if memory(row, parts, nearest, numbers).total <= room:
+            if memory(row, parts, nearest).total <= room:
                 found = True
-                yield priced(row, parts, nearest, machine, numbers)
+                yield priced(row, parts, nearest, machine)
                 if rank == 0:
                     return
                 break
     if not found and nearest is not None:
-        yield priced(row, parts, nearest, machine, numbers)
+        yield priced(row, parts, nearest, machine)
 
 
-def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
     """What `evaluate` gives, where units and stages are known."""
-    each = max((sent(row, stage, layout, numbers) for stage in parts), key=lambda one: one.total)
-    time = step_time(row, parts, layout, machine, numbers)
+    each = max((sent(row, stage, layout) for stage in parts), key=lambda one: one.total)
+    time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
-    return Candidate(layout, memory(row, parts, layout, numbers), each, time, layout.sequences * row.length, flops, machine)
+    return Candidate(layout, memory(row, parts, layout), each, time, layout.sequences * row.length, flops, machine)
 
 
 def _layouts(of: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:

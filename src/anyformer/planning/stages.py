@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.memory import ADAM, States
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape, Tally, Weight
@@ -74,8 +75,10 @@ class Row:
     width: int
     length: int
     element: int
+    """Bytes of a number in products, and of a copy of a weight that is wider."""
     kernels: Callable[[int, Checkpointing], Mapping[str, Sequence[Kernel]]]
     alone: Callable[[int, bool, Checkpointing], Holding]
+    states: States = ADAM
 
     @property
     def flops(self) -> int:
