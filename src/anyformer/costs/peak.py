@@ -90,6 +90,7 @@ def peak_memory(
     batch: int,
     length: int,
     source_length: int | None = None,
+    prefix: int = 0,
     plan: Plan | None = None,
     states: States = ADAM,
     accumulation: int = 1,
@@ -99,7 +100,8 @@ def peak_memory(
     `batch` is that of one of `accumulation` micro-batches.
     """
     plan = plan or Plan()
-    shape = Shape(batch=batch, length=length, source=architecture.source_of(length, source_length))
+    source = architecture.source_of(length, source_length)
+    shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
     kept = activations(architecture, shape, plan)
     # Layers that are computed again keep on the way back what they would have kept on the way there.

@@ -130,9 +130,10 @@ class Stage:
         return {how: max((unit.again[how] for unit in self.units), key=lambda each: each.bytes) for how in CHECKPOINTING}
 
 
-def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
+def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> Row:
     """Entrance, layers of the encoder and the decoder in order, exit."""
-    shape = Shape(batch=1, length=length, source=architecture.source_of(length))
+    source = architecture.source_of(length, source_length)
+    shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
     tally = architecture.cost(shape, plan)
     groups: dict[str, list[Node]] = {}
     for node in tally.nodes():
@@ -168,8 +169,15 @@ def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
 
     @cache
     def alone(batch: int, again: bool, checkpointing: Checkpointing) -> Holding:
-        how, pieces = plan.but(checkpointing=checkpointing), 2 if again else 1
-        return peak_memory(architecture, batch=batch, length=length, plan=how, accumulation=pieces).holding
+        return peak_memory(
+            architecture,
+            batch=batch,
+            length=length,
+            source_length=source or None,
+            prefix=shape.prefix,
+            plan=plan.but(checkpointing=checkpointing),
+            accumulation=2 if again else 1,
+        ).holding
 
     @cache
     def timed(batch: int, checkpointing: Checkpointing) -> Mapping[str, Sequence[Kernel]]:
