@@ -21,8 +21,7 @@ from anyformer.model import Architecture, decoder_only
 from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
 from anyformer.plan import Plan
 from anyformer.planning.layout import Layout, bounds, problems
-from anyformer.planning.planner import Candidate, price_layout, machine_of, plan_training, priced
-from anyformer.planning.rank import number_bytes
+from anyformer.planning.planner import Candidate, machine_of, plan_training, price_layout, priced
 from anyformer.planning.stages import Row, Stage, row_of, stages
 
 RUNS = tomllib.loads(Path(__file__).with_name("published.toml").read_text())["run"]
@@ -129,7 +128,7 @@ class Timed:
 
     def candidate(self, on: Hardware, layout: Layout) -> Candidate:
         parts = _stages(self.name, self.length, self.plan, layout.pp, layout.chunks)
-        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, BF16), number_bytes(BF16))
+        return priced(_units(self.name, self.length, self.plan), parts, layout, machine_of(on, BF16))
 
     def best(self, on: Hardware, layouts: list[Layout]) -> Candidate | None:
         """The fastest of those that fit; of those that do not, the nearest."""

@@ -61,6 +61,18 @@ def test_cost_and_plan_say_the_same_memory_of_one_device(length, checkpointing):
     assert sum(size for name, size in data.items() if name not in ("total", "kept")) == data["total"]
 
 
+@pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
+def test_what_is_computed_again_is_what_was_asked_for(checkpointing):
+    """On one accelerator the layout is the sheet; where nothing is asked for, the planner chooses."""
+    asked = ("cost", "gpt2", "--mode", "train", "--gpus", "1", "--json")
+    (answer,), (free,) = (json.loads(said(*asked, *more)) for more in (("--checkpointing", checkpointing), ()))
+    (sheet,), found = answer["sheets"], answer["training_on"]["layout"]
+    assert found["layout"]["checkpointing"] == sheet["checkpointing"] == checkpointing
+    assert found["memory"] == {what: size for what, size in sheet["memory"].items() if what != "kept"}
+    assert found["seconds"] == pytest.approx(sheet["time"]["seconds"], rel=1e-9)
+    assert free["training_on"]["layout"]["layout"]["checkpointing"] == free["sheets"][0]["checkpointing"] == "none"
+
+
 def test_advice_is_what_helps():
     output = " ".join(said("plan", "llama-3-8b", "--gpus", "1", "--length", "2k", "--batch-tokens", "2k").split())
     assert output.startswith("No: llama-3-8b on 1 h100")

@@ -6,7 +6,7 @@ import pytest
 from zoo import ZOO
 
 from anyformer.costs.activations import activations
-from anyformer.costs.memory import ADAM_BF16
+from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
 from anyformer.model import build
 from anyformer.operations import Shape
@@ -42,7 +42,8 @@ def test_all_is_held_at_the_loss():
 
 
 def test_weights_in_bf16_need_a_master_and_no_copies():
-    held = peak_memory(ZOO["llama"], batch=B, length=T, plan=Plan(precision="bf16"), states=ADAM_BF16, accumulation=2).at_loss
+    plan, states = Plan(precision="bf16"), States(weights=2, gradients=2, optimiser=8 + 4)
+    held = peak_memory(ZOO["llama"], batch=B, length=T, plan=plan, states=states, accumulation=2).at_loss
     parameters = ZOO["llama"].cost(Shape()).parameters
     assert held.weights + held.gradients + held.optimiser == 16 * parameters
     assert held.optimiser == (8 + 4) * parameters

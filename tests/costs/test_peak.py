@@ -9,6 +9,7 @@ from torch import Tensor
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
 from anyformer.costs.allocated import peak_above
+from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build, decoder_only, encoder_decoder, encoder_only
@@ -177,10 +178,8 @@ def test_each_moment_can_be_the_largest():
 
 
 def test_states_of_other_precisions_are_counted():
-    from anyformer.costs.memory import ADAM_BF16
-
     made, plan = architecture("llama-3-8b"), Plan(precision="bf16")
-    peak = peak_memory(made, batch=1, length=128, plan=plan, states=ADAM_BF16)
+    peak = peak_memory(made, batch=1, length=128, plan=plan, states=States(weights=2, gradients=2, optimiser=8 + 4))
     assert peak.stays == 14 * 8_030_261_248
     assert peak.at == "update"
     assert peak.total == 16 * 8_030_261_248

@@ -10,33 +10,39 @@ import pytest
 
 from anyformer.catalogue import architecture, listing
 from anyformer.costs.activations import activations
+from anyformer.costs.memory import States
 from anyformer.describe import UserError
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.divided import Kept
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import plan_training, price_layout
-from anyformer.planning.rank import NumberBytes, stage_memory
+from anyformer.planning.rank import stage_memory
 from anyformer.planning.stages import _parted, row_of, stages
 from anyformer.planning.step import sent
 
 BF16 = Plan(precision="bf16")
-ZERO = NumberBytes(weight=2, gradient=2, master=4, moments=8)
+ZERO = States(gradients=2)
+"""Gradients are in bf16 there; with the copy of the weights in bf16, 16 bytes per parameter."""
+
+
+def zero_row(name, length):
+    return replace(row_of(architecture(name), length, BF16), states=ZERO)
 
 
 def test_states_are_those_of_the_zero_paper():
     """7.5 B parameters on 64 ranks: 120 GB; 31.4, 16.6, 1.9 GB with each stage (Rajbhandari et al. 2019, figure 1)."""
-    row = row_of(architecture("llama-7b"), 1024, BF16)
+    row = zero_row("llama-7b", 1024)
     (stage,) = stages(row, 1, 1)
     scale = 7.5e9 / (stage.held.cut + stage.held.whole) / 1e9
     figures = []
     largest = stage.largest.cut + stage.largest.whole
     for sharded in ("optimiser", "gradients", "weights"):
-        each = stage_memory(row, stage, Layout(fsdp=64, sharded=sharded), ZERO)
+        each = stage_memory(row, stage, Layout(fsdp=64, sharded=sharded))
         # What is gathered for a moment stands apart from what stays.
-        gathered = 2 * ZERO.weight * largest if sharded == "weights" else 0
+        gathered = 2 * row.element * largest if sharded == "weights" else 0
         figures.append(round((each.weights + each.copies - gathered + each.gradients + each.optimiser) * scale, 1))
-    alone = stage_memory(row, stage, Layout(), ZERO)
+    alone = stage_memory(row, stage, Layout())
     assert round((alone.weights + alone.copies + alone.gradients + alone.optimiser) * scale, 1) == 120.0
     assert figures == [31.4, 16.6, 1.9]
 
@@ -49,37 +55,37 @@ def test_experts_are_divided_by_their_own_share_of_the_ranks(ep):
     weights = model.cost(Shape()).weights.values()
     experts = sum(weight.count for weight in weights if weight.role == "expert")
     dense = sum(weight.count for weight in weights) - experts
-    each = stage_memory(row_of(model, 1024, BF16), stage, Layout(fsdp=8, ep=ep, sharded="weights"), ZERO)
+    each = stage_memory(zero_row("mixtral-8x7b", 1024), stage, Layout(fsdp=8, ep=ep, sharded="weights"))
     assert each.optimiser / 8 == pytest.approx(dense / 8 + experts / ep / (8 / ep))
     assert each.weights / 4 == pytest.approx(dense / 8 + experts / 8)
 
 
 def test_sharding_sends_what_the_zero_paper_says():
     """2 and 3 times the parameters for stages 2 and 3, as n grows (Rajbhandari et al. 2019, section 7); data parallelism 2."""
-    row = row_of(architecture("llama-7b"), 1024, BF16)
+    row = zero_row("llama-7b", 1024)
     (stage,) = stages(row, 1, 1)
     size = 2 * (stage.held.cut + stage.held.whole)
     for sharded, times in (("optimiser", 2), ("gradients", 2), ("weights", 3)):
-        traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded), ZERO)
+        traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded))
         assert (traffic.weights + traffic.gradients) / size == pytest.approx(times, rel=2e-3)
-    plain = sent(row, stage, Layout(dp=1024), ZERO)
+    plain = sent(row, stage, Layout(dp=1024))
     assert plain.gradients / size == pytest.approx(2, rel=2e-3)
 
 
 def test_tensor_parallelism_sends_what_megatron_says():
     """8 b s h (t - 1) / t elements per layer and micro-batch (Narayanan et al. 2021, section 3.2), half more if recomputed."""
-    row = row_of(architecture("llama-7b"), 1024, BF16)
+    row = zero_row("llama-7b", 1024)
     (stage,) = stages(row, 1, 1)
     layout = Layout(tp=8, sp=False, micro_batch=2, micro_batches=3)
     elements = 8 * 2 * 1024 * 4096 * 7 // 8
     around = elements // 2  # the embedding's sum forward and that of the head's gradient backward
-    assert sent(row, stage, layout, ZERO).tensor == 3 * 2 * (32 * elements + around)
-    again = sent(row, stage, replace(layout, checkpointing="full"), ZERO).tensor
-    assert again - sent(row, stage, layout, ZERO).tensor == 3 * 2 * 32 * elements // 2
+    assert sent(row, stage, layout).tensor == 3 * 2 * (32 * elements + around)
+    again = sent(row, stage, replace(layout, checkpointing="full")).tensor
+    assert again - sent(row, stage, layout).tensor == 3 * 2 * 32 * elements // 2
 
 
 def test_parallel_branches_are_summed_once():
-    row = row_of(architecture("palm-8b"), 1024, BF16)
+    row = zero_row("palm-8b", 1024)
     assert [unit.sums for unit in row.units[1:-1]] == [2] * 32
 
 
@@ -177,14 +183,14 @@ def test_impossible_layouts_are_refused_with_the_reason(name, layout, says):
 
 
 def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
-    row = row_of(architecture("mixtral-8x7b"), 1024, BF16)
+    row = zero_row("mixtral-8x7b", 1024)
     (stage,) = stages(row, 1, 1)
     layout = Layout(fsdp=8, ep=8)
     dense = stage.held.cut + stage.held.whole
-    each = stage_memory(row, stage, replace(layout, sharded="optimiser"), ZERO)
+    each = stage_memory(row, stage, replace(layout, sharded="optimiser"))
     assert each.copies == 2 * (dense + stage.held.experts // 8)
     assert each.weights == 4 * (-(-dense // 8) + stage.held.experts // 8), "in fp32, divided"
-    assert sent(row, stage, layout, ZERO).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
+    assert sent(row, stage, layout).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
 
 
 def test_the_405b_is_laid_out_as_its_authors_did():

@@ -15,7 +15,6 @@ from anyformer.plan import Plan
 from anyformer.planning import links
 from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Machine, machine_of, plan_training, price_layout, priced
-from anyformer.planning.rank import number_bytes
 from anyformer.planning.stages import row_of, stages
 from anyformer.planning.step import step_time
 from effort import calls
@@ -27,7 +26,7 @@ TOY = Hardware("toy", "toy", {"bf16": 1e15, "fp32": 1e14}, 1e12, 1e12, 4e11, 5e1
 
 def timed(layout, name="llama-2-7b", length=1024, on=TOY, plan=BF16):
     row = row_of(architecture(name), length, plan)
-    return row, step_time(row, stages(row, layout.pp, layout.chunks), layout, Machine(on, "bf16"), number_bytes(plan))
+    return row, step_time(row, stages(row, layout.pp, layout.chunks), layout, Machine(on, "bf16"))
 
 
 def test_products_and_attention_reach_shares_of_their_own():
@@ -116,4 +115,4 @@ def test_a_layout_is_priced_by_few_calls():
     row = row_of(architecture("llama-3.1-405b"), 8192, BF16)
     parts, machine = stages(row, 16, 6), machine_of("h100", BF16)
     layout = Layout(fsdp=128, tp=8, pp=16, chunks=6, micro_batches=16, sharded="optimiser")
-    assert calls(lambda: priced(row, parts, layout, machine, number_bytes(BF16))) < 4_000
+    assert calls(lambda: priced(row, parts, layout, machine)) < 4_000

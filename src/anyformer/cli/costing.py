@@ -115,14 +115,14 @@ def run(
         ),
     ] = "auto",
     checkpointing: Annotated[
-        Literal["none", "selective", "full"],
+        Literal["none", "selective", "full"] | None,
         typer.Option(
             help="What training computes again instead of keeping it: nothing, everything but matrix products and attention, "
-            "or every layer.",
+            "or every layer. By default none; --gpus takes the fastest that fits.",
             metavar="none|selective|full",
             rich_help_panel=MACHINE,
         ),
-    ] = "none",
+    ] = None,
     explain: Annotated[
         str | None,
         typer.Option(
@@ -177,14 +177,14 @@ def run(
         from anyformer.pictures.style import check_picture
 
         check_picture(plot)
+    plan = Plan(precision=precision, checkpointing=checkpointing or "none")
     if measured:
-        plan = Plan(precision=precision, checkpointing=checkpointing)
         for name, architecture in made.items():
             measuring.run(
                 context, name, architecture, batch, length or measuring.LENGTH, source_length, plan, device, json=json
             )
         return
-    on, plan = hardware_of(hardware), Plan(precision=precision, checkpointing=checkpointing)
+    on = hardware_of(hardware)
     sheets = {
         name: cost(
             architecture,
@@ -208,7 +208,7 @@ def run(
         from anyformer.pictures.costs import draw_costs
 
         draw_costs(sheets, plot)
-    plans = {name: training_on.planned(sheet, gpus) for name, sheet in sheets.items() if gpus is not None}
+    plans = {name: training_on.planned(sheet, gpus, checkpointing) for name, sheet in sheets.items() if gpus is not None}
     if json:
         print(jsons.dumps([_data(name, sheet, modes, plans) for name, sheet in sheets.items()], indent=2))
         return

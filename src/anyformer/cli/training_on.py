@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from anyformer.costs.rows import Section
     from anyformer.costs.sheet import CostSheet
+    from anyformer.plan import Checkpointing
     from anyformer.planning.planner import Planned
 
 
-def planned(sheet: CostSheet, gpus: int) -> Planned:
-    """The layouts of the sheet's batch, on as many of its hardware."""
+def planned(sheet: CostSheet, gpus: int, checkpointing: Checkpointing | None) -> Planned:
+    """The layouts of the sheet's batch, on as many of its hardware, with any way of checkpointing or this one."""
     from anyformer.planning.planner import plan_training
 
     assert sheet.hardware is not None, "priced on hardware"
@@ -22,8 +23,11 @@ def planned(sheet: CostSheet, gpus: int) -> Planned:
         ranks=gpus,
         batch_tokens=tokens,
         length=sheet.length,
+        source_length=sheet.source or None,
+        prefix=sheet.prefix,
         hardware=sheet.hardware,
-        plan=sheet.plan.but(checkpointing="none"),
+        plan=sheet.plan,
+        checkpointing=checkpointing,
         show=1,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from anyformer.costs.counts import located
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
 from anyformer.costs.kernels import Mode
-from anyformer.costs.memory import ADAM_FP32
+from anyformer.costs.memory import ADAM
 from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
@@ -64,7 +64,7 @@ def _step(sheet: CostSheet) -> Section:
 
 def _training(sheet: CostSheet) -> Section:
     """Bytes per parameter (Rajbhandari et al. 2020), and what is held at the peak."""
-    N, states, held = sheet.params.total, ADAM_FP32, sheet.memory
+    N, states, held = sheet.params.total, ADAM, sheet.memory
     said = {
         "weights": f"weights in fp32: {states.weights} x {N:,}",
         "gradients": f"gradients in fp32 of the weights passed by then, at most {states.gradients} x {N:,}",

@@ -14,6 +14,7 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.memory import States
 from anyformer.costs.peak import PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning
@@ -22,8 +23,8 @@ from anyformer.operations import Address, Flops, Shape, Weight
 from anyformer.plan import Plan
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
-LEARNED: Mapping[str, int] = {"fp32": 4, "bf16": 2}
-"""Bytes of a weight that learns, and of its gradient."""
+LEARNED: Mapping[str, States] = {"fp32": States(4, 4, 0), "bf16": States(2, 2, 0)}
+"""Bytes of a weight that learns, and of its gradient; the optimisers say themselves what they keep."""
 LARGEST = 1 << 16
 """Batch that is tried at most."""
 
@@ -108,21 +109,21 @@ class FineTuning:
         return self.method.tuning.of(self._weights)
 
     @property
-    def each(self) -> int:
+    def states(self) -> States:
         """Bytes of a weight that learns, and of its gradient."""
         return LEARNED[self.method.number]
 
     @property
     def fixed(self) -> int:
         """Bytes of weights, gradients and optimiser state, whatever the batch and the length."""
-        return self.weights + self.each * self.tuned.parameters + self.optimiser
+        return self.weights + self.states.gradients * self.tuned.parameters + self.optimiser
 
     @cached_property
     def weights(self) -> int:
         """Bytes of all weights: those that learn as the method says, the others in their format."""
         form = BASES[self.tuned.base]
         rest = sum(form.bytes(each) for path, each in self._weights.items() if path not in self.tuned.learning)
-        return rest + self.each * self.tuned.parameters
+        return rest + self.states.weights * self.tuned.parameters
 
     @cached_property
     def optimiser(self) -> int:
@@ -137,7 +138,7 @@ class FineTuning:
         stays = Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored)
         counts = {path: weight.count for path, weight in self.tuned.learning.items()}
         copies = self._copies(kept)
-        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=self.each, copies=copies)
+        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=self.states.gradients, copies=copies)
 
     def held(self, batch: int) -> Holding:
         """By purpose, when most is held."""
@@ -198,7 +199,7 @@ class FineTuning:
 
     def _copies(self, kept: Activations) -> int:
         """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""
-        if self.each <= self.plan.activation_bytes:
+        if self.states.weights <= self.plan.activation_bytes:
             return 0
         if len(self.tuned.learning) == len(self._weights):
             return kept.casts
@@ -209,7 +210,7 @@ class FineTuning:
     def _less(self, kernel: Kernel) -> Kernel:
         """A kernel of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
         if kernel.unit == "optimiser":
-            return replace(kernel, moves=2 * self.optimiser + 3 * self.each * self.tuned.parameters)
+            return replace(kernel, moves=2 * self.optimiser + self.states.updated * self.tuned.parameters)
         asleep = self._asleep_like(kernel.address)
         learning = asleep or any(path in self.tuned.learning for path in self._weights_of(kernel))
         share = Fraction(1) if learning or kernel.unit != "matrix" else Fraction(2, 3)

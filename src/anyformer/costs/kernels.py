@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from anyformer.costs.memory import ADAM
 from anyformer.model import Architecture
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
 from anyformer.plan import Checkpointing, Plan
@@ -28,8 +29,6 @@ AGAIN: Mapping[Checkpointing, tuple[Unit, ...]] = {
     "full": ("matrix", "attention", "memory"),
 }
 """Which kernels of layers each way of checkpointing runs twice."""
-OPTIMISER_BYTES = 28
-"""Per parameter and step: AdamW in fp32 reads weight, gradient and two moments, and writes all but the gradient."""
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     if mode == "train":
         again = AGAIN[plan.checkpointing]
         found = [_recomputed(each) if each.unit in again and each.address.layer is not None else each for each in found]
-        found.append(Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, OPTIMISER_BYTES * tally.parameters))
+        found.append(Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, ADAM.updated * tally.parameters))
     return found
 
 

@@ -7,18 +7,25 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class States:
-    """Bytes per parameter that stay from step to step; `master`: an fp32 copy of weights that are themselves narrower.
+    """Bytes per parameter that stay: of its weight, its gradient, and the optimiser's state.
 
-    Adam's two moments in fp32 are 8 (Rajbhandari et al. 2020, ZeRO, arXiv 1910.02054, section 3.1).
+    Adam's two moments in fp32 are 8 (Rajbhandari et al. 2020, ZeRO, arXiv 1910.02054, section 3.1); an fp32 master copy of
+    narrower weights is part of the state. Copies of wider weights in the type of products come on top (`Holding.copies`).
     """
 
     weights: int = 4
     gradients: int = 4
     optimiser: int = 8
-    master: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.gradients + self.optimiser
+
+    @property
+    def updated(self) -> int:
+        """Read and written by an update: all is read, and all but the gradient is written."""
+        return self.total + self.weights + self.optimiser
 
 
-ADAM_FP32 = States()
-"""Weights in fp32, which is also how this library trains under `precision = "bf16"`: products read copies in bf16."""
-ADAM_BF16 = States(weights=2, gradients=2, master=4)
-"""Weights and gradients in bf16 beside an fp32 master copy: 16 bytes per parameter, as in ZeRO, section 3.1."""
+ADAM = States()
+"""All in fp32, which is how this library trains under `precision = "bf16"` too: products read copies in bf16."""

@@ -254,5 +254,5 @@ def _time(sheet: CostSheet) -> StepTime:
 
 
 def shown(name: str) -> str:
-    """Without the plumbing: `decoder.layers.local.attention.sublayer` -> `decoder local attention`."""
-    return " ".join(word for word in name.split(".") if word not in ("layers", "sublayer"))
+    """`decoder.attention` -> `decoder attention`."""
+    return name.replace(".", " ")

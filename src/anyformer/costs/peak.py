@@ -14,7 +14,7 @@ from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.holding import Holding
-from anyformer.costs.memory import ADAM_FP32, States
+from anyformer.costs.memory import ADAM, States
 from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -90,8 +90,9 @@ def peak_memory(
     batch: int,
     length: int,
     source_length: int | None = None,
+    prefix: int = 0,
     plan: Plan | None = None,
-    states: States = ADAM_FP32,
+    states: States = ADAM,
     accumulation: int = 1,
 ) -> PeakMemory:
     """The largest of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
@@ -99,13 +100,14 @@ def peak_memory(
     `batch` is that of one of `accumulation` micro-batches.
     """
     plan = plan or Plan()
-    shape = Shape(batch=batch, length=length, source=architecture.source_of(length, source_length))
+    source = architecture.source_of(length, source_length)
+    shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
     kept = activations(architecture, shape, plan)
     # Layers that are computed again keep on the way back what they would have kept on the way there.
     whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     count = sum(counts.values())
-    stays = Holding(weights=states.weights * count, optimiser=(states.optimiser + states.master) * count)
+    stays = Holding(weights=states.weights * count, optimiser=states.optimiser * count)
     copies = kept.casts if states.weights > plan.activation_bytes else 0
     tied = _tied(architecture) * TIED_COPIES[plan.number]
     again, each = accumulation > 1, states.gradients

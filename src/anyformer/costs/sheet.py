@@ -119,7 +119,12 @@ class CostSheet:
     def peak(self) -> PeakMemory:
         """The most that a training step holds at once."""
         return peak_memory(
-            self.architecture, batch=self.batch, length=self.length, source_length=self.source or None, plan=self.plan
+            self.architecture,
+            batch=self.batch,
+            length=self.length,
+            source_length=self.source or None,
+            prefix=self.prefix,
+            plan=self.plan,
         )
 
     @cached_property

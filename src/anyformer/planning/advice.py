@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from anyformer.costs.memory import ADAM
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.planning.planner import Candidate, Planned, plan_training
-from anyformer.planning.rank import number_bytes
 
 MOST = 4096
 """Accelerators that are tried."""
@@ -64,9 +64,9 @@ def _length(architecture: Architecture, planned: Planned, plan: Plan) -> int | N
 
 def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | None:
     """The fewest of twice, four times ... as many accelerators that fit."""
-    numbers, room = number_bytes(plan), planned.machine.hardware.room
-    each = (numbers.master or numbers.weight) + numbers.gradient + numbers.moments
-    least = each * architecture.folded_cost(Shape(source=1), plan).parameters // room  # spread evenly, without activations
+    room = planned.machine.hardware.room
+    # Spread evenly, without activations.
+    least = ADAM.total * architecture.folded_cost(Shape(source=1), plan).parameters // room
     ranks = planned.ranks * 2
     while ranks <= MOST:
         if ranks >= least and _fits(architecture, planned, plan, ranks, planned.length):

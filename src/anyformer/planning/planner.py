@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import get_args
 
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
-from anyformer.plan import Plan
+from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
-from anyformer.planning.rank import NumberBytes, memory, number_bytes
+from anyformer.planning.rank import memory
 from anyformer.planning.stages import Row, Stage, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
@@ -74,16 +75,22 @@ class Planned:
 
 
 def price_layout(
-    architecture: Architecture, layout: Layout, *, length: int, hardware: str | Hardware = "h100", plan: Plan | None = None
+    architecture: Architecture,
+    layout: Layout,
+    *,
+    length: int,
+    source_length: int | None = None,
+    prefix: int = 0,
+    hardware: str | Hardware = "h100",
+    plan: Plan | None = None,
 ) -> Candidate:
-    """Price one layout; refuses one that is not possible."""
+    """Price one layout; refuses one that is not possible. Layers are computed again as the layout says, whatever the plan."""
     found = problems(layout, bounds(architecture), length)
     if found:
         raise UserError(f"{layout} is not possible: {'; '.join(found)}")
-    plan = plan or Plan(precision="bf16")
-    machine = machine_of(hardware, plan)
-    row = row_of(architecture, length, plan)
-    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine, number_bytes(plan))
+    machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
+    row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
+    return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
 
 
 def plan_training(
@@ -92,25 +99,29 @@ def plan_training(
     ranks: int,
     batch_tokens: int,
     length: int,
+    source_length: int | None = None,
+    prefix: int = 0,
     hardware: str | Hardware = "h100",
     plan: Plan | None = None,
+    checkpointing: Checkpointing | None = None,
     show: int = 5,
 ) -> Planned:
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
-    those of one node, or not; micro-batches of 1 to 8; of sharding and recomputation the least that fits.
+    those of one node, or not; micro-batches of 1 to 8; of sharding and recomputation the least that fits, or of `checkpointing`
+    that alone.
     """
-    plan = plan or Plan(precision="bf16")
-    machine = machine_of(hardware, plan)
+    machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
-    row, numbers = row_of(architecture, length, plan), number_bytes(plan)
+    row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
     parted: dict[tuple[int, int], tuple[Stage, ...]] = {}
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
     impossible: dict[str, int] = {}
+    hows: tuple[Checkpointing, ...] = get_args(Checkpointing) if checkpointing is None else (checkpointing,)
     tried = 0
     of = bounds(architecture)
     for layout in _layouts(of, ranks, sequences, machine):
@@ -122,7 +133,7 @@ def plan_training(
         key = (layout.pp, layout.chunks)
         if key not in parted:
             parted[key] = stages(row, *key)
-        for candidate in _least(row, parted[key], layout, machine, numbers):
+        for candidate in _least(row, parted[key], layout, machine, hows):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -147,7 +158,9 @@ def _mesh(layout: Layout) -> tuple[int, ...]:
     return layout.dp, layout.fsdp, layout.tp, layout.ep, layout.pp
 
 
-def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Iterator[Candidate]:
+def _least(
+    row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, hows: Iterable[Checkpointing]
+) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
     Sharding more only sends more, and recomputing more only computes more.
@@ -156,25 +169,25 @@ def _least(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine,
     nearest: Layout | None = None
     found = False
     ways: tuple[Sharded, ...] = _SHARDED if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
-    for how in ("none", "selective", "full"):
+    for how in hows:
         for rank, sharded in enumerate(ways):
             nearest = replace(layout, checkpointing=how, sharded=sharded)
-            if memory(row, parts, nearest, numbers).total <= room:
+            if memory(row, parts, nearest).total <= room:
                 found = True
-                yield priced(row, parts, nearest, machine, numbers)
+                yield priced(row, parts, nearest, machine)
                 if rank == 0:
                     return
                 break
     if not found and nearest is not None:
-        yield priced(row, parts, nearest, machine, numbers)
+        yield priced(row, parts, nearest, machine)
 
 
-def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> Candidate:
+def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
     """What `evaluate` gives, where units and stages are known."""
-    each = max((sent(row, stage, layout, numbers) for stage in parts), key=lambda one: one.total)
-    time = step_time(row, parts, layout, machine, numbers)
+    each = max((sent(row, stage, layout) for stage in parts), key=lambda one: one.total)
+    time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
-    return Candidate(layout, memory(row, parts, layout, numbers), each, time, layout.sequences * row.length, flops, machine)
+    return Candidate(layout, memory(row, parts, layout), each, time, layout.sequences * row.length, flops, machine)
 
 
 def _layouts(of: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:

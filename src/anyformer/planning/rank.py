@@ -2,34 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from anyformer.costs.holding import Holding
-from anyformer.plan import Plan
 from anyformer.planning.layout import Layout
 from anyformer.planning.stages import Row, Stage
-
-
-@dataclass(frozen=True)
-class NumberBytes:
-    """Bytes that training keeps for each parameter: by default 2 + 4 + 4 + 8, bf16 weights with sums in fp32 and Adam.
-
-    16 of Rajbhandari et al. 2019 (arXiv 1910.02054, section 3.1) are gradients in 2. `master`: the fp32 copy.
-    """
-
-    weight: int = 2
-    gradient: int = 4
-    master: int = 4
-    moments: int = 8
-
-    @property
-    def optimiser(self) -> int:
-        return self.master + self.moments
-
-
-def number_bytes(plan: Plan) -> NumberBytes:
-    """In fp32 the weights are the master copy."""
-    return NumberBytes() if plan.number == "bf16" else NumberBytes(weight=4, master=0)
 
 
 def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
@@ -46,14 +21,14 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
     return min(layout.micro_batches * layout.chunks, warm), layout.chunks
 
 
-def memory(row: Row, stages: tuple[Stage, ...], layout: Layout, numbers: NumberBytes) -> Holding:
+def memory(row: Row, stages: tuple[Stage, ...], layout: Layout) -> Holding:
     """Of the rank of the fullest stage; one that holds the whole model holds what a training step of one device does."""
     if layout.alone:
         return row.alone(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
-    return max((stage_memory(row, stage, layout, numbers) for stage in stages), key=lambda each: each.total)
+    return max((stage_memory(row, stage, layout) for stage in stages), key=lambda each: each.total)
 
 
-def stage_memory(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -> Holding:
+def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
     """Bytes of one rank of a stage; the optimiser's state is always divided, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
@@ -71,13 +46,14 @@ def stage_memory(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -
     kept = stage.kept[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
     again = stage.again[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
     passing = max(stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp), again)
-    read = numbers.weight * (shard if cut_weights else whole)
-    gathered = 2 * numbers.weight * unit * (divided and cut_weights)
+    states, narrow = row.states, row.element < row.states.weights
+    read = row.element * (shard if cut_weights else whole)
+    gathered = 2 * row.element * unit * (divided and cut_weights)
     return Holding(
-        weights=numbers.master * shard if numbers.master else read,
-        gradients=numbers.gradient * (shard if cut_gradients else whole),
-        optimiser=numbers.moments * shard,
-        copies=gathered + (read if numbers.master else 0),
+        weights=states.weights * shard if narrow else read,
+        gradients=states.gradients * (shard if cut_gradients else whole),
+        optimiser=states.optimiser * shard,
+        copies=gathered + (read if narrow else 0),
         activations=kept * flying // of,
-        temporaries=passing + numbers.gradient * unit * (divided and cut_gradients),
+        temporaries=passing + states.gradients * unit * (divided and cut_gradients),
     )

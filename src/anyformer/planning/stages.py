@@ -9,6 +9,7 @@ from functools import cache, cached_property
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.kernels import Kernel, kernels
+from anyformer.costs.memory import ADAM, States
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape, Tally, Weight
@@ -74,8 +75,10 @@ class Row:
     width: int
     length: int
     element: int
+    """Bytes of a number in products, and of a copy of a weight that is wider."""
     kernels: Callable[[int, Checkpointing], Mapping[str, Sequence[Kernel]]]
     alone: Callable[[int, bool, Checkpointing], Holding]
+    states: States = ADAM
 
     @property
     def flops(self) -> int:
@@ -127,9 +130,10 @@ class Stage:
         return {how: max((unit.again[how] for unit in self.units), key=lambda each: each.bytes) for how in CHECKPOINTING}
 
 
-def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
+def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> Row:
     """Entrance, layers of the encoder and the decoder in order, exit."""
-    shape = Shape(batch=1, length=length, source=architecture.source_of(length))
+    source = architecture.source_of(length, source_length)
+    shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
     tally = architecture.cost(shape, plan)
     groups: dict[str, list[Node]] = {}
     for node in tally.nodes():
@@ -165,8 +169,15 @@ def row_of(architecture: Architecture, length: int, plan: Plan) -> Row:
 
     @cache
     def alone(batch: int, again: bool, checkpointing: Checkpointing) -> Holding:
-        how, pieces = plan.but(checkpointing=checkpointing), 2 if again else 1
-        return peak_memory(architecture, batch=batch, length=length, plan=how, accumulation=pieces).holding
+        return peak_memory(
+            architecture,
+            batch=batch,
+            length=length,
+            source_length=source or None,
+            prefix=shape.prefix,
+            plan=plan.but(checkpointing=checkpointing),
+            accumulation=2 if again else 1,
+        ).holding
 
     @cache
     def timed(batch: int, checkpointing: Checkpointing) -> Mapping[str, Sequence[Kernel]]:

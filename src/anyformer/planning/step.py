@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import OPTIMISER_BYTES, Kernel, Unit
+from anyformer.costs.kernels import Kernel, Unit
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing, Precision
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
-from anyformer.planning.rank import NumberBytes
 from anyformer.planning.stages import Row, Stage
 
 
@@ -69,7 +68,7 @@ class Machine:
         return self.hardware.peak(self.precision)
 
 
-def sent(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
+def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
     """Bytes of a rank of this stage in one step.
 
     tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
@@ -97,18 +96,18 @@ def sent(row: Row, stage: Stage, layout: Layout, numbers: NumberBytes) -> Sent:
         (dense, layout.fsdp, layout.dp),
         (expert, layout.expert_fsdp, layout.expert_copies // layout.expert_fsdp),
     ):
-        weights += gathers * communication.all_gather(numbers.weight * count, shards)
-        gradients += scatters * communication.reduce_scatter(numbers.gradient * count, shards)
-        gradients += communication.all_reduce(numbers.gradient * count // shards, copies)
+        weights += gathers * communication.all_gather(row.element * count, shards)
+        gradients += scatters * communication.reduce_scatter(row.states.gradients * count, shards)
+        gradients += communication.all_reduce(row.states.gradients * count // shards, copies)
     if layout.sp:
-        gradients += communication.all_reduce(numbers.gradient * stage.held.whole, layout.tp)
+        gradients += communication.all_reduce(row.states.gradients * stage.held.whole, layout.tp)
     pipeline = 0
     if layout.pp > 1:
         pipeline = communication.pipeline_sends(mine, row.width, row.element, micro_batches=m, chunks=layout.chunks)
     return Sent(tensor, experts, weights, gradients, pipeline)
 
 
-def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
+def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine) -> LayoutTime:
     """Of the slowest stage, with the bubble that the others wait.
 
     products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`), the one account of time: its
@@ -118,15 +117,15 @@ def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Mach
                micro-batch have all compute beside them, those of each step the last micro-batch's backward pass.
     bubble     (p - 1) / (v m) of the time of all micro-batches; sends between stages are hidden by other micro-batches
     """
-    slowest = max((_stage_time(row, stage, layout, machine, numbers) for stage in stages), key=lambda each: each.total)
+    slowest = max((_stage_time(row, stage, layout, machine) for stage in stages), key=lambda each: each.total)
     busy = slowest.compute + slowest.tensor + slowest.experts
     idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
     return replace(slowest, bubble=idle)
 
 
-def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine, numbers: NumberBytes) -> LayoutTime:
+def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
     """Without bubble."""
-    bytes_sent = sent(row, stage, layout, numbers)
+    bytes_sent = sent(row, stage, layout)
     on, m = machine.hardware, layout.micro_batches
     spent: dict[Unit, float] = {}
     for name, units in Counter(unit.kernels for unit in stage.units).items():
@@ -134,7 +133,7 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine, number
             seconds, _ = timed(kernel, on, machine.precision)
             spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
     shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
-    update = OPTIMISER_BYTES * shard / (on.bandwidth * on.efficiency.memory)
+    update = row.states.updated * shard / (on.bandwidth * on.efficiency.memory)
     found = LayoutTime(
         products=spent.get("matrix", 0.0),
         mixing=spent.get("attention", 0.0),

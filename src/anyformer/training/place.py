@@ -9,7 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from anyformer.costs import States, scaled
+from anyformer.costs import scaled
+from anyformer.costs.memory import ADAM
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, check_file, check_parents, told
 from anyformer.operations import Shape
@@ -74,8 +75,7 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 def checkpoint_bytes(run: Run) -> int:
     """What one checkpoint of the run takes: the weights and what the optimiser remembers of them."""
-    states = States()
-    return (states.weights + states.optimiser) * run.architecture.folded_cost(Shape()).parameters
+    return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_cost(Shape()).parameters
 
 
 def check_room(directory: Path, run: Run) -> None:

@@ -76,7 +76,7 @@ def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     ends = [each.intensity for each in found]
     low, high = min(*ends, ridge / 8) / 2, max(*ends, ridge) * 4
     lines = _roofs(axes, hardware, precision, low, high)
-    called = parts_shown(each.name for each in found) if len(sheets) == 1 else {name: name for name in sheets}
+    called = parts_shown(first, (each.name for each in found)) if len(sheets) == 1 else {name: name for name in sheets}
     kinds = dict(zip(called, MARKERS * 4, strict=False))
     modes = tuple(dict.fromkeys(each.mode for each in found))
     hues = dict(zip(modes, HUES, strict=False))

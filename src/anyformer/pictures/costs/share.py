@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.sheet import CostSheet
-from anyformer.pictures.costs.names import shown
 from anyformer.pictures.costs.state import contexts
 from anyformer.pictures.style import FAINT, PALETTE, below, length_axis, line_of
 
@@ -27,10 +27,22 @@ def part_of(operation: KernelTime) -> str:
     return operation.component + (MIXING if operation.unit == "attention" else "")
 
 
-def parts_shown(names: Iterable[str]) -> dict[str, str]:
-    """`attention mixing` and, beside it, `attention products`."""
+def parts_shown(sheet: CostSheet, names: Iterable[str]) -> dict[str, str]:
+    """`attention mixing` and, beside it, `attention products`: without the stack where one alone has it."""
     kept = list(dict.fromkeys(names))
-    return {name: short + (" products" if f"{name}{MIXING}" in kept else "") for name, short in shown(kept).items()}
+    tails = {name: _without_stack(sheet, name) for name in kept}
+    alone = Counter(tails.values())
+    short = {name: tail if alone[tail] == 1 else name for name, tail in tails.items()}
+    return {name: _said(own) + (" products" if f"{name}{MIXING}" in kept else "") for name, own in short.items()}
+
+
+def _without_stack(sheet: CostSheet, name: str) -> str:
+    stacks = (f"{stack}." for stack in sheet.architecture.stacks)
+    return next((name.removeprefix(stack) for stack in stacks if name.startswith(stack)), name)
+
+
+def _said(name: str) -> str:
+    return name.replace(".", " ").replace("_", " ")
 
 
 def forward(sheet: CostSheet, length: int) -> dict[str, int]:
@@ -51,7 +63,7 @@ def shares(sheet: CostSheet) -> tuple[tuple[int, ...], dict[str, list[float]]]:
     found = {name: [each.get(name, 0) / sum(each.values()) for each in counted] for name in names}
     largest = sorted(found, key=lambda name: -max(found[name]))
     small = [name for name, values in found.items() if max(values) < SMALL or name in largest[len(PALETTE) :]]
-    called = parts_shown(name for name in names if name not in small)
+    called = parts_shown(sheet, (name for name in names if name not in small))
     rest = {REST: [sum(found[name][i] for name in small) for i in range(len(lengths))]} if small else {}
     return lengths, rest | {called[name]: found[name] for name in names if name not in small}
 
