@@ -36,7 +36,7 @@ from anyformer.parts import (
     Gain,
     Gate,
     GlobalTokens,
-    GroupNorm,
+    GroupedLayerNorm,
     Groups,
     Hashed,
     Head,
@@ -414,9 +414,9 @@ DECODERS = {
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
-    "group_norm": _decoder(
-        pre_norm(GroupNorm(groups=3), SELF, FEED),
-        pre_norm(GroupNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
+    "grouped_layer_norm": _decoder(
+        pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
+        pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
     ),
     "dropout": _decoder(
         Block(
@@ -470,7 +470,7 @@ ENCODERS = {
         *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
     ),
     "encoder_channel_heads": _encoder(
-        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupNorm(groups=2)), FEED)] * 2, head=Head()
+        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupedLayerNorm(groups=2)), FEED)] * 2, head=Head()
     ),
     "encoder_spatial": _encoder(
         *[residual(SpatialCrossAttention(scales=(10, 4, 10), heads=2, norm=RMS))] * 2, position=LearnedPosition(length=32)

@@ -31,7 +31,7 @@ from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.batch_norm import BatchNorm
-from anyformer.parts.norms.layer_norm import GroupNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.layer_norm import GroupedLayerNorm, LayerNorm, RMSNorm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
@@ -90,7 +90,7 @@ __all__ = [
     "GatedConvolution",
     "GatedFrames",
     "GlobalTokens",
-    "GroupNorm",
+    "GroupedLayerNorm",
     "Groups",
     "Hashed",
     "Head",
