@@ -19,7 +19,7 @@ from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts, SharedExpert
 from anyformer.parts.experts.router import Renormalise, Router
-from anyformer.parts.experts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
+from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
@@ -70,7 +70,6 @@ __all__ = [
     "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
-    "Correction",
     "CrossAttention",
     "DeltaAttention",
     "DifferentialAttention",
@@ -129,6 +128,7 @@ __all__ = [
     "RowCapacity",
     "Sampled",
     "ScalarDecay",
+    "ScoreCorrectionBias",
     "SharedBias",
     "SharedExpert",
     "ShortConvolution",

@@ -17,7 +17,7 @@ from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.experts.capacity import Asked, ExpertCapacity
+from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
@@ -205,7 +205,7 @@ class ExpertsModule(nn.Module):
         if capacity is None or not capacity.holds(self.training):
             return sorted_by_expert(wanted_ZJ, experts)
         candidates = self.description.router.choice.candidates(experts)
-        return capacity.place(Asked(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
+        return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
     def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
@@ -245,11 +245,11 @@ class ExpertsModule(nn.Module):
         if placement.taken is not None:
             dropped = (~placement.taken & counted_Z[:, None]).sum()
         load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
-        known, probabilities_ZX = routing.known, routing.probabilities
-        if known.logits is None or known.scores is None or probabilities_ZX is None:
+        inputs, probabilities_ZX = routing.inputs, routing.probabilities
+        if inputs.logits is None or inputs.scores is None or probabilities_ZX is None:
             return Report(load)
         # DeepSeek-V3 counts, within sequences, what the scores alone would choose: a correction must not hide their skew.
-        by_score_ZX = picked_ZX if known.correction is None else picked(best(known.scores, known.chosen), choices)
+        by_score_ZX = picked_ZX if inputs.correction is None else picked(best(inputs.scores, inputs.chosen), choices)
         return Report(
             load,
             balance_loss(probabilities_ZX, picked_ZX, counted_Z),
@@ -257,7 +257,7 @@ class ExpertsModule(nn.Module):
                 probabilities_ZX.view(*counted_BT.shape, -1),
                 by_score_ZX.view(*counted_BT.shape, -1),
                 counted_BT,
-                known.chosen,
+                inputs.chosen,
             ),
-            router_z_loss(known.logits, counted_Z),
+            router_z_loss(inputs.logits, counted_Z),
         )
