@@ -78,7 +78,7 @@ MECHANISMS = (
     M(LLM, "4.11 Sparse attention", "global tokens", "GlobalTokens"),
     M(LLM, "4.11 Sparse attention", "blocks with a vertical stride", "VerticalStride", "with `BlockWindow`"),
     M(LLM, "5.1 BatchNorm", "BatchNorm over (B, d) and (B, C, H, W)", "BatchNorm"),
-    M(LLM, "5.1 BatchNorm", "GroupNorm", "GroupNorm"),
+    M(LLM, "5.1 BatchNorm", "GroupNorm, without the pixels", "GroupedLayerNorm"),
     M(LLM, "5.1 BatchNorm", "Vision Transformer", "Patches", "`encoder_only(Patches(size=16, class_tokens=1), ...)`"),
     M(LLM, "5.2 RMSNorm", "RMSNorm", "RMSNorm"),
     M(LLM, "6 Positional embedding", "sinusoids", "SinusoidalPosition"),

@@ -23,7 +23,7 @@ from anyformer.parts import (
     Fixed,
     Gate,
     GlobalTokens,
-    GroupNorm,
+    GroupedLayerNorm,
     Head,
     HyperConnections,
     Initialisation,
@@ -80,7 +80,7 @@ class Draw:
         return self.one(
             RMSNorm(gain=gain, cast=self.one("before_gain", "after_gain")),
             LayerNorm(gain=gain, bias=self.one(True, False)),
-            GroupNorm(groups=self.one(1, 2), gain=gain),
+            GroupedLayerNorm(groups=self.one(1, 2), gain=gain),
             BatchNorm(gain=gain, momentum=1.0),
         )
 

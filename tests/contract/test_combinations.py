@@ -19,7 +19,7 @@ from anyformer.parts import (
     Disentangled,
     FeedForward,
     Fixed,
-    GroupNorm,
+    GroupedLayerNorm,
     HyperConnections,
     LayerNorm,
     LongRoPE,
@@ -162,7 +162,7 @@ SENSELESS = {
         "each head",
     ),
     "groups with a gain for each head": (
-        lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupNorm(groups=2), over="each_head")),
+        lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupedLayerNorm(groups=2), over="each_head")),
         "rms_norm or layer_norm",
     ),
 }
@@ -177,6 +177,6 @@ def test_what_makes_no_sense_is_refused_with_the_reason(name):
 
 def test_what_only_the_width_reveals_is_refused_too():
     with pytest.raises(ValueError, match="must divide"):
-        GroupNorm(groups=5).build(24)
+        GroupedLayerNorm(groups=5).build(24)
     with pytest.raises(ValueError, match="each of the 4 pairs, got 3"):
         Rotary(scaling=LongRoPE(short=(1.0,) * 3, long=(2.0,) * 4, trained=8)).rotated(8)

@@ -22,7 +22,6 @@ from anyformer.parts import (
     Causal,
     ChannelCrossAttention,
     Chunk,
-    Correction,
     CrossAttention,
     DifferentialAttention,
     Disentangled,
@@ -36,7 +35,7 @@ from anyformer.parts import (
     Gain,
     Gate,
     GlobalTokens,
-    GroupNorm,
+    GroupedLayerNorm,
     Groups,
     Hashed,
     Head,
@@ -66,6 +65,7 @@ from anyformer.parts import (
     Router,
     RowCapacity,
     Sampled,
+    ScoreCorrectionBias,
     SharedBias,
     SharedExpert,
     SinusoidalPosition,
@@ -142,7 +142,7 @@ SHARED_KEYS = pre_norm(
 
 DEEPSEEK = Router(
     score="sigmoid",
-    choice=TopK(groups=Groups(count=3, keep=2, score="top_2"), correction=Correction()),
+    choice=TopK(groups=Groups(count=3, keep=2, score="top_2"), correction=ScoreCorrectionBias()),
     renormalise=Renormalise(),
     scale=2.5,
 )
@@ -156,7 +156,9 @@ def _experts(**fields) -> Architecture:
 # What single families of published models do.
 PUBLISHED_EXPERTS = {
     "kolibri": {
-        "router": Router(score="sigmoid", choice=TopK(by="logits", correction=Correction()), renormalise=Renormalise(eps=0.0)),
+        "router": Router(
+            score="sigmoid", choice=TopK(by="logits", correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0)
+        ),
         "shared": SMALL,
     },
     "gemma4": {
@@ -165,13 +167,15 @@ PUBLISHED_EXPERTS = {
             norm=RMSNorm(eps=1e-6), multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True
         ),
     },
-    "laguna": {"router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=Correction(rate=0.01)), scale=1.5)},
+    "laguna": {
+        "router": Router(score="sigmoid", softcap=0.7, choice=TopK(correction=ScoreCorrectionBias(rate=0.01)), scale=1.5)
+    },
     "longcat": {
         "experts": 3,
         "identity_experts": 4,
         "chosen": 3,
         "bias": ["up", "down"],
-        "router": Router(choice=TopK(correction=Correction()), scale=6.0),
+        "router": Router(choice=TopK(correction=ScoreCorrectionBias()), scale=6.0),
     },
     "identity_input_weighed": {"experts": 2, "identity_experts": 2, "weigh": "input", "chosen": 3},
     "cohere2": {"router": Router(score="sigmoid", choice=TopK(by="logits")), "shared": SMALL.but(join="mean")},
@@ -184,7 +188,7 @@ PUBLISHED_EXPERTS = {
     },
     "step": {"clamp": 0.15, "clamp_at": "after_activation", "router": Router(score="sigmoid", scale=3.0)},
     "axk2": {"router": DEEPSEEK.but(choice=DEEPSEEK.choice.but(groups=DEEPSEEK.choice.groups.but(others="zero")))},
-    "ernie": {"router": Router(choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=0.7))},
+    "ernie": {"router": Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=0.7))},
     "phi": {"router": Router(choice=SparseMixer(margin=0.9)), "chosen": 3},
 }
 
@@ -414,9 +418,9 @@ DECODERS = {
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
-    "group_norm": _decoder(
-        pre_norm(GroupNorm(groups=3), SELF, FEED),
-        pre_norm(GroupNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
+    "grouped_layer_norm": _decoder(
+        pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
+        pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
     ),
     "dropout": _decoder(
         Block(
@@ -470,7 +474,7 @@ ENCODERS = {
         *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
     ),
     "encoder_channel_heads": _encoder(
-        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupNorm(groups=2)), FEED)] * 2, head=Head()
+        *[residual(ChannelCrossAttention(scales=(6, 18), heads=3, norm=GroupedLayerNorm(groups=2)), FEED)] * 2, head=Head()
     ),
     "encoder_spatial": _encoder(
         *[residual(SpatialCrossAttention(scales=(10, 4, 10), heads=2, norm=RMS))] * 2, position=LearnedPosition(length=32)

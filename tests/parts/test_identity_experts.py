@@ -8,7 +8,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.model import build
 from anyformer.operations import Shape
-from anyformer.parts import Correction, Experts, Renormalise, Router, TopK
+from anyformer.parts import Experts, Renormalise, Router, ScoreCorrectionBias, TopK
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.experts import grouped
 from anyformer.parts.experts.grouped import grouped_product
@@ -45,7 +45,7 @@ def test_rows_of_no_group_become_zero_and_give_no_gradient(dtype, gpu_path, comp
         torch.testing.assert_close(a, b)
 
 
-ROUTER = Router(score="sigmoid", choice=TopK(correction=Correction()), renormalise=Renormalise())
+ROUTER = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise())
 
 
 def preferring(number: int, **fields):

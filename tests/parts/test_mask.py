@@ -56,9 +56,9 @@ def test_ranges_are_the_predicate(mask, past, length, prefix):
 
 @given(masks, st.integers(1, 14))
 def test_reach_bounds_what_a_query_sees(mask, length):
-    if mask.reach is not None:
+    if mask.window is not None:
         query, key = np.nonzero(dense(mask, 0, length, 0))
-        assert (query - key < mask.reach).all()
+        assert (query - key < mask.window).all()
 
 
 @given(masks, st.integers(2, 14))

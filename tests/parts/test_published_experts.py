@@ -37,13 +37,13 @@ from transformers.models.step3p7.modeling_step3p7 import Step3p7SparseMoeBlock
 
 from anyformer.describe import change_all
 from anyformer.parts import (
-    Correction,
     Experts,
     FeedForward,
     Groups,
     Renormalise,
     RMSNorm,
     Router,
+    ScoreCorrectionBias,
     SharedExpert,
     SparseMixer,
     TopK,
@@ -54,7 +54,7 @@ from anyformer.plan import Plan
 B, T, D, F, X, K = 2, 33, 16, 10, 6, 2
 EAGER = {"experts_implementation": "eager", "hidden_size": D}
 SUM = Renormalise(eps=0.0)
-CORRECTED = TopK(correction=Correction())
+CORRECTED = TopK(correction=ScoreCorrectionBias())
 
 
 def loud(module: torch.nn.Module, bias: str | None = None) -> torch.nn.Module:
@@ -102,7 +102,7 @@ def kolibri():
         norm_topk_prob=True,
     )  # fmt: skip
     theirs = loud(Kolibri1SparseMoeBlock(config), "gate.e_score_correction_bias")
-    choice = TopK(by="logits", correction=Correction())
+    choice = TopK(by="logits", correction=ScoreCorrectionBias())
     ours = of(router=Router(score="sigmoid", choice=choice, renormalise=SUM), shared=small())
     return ours, usual(theirs), theirs
 
@@ -209,7 +209,7 @@ def deepseek(config, block, bias=None, **groups):
     sizes = {"n_routed_experts": X, "num_experts_per_tok": 3, "moe_intermediate_size": F, "n_shared_experts": 1}
     sizes |= {"n_group": groups["count"], "topk_group": groups["keep"], "norm_topk_prob": True, "routed_scaling_factor": 2.5}
     theirs = loud(block(config(**EAGER, **sizes)), bias)
-    choice = TopK(groups=Groups(**groups, score="top_2"), correction=Correction() if bias else None)
+    choice = TopK(groups=Groups(**groups, score="top_2"), correction=ScoreCorrectionBias() if bias else None)
     router = Router(score="sigmoid" if bias else "softmax", choice=choice, renormalise=Renormalise(), scale=2.5)
     return of(chosen=3, router=router, shared=small()), theirs
 

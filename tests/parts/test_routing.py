@@ -14,8 +14,8 @@ from anyformer.model import build
 from anyformer.objectives import CausalObjective
 from anyformer.parts import (
     Capacity,
-    Correction,
     Router,
+    ScoreCorrectionBias,
     TopK,
 )
 from anyformer.parts.call.reports import Auxiliary, Load
@@ -80,7 +80,7 @@ def test_within_sequences_a_skew_counts_that_the_batch_evens_out():
 
 def test_a_correction_does_not_hide_a_skew_within_sequences():
     """DeepSeek-V3 counts what the scores alone would choose, and the batch-wise loss what was chosen."""
-    router = Router(score="sigmoid", choice=TopK(correction=Correction()))
+    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()))
     model, x, found = build(of(router=router)).eval(), tokens(), []
     for _ in range(2):
         auxiliary = Auxiliary()
@@ -204,7 +204,7 @@ def test_the_correction_moves_the_load_to_balance():
 
 
 def test_rebalancing_moves_only_corrections():
-    router = Router(score="sigmoid", choice=TopK(correction=Correction(rate=0.25)))
+    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias(rate=0.25)))
     model = build(of(layers=2, router=router))
     before = {name: p.detach().clone() for name, p in model.named_parameters()}
     counts = {f"decoder.layers.{i}.experts.sublayer": torch.arange(X).roll(i) for i in range(2)}

@@ -10,11 +10,22 @@ from zoo import ZOO
 
 from anyformer.describe import DescriptionError
 from anyformer.model import build
-from anyformer.parts import Capacity, Correction, Groups, Hashed, Renormalise, RMSNorm, Router, Sampled, SparseMixer, TopK
+from anyformer.parts import (
+    Capacity,
+    Groups,
+    Hashed,
+    Renormalise,
+    RMSNorm,
+    Router,
+    Sampled,
+    ScoreCorrectionBias,
+    SparseMixer,
+    TopK,
+)
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.parts.experts.balance import picked
-from anyformer.parts.experts.selection import Known, best
+from anyformer.parts.experts.selection import RouterInputs, best
 from parts.mixture import B, K, T, X, experts_of, of, tokens
 
 
@@ -23,7 +34,7 @@ def uniform(*shape: int) -> torch.Tensor:
 
 
 def test_a_correction_chooses_and_does_not_weigh():
-    router = Router(score="sigmoid", choice=TopK(correction=Correction()))
+    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()))
     model, x = build(of(router=router)).eval(), tokens()
     correction = experts_of(model).router.correction
     free = Auxiliary()
@@ -41,17 +52,17 @@ def test_a_correction_chooses_and_does_not_weigh():
 def test_a_correction_of_logits_orders_what_saturated_scores_cannot():
     """Above 17 every sigmoid is 1 in fp32, and a correction of scores would choose alone."""
     logits = torch.tensor([[30.0, 40.0, 20.0, -1.0]])
-    known = Known(4, 2, logits, logits.sigmoid(), torch.tensor([0.0, -0.5, 11.0, 0.0]))
-    assert best(TopK(by="logits").preference(known), 2).tolist() == [[1, 2]]
-    assert best(TopK().preference(known), 2).tolist() == [[2, 0]]
+    inputs = RouterInputs(4, 2, logits, logits.sigmoid(), torch.tensor([0.0, -0.5, 11.0, 0.0]))
+    assert best(TopK(by="logits").preference(inputs), 2).tolist() == [[1, 2]]
+    assert best(TopK().preference(inputs), 2).tolist() == [[2, 0]]
 
 
 def test_experts_of_other_groups_count_as_zero_where_a_description_says_so():
     scores, correction = torch.tensor([[0.5, 0.9, 0.3, 0.6]]), torch.tensor([-0.6, -0.1, 0.0, -0.2])
-    known = Known(4, 2, scores=scores, correction=correction)
+    inputs = RouterInputs(4, 2, scores=scores, correction=correction)
     strict, open_ = (TopK(groups=Groups(count=2, keep=1, score="max", others=others)) for others in ("never", "zero"))
-    assert best(strict.preference(known), 2).tolist() == [[1, 0]]
-    assert best(open_.preference(known), 2).tolist() == [[1, 2]], "corrected, expert 0 is worse than nothing"
+    assert best(strict.preference(inputs), 2).tolist() == [[1, 0]]
+    assert best(open_.preference(inputs), 2).tolist() == [[1, 2]], "corrected, expert 0 is worse than nothing"
     assert (strict.candidates(4), open_.candidates(4)) == (2, 4)
 
 
@@ -91,7 +102,7 @@ def test_a_bf16_model_routes_by_fp32_logits():
         router.weight[4, 1] = 1.0
     seen = []
     router.register_forward_pre_hook(lambda module, given: (torch.ones_like(given[0]), *given[1:]))
-    router.register_forward_hook(lambda module, given, routing: seen.append(routing.known.logits))
+    router.register_forward_hook(lambda module, given, routing: seen.append(routing.inputs.logits))
     model(tokens(), auxiliary=context)
     (load,) = context.loads.values()
     assert load.chosen[4] == B * T
@@ -102,7 +113,7 @@ def test_a_bf16_model_routes_by_fp32_logits():
 def test_the_routers_logits_stay_fp32_in_bf16():
     model, x = build(of()).eval(), tokens()
     router, seen = experts_of(model).router, []
-    router.register_forward_hook(lambda module, given, output: seen.append(output.known.logits))
+    router.register_forward_hook(lambda module, given, output: seen.append(output.inputs.logits))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert model(x).dtype == torch.bfloat16
     assert seen[0].dtype == torch.float32
@@ -112,20 +123,20 @@ def test_the_routers_logits_stay_fp32_in_bf16():
 def test_hashed_choices_depend_on_the_token_alone_and_are_even():
     choice = Hashed(seed=2)
     ids = torch.arange(3000)[None]
-    chosen = best(choice.preference(Known(X, K, tokens=ids)), K)
+    chosen = best(choice.preference(RouterInputs(X, K, tokens=ids)), K)
     counts = picked(chosen, X).sum(0)
     assert counts.sum() == 3000 * K, "distinct experts"
     assert (counts - 1000).abs().max() < 5 * (3000 * K / X) ** 0.5
-    again = best(choice.preference(Known(X, K, tokens=ids.flip(1))), K)
+    again = best(choice.preference(RouterInputs(X, K, tokens=ids.flip(1))), K)
     assert torch.equal(chosen, again.flip(0))
-    assert not torch.equal(chosen, best(Hashed(seed=3).preference(Known(X, K, tokens=ids)), K))
+    assert not torch.equal(chosen, best(Hashed(seed=3).preference(RouterInputs(X, K, tokens=ids)), K))
 
 
 def test_sampling_follows_the_scores():
     scores = torch.tensor([0.5, 0.3, 0.15, 0.05]).expand(40_000, 4)
-    chosen = Sampled().preference(Known(4, 1, scores=scores, noise=uniform(40_000, 1, 4))).argmax(-1)
+    chosen = Sampled().preference(RouterInputs(4, 1, scores=scores, noise=uniform(40_000, 1, 4))).argmax(-1)
     assert (chosen.bincount() / 40_000 - scores[0]).abs().max() < 0.01
-    assert torch.equal(Sampled().preference(Known(4, 1, scores=scores)), scores)
+    assert torch.equal(Sampled().preference(RouterInputs(4, 1, scores=scores)), scores)
 
 
 def test_a_sampled_router_draws_by_seed_step_and_global_row():
@@ -155,8 +166,8 @@ def by_steps(logits: list[float], margin: float, picks: list[int]) -> list[list[
 
 def test_the_sparse_mixer_draws_one_after_the_other_among_the_near():
     logits, n, choice = torch.tensor([2.0, 1.6, 1.5, 1.1, -3.0]), 60_000, SparseMixer(margin=0.4)
-    known = Known(5, 2, logits.expand(n, 5), logits.softmax(-1).expand(n, 5), noise=uniform(n, 3, 5))
-    first, second = best(choice.preference(known), 2).unbind(-1)
+    inputs = RouterInputs(5, 2, logits.expand(n, 5), logits.softmax(-1).expand(n, 5), noise=uniform(n, 3, 5))
+    first, second = best(choice.preference(inputs), 2).unbind(-1)
     expected = by_steps(logits.tolist(), 0.4, [0, 1])
     assert expected[0][3] == 0 < expected[1][3], "near only once the best is gone, so that a draw may not reuse its noise"
     assert (first.bincount(minlength=5) / n - torch.tensor(expected[0])).abs().max() < 0.01
@@ -164,7 +175,7 @@ def test_the_sparse_mixer_draws_one_after_the_other_among_the_near():
         share = second[first == pick].bincount(minlength=5) / (first == pick).sum()
         (_, after) = by_steps(logits.tolist(), 0.4, [pick, 1 if pick != 1 else 0])
         assert (share - torch.tensor(after)).abs().max() < 0.015, pick
-    plain = Known(5, 2, known.logits, known.scores)
+    plain = RouterInputs(5, 2, inputs.logits, inputs.scores)
     assert (best(choice.preference(plain), 5) == torch.arange(5)).all(), "without noise the best, and all in order"
 
 
@@ -172,15 +183,15 @@ def test_the_sparse_mixers_weights_and_gradients_are_the_published_ones():
     """Values and gradients of the published autograd function, given the same draws and the same thirds."""
     n, choice = 500, SparseMixer(margin=0.6)
     logits = torch.randn(n, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    known = Known(5, 2, logits, logits.softmax(-1), noise=uniform(n, 3, 5).double())
+    inputs = RouterInputs(5, 2, logits, logits.softmax(-1), noise=uniform(n, 3, 5).double())
     with torch.no_grad():
-        chosen = best(choice.preference(known), 2)
-    ours = choice.weights(known, chosen)
+        chosen = best(choice.preference(inputs), 2)
+    ours = choice.weights(inputs, chosen)
     shares = torch.tensor([by_steps(z, 0.6, picks) for z, picks in zip(logits.tolist(), chosen.tolist(), strict=True)])
     theirs, thirds = [], 0
     for j in range(2):
         gates, drawn = shares[:, j].double(), chosen[:, j : j + 1]
-        whole = (drawn == gates.argmax(-1, keepdim=True)) | (known.noise[:, 2, j : j + 1] > 0.75)
+        whole = (drawn == gates.argmax(-1, keepdim=True)) | (inputs.noise[:, 2, j : j + 1] > 0.75)
         thirds += (~whole).sum()
         factor = torch.where(whole, 1.0, 1 / 3).double()
         theirs.append(PhimoeMultiplier.apply(logits, gates.gather(-1, drawn), drawn, gates, factor))

@@ -14,7 +14,6 @@ from anyformer.objectives import CausalObjective
 from anyformer.parts import (
     Attention,
     Capacity,
-    Correction,
     Embedding,
     Experts,
     LearnedPosition,
@@ -23,6 +22,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     Sampled,
+    ScoreCorrectionBias,
     SparseMixer,
     TopK,
     pre_norm,
@@ -41,7 +41,7 @@ def model_with(layers=2, **fields):
     return decoder_only(Embedding(vocab=257), 32, [block] * layers, final_norm=RMSNorm())
 
 
-ROUTER = Router(score="sigmoid", choice=TopK(correction=Correction(rate=0.01)), renormalise=Renormalise())
+ROUTER = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias(rate=0.01)), renormalise=Renormalise())
 MIXER = Router(norm=RMSNorm(), softcap=5.0, expert_scale=True, choice=SparseMixer(margin=0.9))
 PENALISED = CausalObjective(balance_loss=0.01, sequence_balance_loss=0.01, router_z_loss=0.001)
 
@@ -79,7 +79,7 @@ def test_it_learns_balances_and_logs_the_load(mixed, tmp_path):
 
 
 def test_the_optimiser_leaves_corrections_alone(mixed, tmp_path):
-    still = Router(score="sigmoid", choice=TopK(correction=Correction(rate=0.0)))
+    still = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias(rate=0.0)))
     trained = train(mixed.but(architecture=model_with(router=still)), tmp_path / "run", console=QUIET)
     for name, parameter in trained.model.named_parameters():
         assert name.endswith("correction") != parameter.requires_grad

@@ -55,7 +55,7 @@ def _positions(stack: Stack) -> Iterator[str]:
 def _reaches(block: Block) -> Iterator[str]:
     for sublayer in block.sublayers:
         for mask in sublayer.masks:
-            yield "full" if mask.reach is None else f"local {mask.reach}"
+            yield "full" if mask.window is None else f"local {mask.window}"
 
 
 def _stability(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[str]:

@@ -12,7 +12,6 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
-    Correction,
     Embedding,
     Experts,
     FeedForward,
@@ -22,6 +21,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    ScoreCorrectionBias,
     SharedExpert,
     TopK,
     YaRN,
@@ -77,7 +77,7 @@ def latent_attention(
 
 def by_correction(*, scale: float, groups: Groups | None = None) -> Router:
     """arXiv 2412.19437, section 2.1.2: sigmoid scores, a correction per expert for the choice only, weights times `scale`."""
-    choice = TopK(groups=groups, correction=Correction(rate=0.001))
+    choice = TopK(groups=groups, correction=ScoreCorrectionBias(rate=0.001))
     return Router(score="sigmoid", choice=choice, renormalise=Renormalise(eps=1e-20), scale=scale)
 
 

@@ -10,7 +10,6 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
-    Correction,
     Embedding,
     Experts,
     FeedForward,
@@ -21,6 +20,7 @@ from anyformer.parts import (
     RMSNorm,
     Rotary,
     Router,
+    ScoreCorrectionBias,
     ShortConvolution,
     TopK,
     pre_norm,
@@ -66,7 +66,7 @@ def lfm2_moe(
     vocab: int = 65_536,
 ) -> Architecture:
     """The same with experts after the first `dense` layers, chosen by sigmoid and correction."""
-    router = Router(score="sigmoid", choice=TopK(correction=Correction()), renormalise=Renormalise(eps=1e-6))
+    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=1e-6))
     routed = Experts(experts=experts, chosen=chosen, width=expert, router=router)
     first = pre_norm(NORM, CONVOLUTION, FeedForward(width=ffn, activation="silu", gated=True))
     convolved, attentive = pre_norm(NORM, CONVOLUTION, routed), pre_norm(NORM, attention(heads, kv_heads), routed)

@@ -10,7 +10,9 @@ from anyformer.describe.value import Value
 def brief(value: Value) -> str:
     """`attention(heads=6, rotary)`: nested values likewise; a part called like its field is not named twice."""
     words = facts(value)
-    kind = str(getattr(value, "kind", re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(value).__name__).lower()))
+    kind = str(
+        getattr(value, "kind", re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(value).__name__).lower())
+    )
     return f"{kind}({', '.join(words)})" if words else kind
 
 

@@ -50,25 +50,25 @@ def there(path: str) -> Callable[[Target], bool]:
 def window(target: Target) -> int:
     """The window of the layers that have one."""
     for mask in target.each("attention.mask"):
-        if mask.reach:
-            return int(mask.reach)
+        if mask.window:
+            return int(mask.window)
     raise MismatchError("no layer has a window")
 
 
 def window_of_all(target: Target) -> int | None:
     """The window of a model whose layers are alike; None where there is none."""
-    reach: int | None = target("attention.mask").reach
-    return reach
+    size: int | None = target("attention.mask").window
+    return size
 
 
 def slides(target: Target) -> bool:
     """Whether some layer has a window."""
-    return any(mask.reach for mask in target.each("attention.mask"))
+    return any(mask.window for mask in target.each("attention.mask"))
 
 
 def layer_types(target: Target) -> list[str]:
     """The kind of each layer, by whether its mask forgets."""
-    return [SLIDING if mask.reach else FULL for mask in target.each("attention.mask")]
+    return [SLIDING if mask.window else FULL for mask in target.each("attention.mask")]
 
 
 def turning_layers(target: Target) -> list[int]:

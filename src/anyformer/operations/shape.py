@@ -44,6 +44,6 @@ class Shape:
         return self.past + self.length
 
     @property
-    def room(self) -> int:
+    def cache_length(self) -> int:
         """Positions that a decode state holds, used or not."""
         return self.keys if self.capacity is None else self.capacity

@@ -19,7 +19,7 @@ from anyformer.parts.embedding.patches import Patches
 from anyformer.parts.experts.capacity import Capacity, RowCapacity
 from anyformer.parts.experts.experts import Experts, SharedExpert
 from anyformer.parts.experts.router import Renormalise, Router
-from anyformer.parts.experts.selection import Correction, Groups, Hashed, Sampled, SparseMixer, TopK
+from anyformer.parts.experts.selection import Groups, Hashed, Sampled, ScoreCorrectionBias, SparseMixer, TopK
 from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
@@ -31,7 +31,7 @@ from anyformer.parts.masks.mask import AllOf, AnyOf
 from anyformer.parts.masks.simple import Bidirectional, Causal, Prefix, Window
 from anyformer.parts.masks.sparse import BlockWindow, Chunk, Fixed, GlobalTokens, Strided, VerticalStride
 from anyformer.parts.norms.batch_norm import BatchNorm
-from anyformer.parts.norms.layer_norm import GroupNorm, LayerNorm, RMSNorm
+from anyformer.parts.norms.layer_norm import GroupedLayerNorm, LayerNorm, RMSNorm
 from anyformer.parts.pointwise.gain import Gain
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.positions.absolute import LearnedPosition, SinusoidalPosition
@@ -70,7 +70,6 @@ __all__ = [
     "ChannelCrossAttention",
     "ChannelDecay",
     "Chunk",
-    "Correction",
     "CrossAttention",
     "DeltaAttention",
     "DifferentialAttention",
@@ -90,7 +89,7 @@ __all__ = [
     "GatedConvolution",
     "GatedFrames",
     "GlobalTokens",
-    "GroupNorm",
+    "GroupedLayerNorm",
     "Groups",
     "Hashed",
     "Head",
@@ -129,6 +128,7 @@ __all__ = [
     "RowCapacity",
     "Sampled",
     "ScalarDecay",
+    "ScoreCorrectionBias",
     "SharedBias",
     "SharedExpert",
     "ShortConvolution",

@@ -106,8 +106,8 @@ class Sublayer(Drawn):
         return Resizing()
 
     @property
-    def cuts(self) -> tuple[int, ...]:
-        """Counts that tensor parallelism must divide besides the sides of weights, so that no head is cut in two."""
+    def tp_divisors(self) -> tuple[int, ...]:
+        """Counts that the degree of tensor parallelism must divide besides the sides of weights, so that no head is split."""
         return ()
 
     def resolved(self, width: int) -> Self:

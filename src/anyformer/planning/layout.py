@@ -114,7 +114,7 @@ def bounds(architecture: Architecture) -> Bounds:
     return Bounds(
         sum(stack.depth for stack in stacks),
         architecture.width,
-        tuple(sorted({count for each in sublayers for count in each.cuts})),
+        tuple(sorted({count for each in sublayers for count in each.tp_divisors})),
         tuple(sorted({each.experts for each in networks if each is not None and each.experts is not None})),
     )
 

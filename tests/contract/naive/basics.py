@@ -12,7 +12,7 @@ def norm(part, name, weights, v):
         return v
     if part.kind == "batch_norm":
         v = (v - weights[f"{name}.running_mean"]) / torch.sqrt(weights[f"{name}.running_variance"] + part.eps)
-    elif part.kind == "group_norm":
+    elif part.kind == "grouped_layer_norm":
         v = torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)])
     elif part.kind == "layer_norm":
         v = layer(v, part.eps)

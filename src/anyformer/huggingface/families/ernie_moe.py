@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Shaped, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Correction, Renormalise, Router, TopK, pre_norm
+from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK, pre_norm
 
 _CORRECTION = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
 
@@ -24,7 +24,7 @@ def read(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=4, bias=words.ALL if bias else (), rotary=rotary, dropout=0.0)
     dense = words.feedforward(config, width=12288, bias=bias)
     least = config("moe_norm_min", 1e-12, "experts.router.renormalise.least")
-    router = Router(choice=TopK(correction=Correction()), renormalise=Renormalise(eps=0.0, least=least))
+    router = Router(choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=0.0, least=least))
     keys: dict[str, Any] = {"counted": ("moe_num_experts",), "chosen_key": ("moe_k",)}
     experts = words.experts(config, router, count=64, chosen=6, width=1536, **keys)
     experts = words.shared_of(config, experts, 2, "moe_num_shared_experts", bias=dense.bias)

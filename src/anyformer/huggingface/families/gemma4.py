@@ -100,7 +100,7 @@ def _written_wider(target: Target) -> dict[str, dict[str, Any]]:
     return {
         str(layer): {theirs: heads.plain().get(ours) for theirs, ours in _OURS.items()}
         for layer, heads in enumerate(target.each("attention.sublayer"))
-        if not heads.mask.reach
+        if not heads.mask.window
     }
 
 
@@ -109,7 +109,7 @@ def _usual(field: str) -> Callable[[Target], Any]:
 
     def value(target: Target) -> Any:
         heads = target.each("attention.sublayer")
-        return next((each for each in heads if each.mask.reach), heads[0]).plain().get(field)
+        return next((each for each in heads if each.mask.window), heads[0]).plain().get(field)
 
     return value
 

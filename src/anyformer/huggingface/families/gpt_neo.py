@@ -55,7 +55,7 @@ def _kinds(config: Config) -> list[str]:
 
 
 def _written(target: Target) -> list[str]:
-    return ["local" if mask.reach else "global" for mask in target.each("attention.mask")]
+    return ["local" if mask.window else "global" for mask in target.each("attention.mask")]
 
 
 FAMILIES = (Family("gpt_neo", read, gpt_names(NORMS, _LAYERS), "GPTNeoForCausalLM", inert=INERT, ignored=(MASKS,), base=BASE),)

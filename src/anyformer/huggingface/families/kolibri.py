@@ -11,7 +11,7 @@ from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Correction, Experts, QKNorm, RMSNorm, Router, TopK, pre_norm, sandwich
+from anyformer.parts import Attention, Block, Experts, QKNorm, RMSNorm, Router, ScoreCorrectionBias, TopK, pre_norm, sandwich
 
 _KOLIBRI: Table = {
     "attention.norm_before": "input_layernorm",
@@ -26,7 +26,7 @@ _FLINT: Table = {"attention.sink": "self_attn.softmax_offset", **shared_names("m
 
 def read_kolibri(config: Config) -> Architecture:
     norm, heads = words.rms_norm(config), _heads(config, words.rms_norm(config), bias=())
-    choice = TopK(by="logits", correction=Correction())
+    choice = TopK(by="logits", correction=ScoreCorrectionBias())
     experts = _experts(config, choice, count=384, shared=512, renormalises=False)
     layers = words.layered(lambda kind: sandwich(norm, heads[kind], experts), words.windows(config, words.every(5)))
     return words.decoder(config, layers, norm)

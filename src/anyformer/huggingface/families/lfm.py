@@ -13,12 +13,12 @@ from anyformer.huggingface.target import Target, nowhere
 from anyformer.huggingface.words.names import OUTSIDE, convolution, decoder_names, one_by_one
 from anyformer.model import Architecture
 from anyformer.parts import (
-    Correction,
     Experts,
     FeedForward,
     GatedConvolution,
     QKNorm,
     Renormalise,
+    ScoreCorrectionBias,
     ShortConvolution,
     TopK,
     pre_norm,
@@ -81,7 +81,7 @@ def _experts(config: Config) -> Experts:
     router = words.sigmoid_router(
         config,
         renormalise=words.renormalised(config, True, rule=Renormalise(eps=1e-6)),
-        choice=TopK(correction=Correction() if corrects else None),
+        choice=TopK(correction=ScoreCorrectionBias() if corrects else None),
     )
     return words.experts(config, router, count=32, chosen=4, width=1792, counted=("num_experts",), activation="silu")
 

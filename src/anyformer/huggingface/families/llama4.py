@@ -52,7 +52,7 @@ def read(config: Config) -> Architecture:
 
 
 def _types(target: Target) -> list[str]:
-    return [CHUNKED if mask.reach else FULL for mask in target.each("attention.mask")]
+    return [CHUNKED if mask.window else FULL for mask in target.each("attention.mask")]
 
 
 def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:

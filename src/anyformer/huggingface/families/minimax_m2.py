@@ -8,7 +8,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, NORMS, NUMBERED, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Correction, QKNorm, Router, TopK, pre_norm
+from anyformer.parts import QKNorm, Router, ScoreCorrectionBias, TopK, pre_norm
 
 _UNREAD = {
     "use_qk_norm": True, "qk_norm_type": "per_layer", "use_routing_bias": True, "scoring_func": "sigmoid",
@@ -29,7 +29,7 @@ def read(config: Config) -> Architecture:
     heads = words.attention(
         config, kv_heads=8, head_width=128, bias=(), qk_norm=QKNorm(norm=norm, over="projection"), rotary=rotary
     )
-    router = Router(score="sigmoid", choice=TopK(correction=Correction()), renormalise=words.EXACT)
+    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()), renormalise=words.EXACT)
     counted = ("num_local_experts", "num_experts")
     experts = words.experts(config, router, count=256, chosen=8, width=1536, counted=counted, size="intermediate_size")
     return words.decoder(config, words.repeated(config, pre_norm(norm, heads, experts)), norm)

@@ -202,7 +202,7 @@ def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -
 def written_by_type(target: Target) -> Tables:
     """A table of rotary settings for each type that has layers."""
     layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
-    return {SLIDING if mask.reach else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
+    return {SLIDING if mask.window else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
 
 
 def _scaled_from(target: Target) -> int:

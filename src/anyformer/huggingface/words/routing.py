@@ -8,7 +8,7 @@ from anyformer.huggingface.config import REQUIRED, Config
 from anyformer.huggingface.target import Place
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.activations import activation
-from anyformer.parts import Correction, Experts, FeedForward, Groups, Renormalise, Router, SharedExpert, TopK
+from anyformer.parts import Experts, FeedForward, Groups, Renormalise, Router, ScoreCorrectionBias, SharedExpert, TopK
 
 EXACT = Renormalise(eps=0.0)
 """Weights of the experts chosen that add up to 1, with nothing added to their sum."""
@@ -76,7 +76,7 @@ def sigmoid_router(
 ) -> Router:
     """Sigmoids, and a correction for the choice that load alone moves; `scale`: of the weights, where the key is absent."""
     factor = config(key, None, lambda target: target("experts.router.scale"))
-    choice = TopK(correction=Correction())
+    choice = TopK(correction=ScoreCorrectionBias())
     given = {"score": "sigmoid", "choice": choice, "renormalise": renormalise, **more}
     return Router(**given, scale=float(scale if factor is None else factor))
 
@@ -96,7 +96,7 @@ def v3_router(
         config,
         renormalise=Renormalise() if config.either(*normed, default=renormalises) else None,
         scale=scale,
-        choice=TopK(groups=some, correction=Correction()),
+        choice=TopK(groups=some, correction=ScoreCorrectionBias()),
     )
 
 

@@ -107,7 +107,7 @@ class SelfAttention(Heads):
         virtual = {name: Weight((K, P, of), "column", "matrix") for name, of in zip(VIRTUAL, (E, U), strict=True)} if P else {}
         pairs = shape.length * P
         each = shape.batch * K * (E + U) * plan.activation_bytes
-        held, seen = each * self.mask.room(shape.room), each * self.mask.pairs(shape)
+        held, seen = each * self.mask.cache_length(shape.cache_length), each * self.mask.pairs(shape)
         state = State.of(shape, held if own else 0, seen, K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
         turned = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
@@ -163,12 +163,12 @@ class SelfAttention(Heads):
         """A ring where the mask forgets, else everything: B * K * min(window, C) * (E + U) elements; None if shared."""
         if self.keys_from is not None:
             return None
-        room = self.mask.room(capacity)
+        length = self.mask.cache_length(capacity)
         key, value = (
-            torch.zeros(batch, self.groups, room, features, dtype=dtype, device=device)
+            torch.zeros(batch, self.groups, length, features, dtype=dtype, device=device)
             for features in (self.width_of_head(width), self.width_of_value(width))
         )
-        return FullState(key, value) if room == capacity else RingState(key, value)
+        return FullState(key, value) if length == capacity else RingState(key, value)
 
 
 class Attention(SelfAttention):

@@ -76,7 +76,7 @@ class Heads(Sublayer):
         return self.heads if self.kv_heads is None else self.kv_heads
 
     @property
-    def cuts(self) -> tuple[int, ...]:
+    def tp_divisors(self) -> tuple[int, ...]:
         return self.heads, self.groups
 
     @property

@@ -81,7 +81,7 @@ class LatentAttention(Sublayer):
         return Sketch("Multi-head latent attention", (remembered, *biases(self.bias, 3)), flow)
 
     @property
-    def cuts(self) -> tuple[int, ...]:
+    def tp_divisors(self) -> tuple[int, ...]:
         return (self.heads,)
 
     @property
@@ -133,7 +133,7 @@ class LatentAttention(Sublayer):
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
         each = B * (self.kv_rank + self.rope_width) * plan.activation_bytes
-        held = each * self.mask.room(shape.room)
+        held = each * self.mask.cache_length(shape.cache_length)
         return parts + Tally(own_state=State.of(shape, held, each * exact), own_limits=self.limits)
 
     @property
@@ -155,11 +155,11 @@ class LatentAttention(Sublayer):
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
         """B * min(window, C) * (P + R) elements, however many heads there are."""
-        room = self.mask.room(capacity)
+        length = self.mask.cache_length(capacity)
         latent, rope = (
-            torch.zeros(batch, 1, room, features, dtype=dtype, device=device) for features in (self.kv_rank, self.rope_width)
+            torch.zeros(batch, 1, length, features, dtype=dtype, device=device) for features in (self.kv_rank, self.rope_width)
         )
-        return FullState(latent, rope) if room == capacity else RingState(latent, rope)
+        return FullState(latent, rope) if length == capacity else RingState(latent, rope)
 
 
 class LatentAttentionModule(Attends):

@@ -23,11 +23,11 @@ _ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What the tokens of a call ask for.
+class CapacityRequest:
+    """The experts that the Z = B * T tokens of a call ask for, before any capacity.
 
-    `wanted` (Z, J): the experts that each chose; `real` (B, T): false where there is padding; `experts`: X; `ranked`: gives
-    (Z, A), every expert that a token may have, the best first.
+    `wanted` (Z, J): the experts that each token chose; `real` (B, T): false at padding; `experts`: X; `ranked` returns
+    (Z, A), all experts that a token may be sent to, the best first.
     """
 
     wanted: Tensor
@@ -65,7 +65,7 @@ class ExpertCapacity(Value):
         """How many rows all experts compute together."""
         raise NotImplementedError
 
-    def place(self, asked: Asked) -> Placement:
+    def place(self, request: CapacityRequest) -> Placement:
         """Which rows go where."""
         raise NotImplementedError
 
@@ -108,12 +108,12 @@ class Capacity(ExpertCapacity):
     def rows(self, tokens: int, experts: int, chosen: int) -> int:
         return experts * self.places(tokens, experts, chosen)
 
-    def place(self, asked: Asked) -> Placement:
-        chosen = asked.wanted.shape[1]
-        places = self.places(len(asked.wanted), asked.experts, chosen)
-        order_ZA = asked.ranked() if self.reroutes else asked.wanted
-        taken = assign(order_ZA, asked.real.flatten(), asked.experts, chosen, places, reroute=self.reroutes)
-        return in_places(*taken, asked.experts, places)
+    def place(self, request: CapacityRequest) -> Placement:
+        chosen = request.wanted.shape[1]
+        places = self.places(len(request.wanted), request.experts, chosen)
+        order_ZA = request.ranked() if self.reroutes else request.wanted
+        taken = assign(order_ZA, request.real.flatten(), request.experts, chosen, places, reroute=self.reroutes)
+        return in_places(*taken, request.experts, places)
 
 
 class RowCapacity(ExpertCapacity):
@@ -136,10 +136,10 @@ class RowCapacity(ExpertCapacity):
     def rows(self, tokens: int, experts: int, chosen: int) -> int:
         return tokens * chosen
 
-    def place(self, asked: Asked) -> Placement:
+    def place(self, request: CapacityRequest) -> Placement:
         # Every choice has its row all the same, so that no size depends on the routing.
-        taken_ZJ = first_in_row(asked.wanted, asked.real, asked.experts, self.tokens)
-        return replace(sorted_by_expert(asked.wanted, asked.experts), taken=taken_ZJ)
+        taken_ZJ = first_in_row(request.wanted, request.real, request.experts, self.tokens)
+        return replace(sorted_by_expert(request.wanted, request.experts), taken=taken_ZJ)
 
 
 def assign(

@@ -6,10 +6,10 @@ from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Count, Value
+from anyformer.describe import Count, Value
 from anyformer.operations import ExpertProduct, Operation, Shape, Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
@@ -17,16 +17,16 @@ from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.call.state import EMPTY
 from anyformer.parts.derived import of_width
 from anyformer.parts.experts.balance import balance_loss, picked, router_z_loss, sequence_balance_loss
-from anyformer.parts.experts.capacity import Asked, ExpertCapacity
+from anyformer.parts.experts.capacity import CapacityRequest, ExpertCapacity
 from anyformer.parts.experts.dispatch import Placement, sorted_by_expert
 from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
-from anyformer.parts.feedforward.feedforward import PROJECTIONS, ClampAt, FeedForward, Projection, bounds, check_gate, combine
+from anyformer.parts.feedforward.feedforward import FeedForward, PositionwiseNetwork, Projection
 from anyformer.parts.norms.norm import Norm
-from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
-from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
-from anyformer.parts.sublayer import Network, Resizing, Sublayer, Traits, each_once
+from anyformer.parts.pointwise.activation import ACTIVATIONS
+from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
+from anyformer.parts.sublayer import Network, Resizing
 from anyformer.plan import Plan
 
 
@@ -43,13 +43,14 @@ class SharedExpert(Value):
     """How it meets the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
 
 
-class Experts(Sublayer):
+class Experts(PositionwiseNetwork):
     """Sparsely gated mixture of experts: each token passes the k of X feed-forward networks that its router chose.
 
         y = sum over the chosen e of weight_e * FFN_e(x), plus the shared expert; FFN_e(x) = (act(x G_e) * (x U_e)) W_e
 
-    G, U: (X, F, D), W: (X, D, F), stacked; weights (Z, J) from the `Router`, Z = B * T (Shazeer et al. 2017, arXiv
-    1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their top-k is `chosen`.
+    G, U: (X, F, D), W: (X, D, F), stacked; biases (X, F) or (X, D); weights (Z, J) from the `Router`, Z = B * T (Shazeer et
+    al. 2017, arXiv 1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their
+    top-k is `chosen`.
     Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
     (One that holds in training only is priced without: what pads an expert is then not counted.) With identity experts the
     price is that of tokens that choose none (`dense`), or an even share of them (`exact`, and the parameters in use).
@@ -62,16 +63,6 @@ class Experts(Sublayer):
     """So many more to choose from, numbered after the others, that return what they read (LongCat-Flash, arXiv 2509.01322)."""
     chosen: Count
     """k, experts that a token passes."""
-    width: Count
-    """F, of one expert."""
-    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
-    gated: bool = True
-    bias: tuple[Projection, ...] = ()
-    """Projections that add a bias, (X, F) or (X, D)."""
-    clamp: Annotated[float, Field(gt=0)] | None = None
-    """As in `FeedForward`, and so are the next two."""
-    clamp_at: ClampAt = "before_activation"
-    up_offset: float = 0.0
     norm: Norm | None = None
     """Norm of what all experts read; the router reads what comes in (Gemma 4)."""
     router: Router = Router()
@@ -81,25 +72,14 @@ class Experts(Sublayer):
     capacity: ExpertCapacity | None = None
     """At most so many tokens for each expert; without it, every expert takes all that chose it."""
 
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
-
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:
         if self.chosen > self.choices:
             raise ValueError(f"chosen must be at most experts, got chosen = {self.chosen} and experts = {self.choices}")
         if self.identity_experts and self.capacity is not None:
             raise ValueError("identity_experts cost nothing and take any number of tokens: leave capacity out")
-        check_gate(self)
         self.router.choice.check(self.choices, self.chosen)
         return self
-
-    @property
-    def traits(self) -> Traits:
-        stability = ("clamp",) if self.clamp is not None else ()
-        return Traits(activation=activation_name(self.activation, gated=self.gated), stability=stability)
 
     @property
     def resizing(self) -> Resizing:
@@ -115,11 +95,14 @@ class Experts(Sublayer):
         return (TOKENS,) if self.router.choice.reads_tokens else ()
 
     def sketch(self, width: int) -> Sketch:
-        k, title = self.chosen, activation_name(self.activation, gated=self.gated)
-        chosen = self.router.choice.words
-        rule = [f"router: {self.router.score.replace('_', ' ')}", f"{k} of {self.choices}", *([chosen] if chosen else [])]
+        choice = self.router.choice.words
+        rule = [
+            f"router: {self.router.score.replace('_', ' ')}",
+            f"{self.chosen} of {self.choices}",
+            *([choice] if choice else []),
+        ]
         router = Cell(", ".join(rule), "choice")
-        experts = Cell(f"{self.experts} × {title} {number(self.width)}", count=self.experts, used=k)
+        experts = Cell(f"{self.experts} × {self.title} {number(self.width)}", count=self.experts, used=self.chosen)
         identity = Cell(f"{self.identity_experts} × identity", count=self.identity_experts) if self.identity_experts else None
         routed = chain(router, fan(experts, identity))
         if self.shared is not None:
@@ -127,19 +110,12 @@ class Experts(Sublayer):
             inner = self.shared.feedforward.width
             routed = fan(routed, chain(Cell(f"shared expert {number(inner)}"), gate), join="+")
         capacity = () if self.capacity is None else (self.capacity.words,)
-        return Sketch(
-            f"Mixture of {self.choices} experts", (*biases(self.bias, len(self.projections)), *bounds(self), *capacity), routed
-        )
+        return Sketch(f"Mixture of {self.choices} experts", (*self.facts, *capacity), routed)
 
     @property
     def choices(self) -> int:
         """What the router chooses among: experts, and identity experts."""
         return self.experts + self.identity_experts
-
-    @property
-    def projections(self) -> tuple[Projection, ...]:
-        """Those there are, in order."""
-        return PROJECTIONS if self.gated else ("up", "down")
 
     def sides(self, projection: Projection, width: int) -> tuple[int, int]:
         """(outputs, inputs) of a projection."""
@@ -229,7 +205,7 @@ class ExpertsModule(nn.Module):
         if capacity is None or not capacity.holds(self.training):
             return sorted_by_expert(wanted_ZJ, experts)
         candidates = self.description.router.choice.candidates(experts)
-        return capacity.place(Asked(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
+        return capacity.place(CapacityRequest(wanted_ZJ, real_BT, experts, lambda: best(routing.preference, candidates)))
 
     def _mixed(self, x_ZD: Tensor, routing: Routing, placement: Placement) -> Tensor:
         """The chosen experts' outputs, weighed and added: (Z, D)."""
@@ -245,7 +221,7 @@ class ExpertsModule(nn.Module):
         """Each row through its expert's network: (Q, D) -> (Q, D)."""
         up_QF = self._project("up", rows_QD, placement)
         gate_QF = self._project("gate", rows_QD, placement) if self.description.gated else None
-        h_QF = combine(self.description, self.activation, gate_QF, up_QF)
+        h_QF = self.description.between(self.activation, gate_QF, up_QF)
         y_QD = self._project("down", h_QF, placement)
         if self.description.identity_experts == 0:
             return y_QD
@@ -269,11 +245,11 @@ class ExpertsModule(nn.Module):
         if placement.taken is not None:
             dropped = (~placement.taken & counted_Z[:, None]).sum()
         load = Load((picked_ZX & counted_Z[:, None]).sum(0), dropped)
-        known, probabilities_ZX = routing.known, routing.probabilities
-        if known.logits is None or known.scores is None or probabilities_ZX is None:
+        inputs, probabilities_ZX = routing.inputs, routing.probabilities
+        if inputs.logits is None or inputs.scores is None or probabilities_ZX is None:
             return Report(load)
         # DeepSeek-V3 counts, within sequences, what the scores alone would choose: a correction must not hide their skew.
-        by_score_ZX = picked_ZX if known.correction is None else picked(best(known.scores, known.chosen), choices)
+        by_score_ZX = picked_ZX if inputs.correction is None else picked(best(inputs.scores, inputs.chosen), choices)
         return Report(
             load,
             balance_loss(probabilities_ZX, picked_ZX, counted_Z),
@@ -281,7 +257,7 @@ class ExpertsModule(nn.Module):
                 probabilities_ZX.view(*counted_BT.shape, -1),
                 by_score_ZX.view(*counted_BT.shape, -1),
                 counted_BT,
-                known.chosen,
+                inputs.chosen,
             ),
-            router_z_loss(known.logits, counted_Z),
+            router_z_loss(inputs.logits, counted_Z),
         )

@@ -19,7 +19,7 @@ from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, uniform
 from anyformer.parts.derived import WidthFactor, of_width
-from anyformer.parts.experts.selection import Known, Selection, TopK
+from anyformer.parts.experts.selection import RouterInputs, Selection, TopK
 from anyformer.parts.norms.norm import Norm
 
 SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
@@ -33,14 +33,14 @@ SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
 
 
 class Renormalise(Value):
-    """w / max(sum of w + eps, least) over the experts chosen (Mixtral, DeepSeek-V3 with eps 1e-20, LFM2 with 1e-6).
+    """Weights that sum to 1 over the experts chosen: w / max(sum of w + eps, least). Configurations call it norm_topk_prob.
 
-    DBRX divides by the L1 norm, which is the sum: eps = 0. Ernie 4.5 has eps = 0 and least = 1e-12.
+    Mixtral and DBRX (whose L1 norm is the sum) have eps = 0, DeepSeek-V3 1e-20, LFM2 1e-6; Ernie 4.5 eps = 0, least = 1e-12.
     """
 
     eps: Annotated[float, Field(ge=0)] = 1e-20
     least: Annotated[float, Field(ge=0)] = 0.0
-    """What a smaller sum counts as."""
+    """Lower bound of the sum."""
 
 
 class Router(Value):
@@ -117,15 +117,15 @@ class Router(Value):
 
 @dataclass(frozen=True)
 class Routing:
-    """What the router says of Z = B * T tokens: `preference` (Z, X) orders the experts, without gradient; and what it knew."""
+    """A router's choice for Z = B * T tokens: `preference` (Z, X), without gradient, orders the experts by the `inputs`."""
 
-    known: Known
+    inputs: RouterInputs
     preference: Tensor
 
     @property
     def probabilities(self) -> Tensor | None:
         """The scores of all experts, as shares of their sum (Z, X); None where all weights are equal."""
-        scores = self.known.scores
+        scores = self.inputs.scores
         return None if scores is None else scores / scores.sum(-1, keepdim=True)
 
 
@@ -158,32 +158,32 @@ class RouterModule(Draws):
         if self.training and self.rounds:
             noise = self._uniform("choice", x_BTD.shape[:2], self.rounds * self.experts, context)
             noise_ZAX = noise.view(-1, self.rounds, self.experts)
-        known = Known(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens)
+        inputs = RouterInputs(self.experts, self.chosen, logits, scores, self.correction, noise_ZAX, context.tokens)
         with torch.no_grad():
-            return Routing(known, self.router.choice.preference(known))
+            return Routing(inputs, self.router.choice.preference(inputs))
 
     def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
         """The weights (Z, J) of the experts chosen; where `taken` is false there is none, and the others share."""
-        known = routing.known
-        if known.scores is None:
+        inputs = routing.inputs
+        if inputs.scores is None:
             return torch.full(chosen_ZJ.shape, self.router.scale / self.chosen, device=chosen_ZJ.device)
-        weights = self._shares(known, chosen_ZJ, taken_ZJ) * self.router.scale
+        weights = self._shares(inputs, chosen_ZJ, taken_ZJ) * self.router.scale
         if self.expert_scale is None:
             return weights
         # A look-up whose gradient is added up in a fixed order.
         return weights * F.embedding(chosen_ZJ, self.expert_scale[:, None])[..., 0].to(weights.dtype)
 
-    def _shares(self, known: Known, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
+    def _shares(self, inputs: RouterInputs, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
         """(Z, J): the weights before any factor."""
-        assert known.logits is not None
-        assert known.scores is not None
+        assert inputs.logits is not None
+        assert inputs.scores is not None
         if self.router.over == "chosen":
-            picked = known.logits.gather(-1, chosen_ZJ)
+            picked = inputs.logits.gather(-1, chosen_ZJ)
             if taken_ZJ is not None:
                 picked = picked.masked_fill(~taken_ZJ, torch.finfo(picked.dtype).min)
             return picked.softmax(-1)
         choice, rule = self.router.choice, self.router.renormalise
-        shares = choice.weights(known, chosen_ZJ) if choice.weighs else known.scores.gather(-1, chosen_ZJ)
+        shares = choice.weights(inputs, chosen_ZJ) if choice.weighs else inputs.scores.gather(-1, chosen_ZJ)
         if taken_ZJ is not None:
             shares = shares * taken_ZJ
         if rule is None:

@@ -57,19 +57,19 @@ class Groups(Value):
         return torch.where(keep[:, :, None], grouped, others).view(preference_ZX.shape)
 
 
-class Correction(Value):
-    """A bias per expert for the choice only, moved after each step against the load instead of by a loss
+class ScoreCorrectionBias(Value):
+    """A bias per expert, added to the scores for the choice only (DeepSeek-V3's e_score_correction_bias).
 
-    (Wang et al. 2024, arXiv 2408.15664; DeepSeek-V3's e_score_correction_bias). Kept in the checkpoint; no gradient.
+    It takes no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints hold it.
     """
 
     rate: Annotated[float, Field(ge=0)] = 0.001
-    """By how much it moves in a step (the papers' u and gamma)."""
+    """How far the bias moves in a step (the papers' u and gamma)."""
 
 
 @dataclass(frozen=True)
-class Known:
-    """What a router knows of Z = B * T tokens when it chooses `chosen` (k) among `experts` (X, identity experts included).
+class RouterInputs:
+    """The inputs of a choice of `chosen` (k) among `experts` (X, identity experts included) for Z = B * T tokens.
 
     `logits`, `scores` (Z, X): None where the router has no linear map. `correction` (X,): its bias per expert, if it has one.
     `noise` (Z, A, X): uniform in (0, 1), in training only and of as many rounds as the choice draws. `tokens` (B, T).
@@ -101,7 +101,7 @@ class Selection(Value):
         return self.kind.replace("_", " ")
 
     @property
-    def correction_rule(self) -> Correction | None:
+    def correction_rule(self) -> ScoreCorrectionBias | None:
         """How its bias per expert moves; None where it has none."""
         return None
 
@@ -116,11 +116,11 @@ class Selection(Value):
         """How many of a token's first experts it may be sent to."""
         return experts
 
-    def preference(self, known: Known) -> Tensor:
+    def preference(self, inputs: RouterInputs) -> Tensor:
         """(Z, X): the larger, the sooner chosen."""
         raise NotImplementedError
 
-    def weights(self, known: Known, chosen_ZJ: Tensor) -> Tensor:
+    def weights(self, inputs: RouterInputs, chosen_ZJ: Tensor) -> Tensor:
         """(Z, J): the weights of the experts chosen, if it `weighs`."""
         raise NotImplementedError
 
@@ -132,7 +132,7 @@ class TopK(Selection):
     by: Literal["scores", "logits"] = "scores"
     """What is compared, and corrected (Kolibri: logits). Their order is one, but where scores saturate only logits differ."""
     groups: Groups | None = None
-    correction: Correction | None = None
+    correction: ScoreCorrectionBias | None = None
 
     @property
     def words(self) -> str:
@@ -140,7 +140,7 @@ class TopK(Selection):
         return ", ".join([*groups, *([] if self.correction is None else ["corrected by a bias"])])
 
     @property
-    def correction_rule(self) -> Correction | None:
+    def correction_rule(self) -> ScoreCorrectionBias | None:
         return self.correction
 
     def check(self, experts: int, chosen: int) -> None:
@@ -152,10 +152,10 @@ class TopK(Selection):
             return experts
         return experts // self.groups.count * self.groups.keep
 
-    def preference(self, known: Known) -> Tensor:
-        wanted = known.scores if self.by == "scores" else known.logits
+    def preference(self, inputs: RouterInputs) -> Tensor:
+        wanted = inputs.scores if self.by == "scores" else inputs.logits
         assert wanted is not None
-        wanted = wanted if known.correction is None else wanted + known.correction
+        wanted = wanted if inputs.correction is None else wanted + inputs.correction
         return wanted if self.groups is None else self.groups.masked(wanted)
 
 
@@ -170,9 +170,9 @@ class Sampled(Selection):
     def rounds(self, chosen: int) -> int:
         return 1
 
-    def preference(self, known: Known) -> Tensor:
-        assert known.scores is not None
-        return known.scores if known.noise is None else known.scores.log() + gumbel(known.noise[:, 0])
+    def preference(self, inputs: RouterInputs) -> Tensor:
+        assert inputs.scores is not None
+        return inputs.scores if inputs.noise is None else inputs.scores.log() + gumbel(inputs.noise[:, 0])
 
 
 class Hashed(Selection):
@@ -186,10 +186,10 @@ class Hashed(Selection):
     reads_tokens: ClassVar[bool] = True
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
-    def preference(self, known: Known) -> Tensor:
-        assert known.tokens is not None, "a stack gets the tokens that it embeds"
-        token = mix(known.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
-        expert = mix(torch.arange(known.experts, device=token.device, dtype=torch.int64))
+    def preference(self, inputs: RouterInputs) -> Tensor:
+        assert inputs.tokens is not None, "a stack gets the tokens that it embeds"
+        token = mix(inputs.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
+        expert = mix(torch.arange(inputs.experts, device=token.device, dtype=torch.int64))
         return mix(token[:, None] ^ expert)
 
 
@@ -215,29 +215,29 @@ class SparseMixer(Selection):
     def rounds(self, chosen: int) -> int:
         return chosen + 1  # a round for each draw, and one for the thirds
 
-    def preference(self, known: Known) -> Tensor:
-        assert known.logits is not None
-        assert known.scores is not None
-        order, gone = known.scores, torch.zeros_like(known.scores, dtype=torch.bool)
-        for j in range(known.chosen):
-            near = self._near(known.logits, gone)
-            drawn = near if known.noise is None else near + gumbel(known.noise[:, j])
-            picked = _one_hot(drawn.argmax(-1), known.experts)
+    def preference(self, inputs: RouterInputs) -> Tensor:
+        assert inputs.logits is not None
+        assert inputs.scores is not None
+        order, gone = inputs.scores, torch.zeros_like(inputs.scores, dtype=torch.bool)
+        for j in range(inputs.chosen):
+            near = self._near(inputs.logits, gone)
+            drawn = near if inputs.noise is None else near + gumbel(inputs.noise[:, j])
+            picked = _one_hot(drawn.argmax(-1), inputs.experts)
             # Above every score, which is a share: those chosen first come first, then the others by score.
-            order, gone = torch.where(picked, float(1 + known.chosen - j), order), gone | picked
+            order, gone = torch.where(picked, float(1 + inputs.chosen - j), order), gone | picked
         return order
 
-    def weights(self, known: Known, chosen_ZJ: Tensor) -> Tensor:
-        assert known.logits is not None
-        weights, gone = [], torch.zeros_like(known.logits, dtype=torch.bool)
-        for j in range(known.chosen):
-            expert_Z, near = chosen_ZJ[:, j], self._near(known.logits, gone)
+    def weights(self, inputs: RouterInputs, chosen_ZJ: Tensor) -> Tensor:
+        assert inputs.logits is not None
+        weights, gone = [], torch.zeros_like(inputs.logits, dtype=torch.bool)
+        for j in range(inputs.chosen):
+            expert_Z, near = chosen_ZJ[:, j], self._near(inputs.logits, gone)
             weight_Z = near.softmax(-1).gather(-1, expert_Z[:, None])[:, 0]
-            if known.noise is not None:
-                whole_Z = (expert_Z == near.argmax(-1)) | (known.noise[:, known.chosen, j] > 0.75)
+            if inputs.noise is not None:
+                whole_Z = (expert_Z == near.argmax(-1)) | (inputs.noise[:, inputs.chosen, j] > 0.75)
                 weight_Z = weight_Z - (weight_Z * ~whole_Z * 2 / 3).detach()
             weights.append(weight_Z)
-            gone = gone | _one_hot(expert_Z, known.experts)
+            gone = gone | _one_hot(expert_Z, inputs.experts)
         return torch.stack(weights, -1)
 
     def _near(self, logits_ZX: Tensor, gone_ZX: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal, Protocol
+from dataclasses import replace
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice
+from anyformer.describe import Choice, Count
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
@@ -20,10 +21,75 @@ from anyformer.plan import Plan
 
 Projection = Literal["gate", "up", "down"]
 PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
-ClampAt = Literal["before_activation", "after_activation"]
 
 
-class FeedForward(Sublayer):
+class PositionwiseNetwork(Sublayer):
+    """The projections and the nonlinearity that a feed-forward network and each expert of a mixture have in common."""
+
+    width: Count
+    """Features between the projections, F."""
+    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
+    gated: bool = True
+    bias: tuple[Projection, ...] = ()
+    """Projections that add a bias."""
+    clamp: Annotated[float, Field(gt=0)] | None = None
+    """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
+    clamp_at: Literal["before_activation", "after_activation"] = "before_activation"
+    """Whether the gate is bounded, or act(gate) (Step-3.7)."""
+    up_offset: float = 0.0
+    """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
+
+    @field_validator("bias")
+    @classmethod
+    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
+        return each_once(names, PROJECTIONS)
+
+    @model_validator(mode="after")
+    def _has_its_gate(self) -> Self:
+        if "gate" in self.bias and not self.gated:
+            raise ValueError("a bias on 'gate' needs gated = true")
+        if self.up_offset and not self.gated:
+            raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
+        if self.clamp_at != "before_activation" and self.clamp is None:
+            raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp holds, and there is none: set clamp")
+        return self
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(activation=self.title, stability=() if self.clamp is None else ("clamp",))
+
+    @property
+    def title(self) -> str:
+        """The activation's name, with its gate: `SwiGLU`."""
+        return activation_name(self.activation, gated=self.gated)
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """Biases, clamp and offset in words, for pictures."""
+        clamp = () if self.clamp is None else (f"clamped at {number(self.clamp)}",)
+        offset = (f"up + {number(self.up_offset)}",) if self.up_offset else ()
+        return (*biases(self.bias, len(self.projections)), *clamp, *offset)
+
+    @property
+    def projections(self) -> tuple[Projection, ...]:
+        """The names of its projections, in order: a network without a gate has two."""
+        return PROJECTIONS if self.gated else ("up", "down")
+
+    def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
+        """act(gate) * (up + offset), or act(up) without a gate, inside the clamp: what the down projection reads."""
+        acted = up if gate is None else gate
+        if self.clamp is not None and self.clamp_at == "before_activation":
+            acted = acted.clamp(max=self.clamp)
+        acted = activation(acted)
+        if self.clamp is not None and self.clamp_at == "after_activation":
+            acted = acted.clamp(max=self.clamp)
+        if gate is None:
+            return acted
+        up = up if self.clamp is None else up.clamp(-self.clamp, self.clamp)
+        return acted * (up + self.up_offset if self.up_offset else up)
+
+
+class FeedForward(PositionwiseNetwork):
     """Two or three projections around a nonlinearity, position by position.
 
     Plain: act(x W_up) W_down (arXiv 1706.03762). Gated: (act(x W_gate) * (x W_up)) W_down (Shazeer 2020, arXiv 2002.05202:
@@ -32,38 +98,15 @@ class FeedForward(Sublayer):
     """
 
     kind: Literal["feedforward"] = "feedforward"
-    width: Annotated[int, Field(ge=1)]
-    """F."""
-    activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
-    gated: bool = True
-    bias: tuple[Projection, ...] = ()
-    """Projections that add a bias."""
-    clamp: Annotated[float, Field(gt=0)] | None = None
-    """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
-    clamp_at: ClampAt = "before_activation"
-    """Whether the gate is bounded, or act(gate) (Step-3.7)."""
-    up_offset: float = 0.0
-    """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
     sub_norm: Norm | None = None
     """Norm over F before the down projection (BitNet, Magneto)."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """Share of the F features dropped in training, after the activation."""
 
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
-
-    @model_validator(mode="after")
-    def _has_its_gate(self) -> FeedForward:
-        check_gate(self)
-        return self
-
     @property
     def traits(self) -> Traits:
-        techniques = {"clamp": self.clamp, "sub-norm": self.sub_norm}
-        stability = tuple(name for name, part in techniques.items() if part is not None)
-        return Traits(activation=activation_name(self.activation, gated=self.gated), stability=stability)
+        shared = super().traits
+        return shared if self.sub_norm is None else replace(shared, stability=(*shared.stability, "sub-norm"))
 
     @property
     def resizing(self) -> Resizing:
@@ -75,12 +118,7 @@ class FeedForward(Sublayer):
         if self.gated:
             inner = fan(chain(Cell(f"gate {F}"), acted), Cell(f"up {F}"), join="×")
         norm = None if self.sub_norm is None else Cell("norm", "norm")
-        title = activation_name(self.activation, gated=self.gated)
-        return Sketch(
-            f"Feed-forward, {title}",
-            (*biases(self.bias, 3 if self.gated else 2), *bounds(self)),
-            chain(inner, norm, Cell(f"down {number(width)}")),
-        )
+        return Sketch(f"Feed-forward, {self.title}", self.facts, chain(inner, norm, Cell(f"down {number(width)}")))
 
     def build(self, width: int, plan: Plan, name: str) -> FeedForwardModule:
         return FeedForwardModule(self, width, name)
@@ -115,53 +153,8 @@ class FeedForwardModule(nn.Module):
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         gate_BTF = None if self.gate is None else self.gate(x_BTD)
-        h_BTF = self.dropout(combine(self.ffn, self.activation, gate_BTF, self.up(x_BTD)), context.noise)
+        h_BTF = self.dropout(self.ffn.between(self.activation, gate_BTF, self.up(x_BTD)), context.noise)
         return self.down(self.sub_norm(h_BTF))  # type: ignore[no-any-return]
-
-
-class Nonlinear(Protocol):
-    """What a network and each of many experts say of what happens between their projections."""
-
-    @property
-    def gated(self) -> bool: ...
-    @property
-    def bias(self) -> tuple[Projection, ...]: ...
-    @property
-    def clamp(self) -> float | None: ...
-    @property
-    def clamp_at(self) -> ClampAt: ...
-    @property
-    def up_offset(self) -> float: ...
-
-
-def bounds(of: Nonlinear) -> tuple[str, ...]:
-    """The clamp and the offset in words."""
-    clamp = () if of.clamp is None else (f"clamped at {number(of.clamp)}",)
-    return (*clamp, f"up + {number(of.up_offset)}") if of.up_offset else clamp
-
-
-def check_gate(of: Nonlinear) -> None:
-    """Refuse what belongs to a gate or a clamp where there is none."""
-    if "gate" in of.bias and not of.gated:
-        raise ValueError("a bias on 'gate' needs gated = true")
-    if of.up_offset and not of.gated:
-        raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
-    if of.clamp_at != "before_activation" and of.clamp is None:
-        raise ValueError(f"clamp_at = {of.clamp_at!r} says where a clamp holds, and there is none: set clamp")
-
-
-def combine(of: Nonlinear, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
-    """act(gate) * (up + offset), or act(up) without a gate, inside the clamp."""
-    acted = up if gate is None else gate
-    if of.clamp is not None and of.clamp_at == "before_activation":
-        acted = acted.clamp(max=of.clamp)
-    acted = activation(acted)
-    if of.clamp is not None and of.clamp_at == "after_activation":
-        acted = acted.clamp(max=of.clamp)
-    if gate is None:
-        return acted
-    up = up if of.clamp is None else up.clamp(-of.clamp, of.clamp)
-    return acted * (up + of.up_offset if of.up_offset else up)
 
 
 def gated_width(width: int, multiple: int = 256) -> int:

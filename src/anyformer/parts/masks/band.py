@@ -51,9 +51,9 @@ def band_of(mask: Mask, length: int, *, aligned: bool) -> Band | None:
     """
     if aligned and mask.chunk is not None:
         band = Band(-(-LEAST // mask.chunk) * mask.chunk, 0)
-    elif mask.reach is not None and not mask.looks_ahead:
-        size = max(LEAST, -(-mask.reach // 4))
-        band = Band(size, -(-(mask.reach - 1) // size))
+    elif mask.window is not None and not mask.looks_ahead:
+        size = max(LEAST, -(-mask.window // 4))
+        band = Band(size, -(-(mask.window - 1) // size))
     else:
         return None
     return band if 3 * band.keys <= 2 * length else None

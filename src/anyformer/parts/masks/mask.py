@@ -45,8 +45,8 @@ class Mask(Value):
         return False
 
     @property
-    def reach(self) -> int | None:
-        """How many of the latest positions, itself included, a query can see; None without limit."""
+    def window(self) -> int | None:
+        """How many of the latest positions a query can see, its own included; None without limit."""
         return None
 
     @property
@@ -68,9 +68,9 @@ class Mask(Value):
         """The same among so many keys: what repeats itself only after the last of them stands still."""
         return self.repeats if self.repeats < keys else 1
 
-    def room(self, capacity: int) -> int:
-        """How many positions a memory for `capacity` must hold: no more than a query can reach."""
-        return capacity if self.reach is None else min(self.reach, capacity)
+    def cache_length(self, capacity: int) -> int:
+        """How many positions the key-value cache of a sequence of `capacity` keeps: no more than the window."""
+        return capacity if self.window is None else min(self.window, capacity)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -164,9 +164,9 @@ class AllOf(_Combined):
         return all(mask.looks_ahead for mask in self.masks)
 
     @property
-    def reach(self) -> int | None:
-        reaches = [mask.reach for mask in self.masks if mask.reach is not None]
-        return min(reaches) if reaches else None
+    def window(self) -> int | None:
+        windows = [mask.window for mask in self.masks if mask.window is not None]
+        return min(windows) if windows else None
 
     @property
     def chunk(self) -> int | None:
@@ -197,9 +197,9 @@ class AnyOf(_Combined):
         return any(mask.looks_ahead for mask in self.masks)
 
     @property
-    def reach(self) -> int | None:
-        reaches = [mask.reach for mask in self.masks]
-        return None if None in reaches else max(reach for reach in reaches if reach is not None)
+    def window(self) -> int | None:
+        windows = [mask.window for mask in self.masks]
+        return None if None in windows else max(window for window in windows if window is not None)
 
     @property
     def chunk(self) -> int | None:

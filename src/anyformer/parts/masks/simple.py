@@ -63,7 +63,7 @@ class Window(Mask):
         return self.size + self.after
 
     @property
-    def reach(self) -> int | None:
+    def window(self) -> int | None:
         return self.size
 
 

@@ -48,7 +48,7 @@ class Chunk(Mask):
         return self.size > 1
 
     @property
-    def reach(self) -> int | None:
+    def window(self) -> int | None:
         return self.size
 
     @property
@@ -164,7 +164,7 @@ class BlockWindow(Mask):
         return self.block > 1
 
     @property
-    def reach(self) -> int | None:
+    def window(self) -> int | None:
         return self.block * self.count
 
 

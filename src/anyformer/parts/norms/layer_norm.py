@@ -57,14 +57,14 @@ class LayerNorm(Norm):
         return gain_and_bias(self.gain, self.bias, width, vectors)
 
 
-class GroupNorm(Norm):
-    """LayerNorm of each of `groups` equal groups of features by itself (Wu & He 2018, arXiv 1803.08494).
+class GroupedLayerNorm(Norm):
+    """LayerNorm of each of `groups` equal groups of features of one position, then one gain and bias over all of them.
 
-    The paper normalises images over a group's channels and all pixels. Over text that would let a token see later ones,
-    so the statistics here are those of one position, as the paper's are for a tensor without pixels.
+    Not GroupNorm (Wu & He 2018, arXiv 1803.08494), whose statistics run over a group's channels and all pixels: over text a
+    token would see later ones.
     """
 
-    kind: Literal["group_norm"] = "group_norm"
+    kind: Literal["grouped_layer_norm"] = "grouped_layer_norm"
     groups: Annotated[int, Field(ge=1)]
     eps: Positive = 1e-5
     gain: GainKind = "weight"
@@ -93,7 +93,9 @@ def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> Norm
 class NormModule(nn.Module):
     """`normalised` in fp32, then gain and bias. It is a partial function of this file, so that a model can be pickled."""
 
-    def __init__(self, norm: RMSNorm | LayerNorm | GroupNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self, norm: RMSNorm | LayerNorm | GroupedLayerNorm, width: int, normalised: Callable[[Tensor], Tensor]
+    ) -> None:
         super().__init__()
         self.norm, self.normalised = norm, normalised
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None

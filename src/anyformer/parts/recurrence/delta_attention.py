@@ -66,7 +66,7 @@ class DeltaAttention(Sublayer):
         return self
 
     @property
-    def cuts(self) -> tuple[int, ...]:
+    def tp_divisors(self) -> tuple[int, ...]:
         return self.heads, self.states
 
     @property

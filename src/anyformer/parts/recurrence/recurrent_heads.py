@@ -36,7 +36,7 @@ class RecurrentHeads(Sublayer):
         return self.heads
 
     @property
-    def cuts(self) -> tuple[int, ...]:
+    def tp_divisors(self) -> tuple[int, ...]:
         return self.heads, self.groups
 
     def width_of_head(self, width: int) -> int:
