@@ -6,6 +6,9 @@ import re
 
 from anyformer.describe.value import Value
 
+WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+"""Where a word of a class's name begins."""
+
 
 def brief(value: Value) -> str:
     """`attention(heads=6, rotary)`: nested values likewise; a part called like its field is not named twice."""
