@@ -193,7 +193,7 @@ def _back(
             at, left = place, begins.get(place, left)
         incoming = logits if part.name == "head" else stream
         for operation, size in reversed(part.kept):
-            # Which weight is whose is not asked: a part's gradients come evenly, and copies of its weights go with them.
+            # The gradients of a part are taken to come evenly over its operations; copies of its weights go with them.
             passed += part.weights / len(part.kept)
             yield Holding(
                 gradients=int(each * passed),

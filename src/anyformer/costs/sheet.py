@@ -94,7 +94,7 @@ class CostSheet:
             return Executed(total, 0)
         dense = {"attention"} if self.plan.attention == "plain" else set()
         forward = sum((each.flops.dense if each.unit in dense else each.flops.exact) * each.layers for each in self._work) // 3
-        return Executed(forward, total - forward - self._tally.total_flops.spared)
+        return Executed(forward, total - forward - self._tally.total_flops.no_gradient)
 
     @cached_property
     def _work(self) -> list[Kernel]:

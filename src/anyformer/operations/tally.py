@@ -164,14 +164,13 @@ class Tally:
 
     @property
     def total_flops(self) -> Flops:
-        dense = exact = spared = 0
-        for work in self.own_work.values():
-            flops = work.flops
-            dense, exact, spared = dense + flops.dense, exact + flops.exact, spared + flops.spared
-        for each in self.inner.values():
-            flops, times = each.tally.total_flops, each.times
-            dense, exact, spared = dense + flops.dense * times, exact + flops.exact * times, spared + flops.spared * times
-        return Flops(dense, exact, spared)
+        found = [(work.flops, 1) for work in self.own_work.values()]
+        found += [(each.tally.total_flops, each.times) for each in self.inner.values()]
+        return Flops(
+            sum(flops.dense * times for flops, times in found),
+            sum(flops.exact * times for flops, times in found),
+            sum(flops.no_gradient * times for flops, times in found),
+        )
 
     @property
     def total_state_bytes(self) -> int:

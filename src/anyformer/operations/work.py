@@ -18,29 +18,29 @@ Kind = Literal["norms", "rotary", "softmax", "activations", "residual"]
 class Flops:
     """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows.
 
-    `spared`: what the backward pass computes less than twice `dense`, because a factor takes no gradient (pixels, a state of
-    zeros); negative where it computes more.
+    `no_gradient`: FLOPs that the backward pass does not compute, of the 2 * `dense` that it would with gradients of both
+    factors, because one takes none (pixels, a state of zeros); negative where the backward pass computes more.
     """
 
     dense: int = 0
     exact: int = 0
-    spared: int = 0
+    no_gradient: int = 0
 
     @property
     def backward(self) -> int:
         """Of the backward pass, every pair counted: for each factor of a product one product."""
-        return 2 * self.dense - self.spared
+        return 2 * self.dense - self.no_gradient
 
     def __add__(self, other: Flops) -> Flops:
-        return Flops(self.dense + other.dense, self.exact + other.exact, self.spared + other.spared)
+        return Flops(self.dense + other.dense, self.exact + other.exact, self.no_gradient + other.no_gradient)
 
     def __mul__(self, times: int) -> Flops:
-        return self if times == 1 else Flops(self.dense * times, self.exact * times, self.spared * times)
+        return self if times == 1 else Flops(self.dense * times, self.exact * times, self.no_gradient * times)
 
     @classmethod
-    def even(cls, count: int, spared: int = 0) -> Flops:
+    def even(cls, count: int, no_gradient: int = 0) -> Flops:
         """Where no mask leaves anything out."""
-        return cls(count, count, spared)
+        return cls(count, count, no_gradient)
 
 
 class _Work:
@@ -70,7 +70,7 @@ class Product(_Work):
     @property
     def flops(self) -> Flops:
         work = 2 * self.rows * self.inputs * self.outputs
-        return Flops.even(work, spared=work if self.constant else 0)
+        return Flops.even(work, no_gradient=work if self.constant else 0)
 
     @property
     def weight_read(self) -> int:
@@ -138,12 +138,12 @@ class Contraction(_Work):
     """A product of activations, or with what is no parameter, whose FLOPs the part counts: a recurrence's, a bias's."""
 
     count: int
-    spared: int = 0
-    """What the backward pass computes less than twice as many."""
+    no_gradient: int = 0
+    """FLOPs that the backward pass does not compute, of twice `count`: the product with a factor that takes no gradient."""
 
     @property
     def flops(self) -> Flops:
-        return Flops.even(self.count, self.spared)
+        return Flops.even(self.count, self.no_gradient)
 
 
 @dataclass(frozen=True)

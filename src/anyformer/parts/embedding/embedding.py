@@ -46,7 +46,7 @@ class Input(Drawn):
         raise NotImplementedError
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
-        """Which positions are padding, from which of what is given are."""
+        """Which positions of the stream are padding (B, T), from the padding of the input."""
         return padding
 
     def build(self, width: int) -> InputModule:

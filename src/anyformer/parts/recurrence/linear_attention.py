@@ -102,7 +102,7 @@ class LinearAttention(RecurrentHeads):
             self.projections(width, B * T)
             + products
             + Tally(
-                own_work={"feature_map": Contraction(mapped, spared=mapped)} if mapped else {},
+                own_work={"feature_map": Contraction(mapped, no_gradient=mapped)} if mapped else {},
                 own_state=recurrent(B * K * M * columns * SUM_BYTES, shape, K) if self.causal else None,
                 own_limits=self.limits,
             )

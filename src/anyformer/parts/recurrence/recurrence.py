@@ -121,12 +121,12 @@ def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, leng
     size, chunks = _cut(length, chunk, channels=False)
     rows = batch * chunks * size
     write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
-    # What a single chunk writes is read by none, and what it reads is zero.
+    # With one chunk no later chunk reads the state that it writes, and the state that it reads is zero.
     alone = chunks == 1
     return _even(scores=2 * rows * heads * size * key, mix=2 * rows * heads * size * value) + Tally(
         own_work={
-            "write": Contraction(write, spared=2 * write if alone else 0),
-            "read": Contraction(read, spared=read if alone else 0),
+            "write": Contraction(write, no_gradient=2 * write if alone else 0),
+            "read": Contraction(read, no_gradient=read if alone else 0),
         }
     )
 
@@ -144,10 +144,10 @@ def delta_flops(
     return _even(scores=2 * rows * products, mix=mix) + Tally(
         own_work={
             # The first chunk meets a state of zeros, and nobody reads what the last one writes.
-            "write": Contraction(2 * through, spared=3 * through // chunks),
-            "read": Contraction(through, spared=through if chunks == 1 else 0),
+            "write": Contraction(2 * through, no_gradient=3 * through // chunks),
+            "read": Contraction(through, no_gradient=through if chunks == 1 else 0),
             # A solve is no matrix product, but the gradient of its triangle is one.
-            "solve": Contraction(0, spared=-2 * rows * heads * size * (key + value)),
+            "solve": Contraction(0, no_gradient=-2 * rows * heads * size * (key + value)),
         }
     )
 
