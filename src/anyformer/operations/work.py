@@ -11,15 +11,15 @@ from typing import ClassVar, Literal
 from anyformer.operations.weight import Role
 
 Kind = Literal["norms", "rotary", "softmax", "activations", "residual"]
-"""Of element-wise work."""
+"""Kinds of element-wise work."""
 
 
 @dataclass(frozen=True)
 class Flops:
     """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows.
 
-    `spared`: what the backward pass computes less than twice `dense`, because a factor takes no gradient (pixels, a state of
-    zeros); negative where it computes more.
+    `spared`: FLOPs by which the backward pass stays below twice `dense`, because a factor takes no gradient (pixels, a state
+    of zeros); negative where it computes more.
     """
 
     dense: int = 0
@@ -28,7 +28,7 @@ class Flops:
 
     @property
     def backward(self) -> int:
-        """Of the backward pass, every pair counted: for each factor of a product one product."""
+        """FLOPs of the backward pass, every pair counted: one product for each factor of a product."""
         return 2 * self.dense - self.spared
 
     def __add__(self, other: Flops) -> Flops:
@@ -44,7 +44,7 @@ class Flops:
 
 
 class _Work:
-    """What the operations have in common; matrix products say their FLOPs."""
+    """The base of all operations; only matrix products have FLOPs."""
 
     @property
     def flops(self) -> Flops:
@@ -135,11 +135,11 @@ class Pairs(_Work):
 
 @dataclass(frozen=True)
 class Contraction(_Work):
-    """A product of activations, or with what is no parameter, whose FLOPs the part counts: a recurrence's, a bias's."""
+    """A product without a weight, of a recurrence or a score bias for instance, whose FLOPs the part counts."""
 
     count: int
     spared: int = 0
-    """What the backward pass computes less than twice as many."""
+    """FLOPs by which the backward pass stays below twice `count`."""
 
     @property
     def flops(self) -> Flops:
@@ -148,7 +148,7 @@ class Contraction(_Work):
 
 @dataclass(frozen=True)
 class Elementwise(_Work):
-    """What is done to each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
+    """Work on each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
     and written if nothing else computes with them on the way."""
 
     kind: Kind

@@ -49,7 +49,7 @@ class TruncatedNormal(Rule):
 
 
 class FanIn(Rule):
-    """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
+    """N(0, gain^2 / inputs): products keep the variance of their inputs (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
     gain: NotNegative = 1.0

@@ -1,4 +1,4 @@
-"""Differential attention: the difference of two attention maps, so that what both see as noise cancels."""
+"""Differential attention: the difference of two attention maps, so that noise in both cancels."""
 
 from __future__ import annotations
 

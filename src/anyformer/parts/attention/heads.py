@@ -1,4 +1,4 @@
-"""What every attention over heads shares: the description of heads, projections, norms and scales."""
+"""The description that attentions over heads share: heads, projections, norms and scales."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
 
 
 class Heads(Sublayer):
-    """What every attention over heads shares: how many, how wide, with which biases, norms and scales."""
+    """The base of attentions over heads: how many, how wide, with which biases, norms and scales."""
 
     kind: str
     heads: Count
@@ -116,7 +116,7 @@ class Heads(Sublayer):
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
         self.width_of_head(width)
 
     def projections(self, width: int, rows: int, source_rows: int, *, reads: bool = True) -> Tally:

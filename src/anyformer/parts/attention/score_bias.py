@@ -26,7 +26,7 @@ SCORE_BIAS = "score_bias"
 
 
 class ScoreBias(Value):
-    """What may be added to the scores of an attention over heads."""
+    """A bias of the scores of an attention over heads."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -35,11 +35,11 @@ class ScoreBias(Value):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What it reads of the stack."""
+        """The values that it reads of the stack."""
         return ()
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, heads: Heads, width: int) -> nn.Module:
         """The module: queries, memory, context and the attention -> (B or 1, H, T, S)."""

@@ -1,4 +1,4 @@
-"""Token embedding: a row of a table per token. And what every kind of input owes."""
+"""Token embedding: a row of a table per token; and the base of every kind of input."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 WHOLE = (torch.int64, torch.int32)
-"""Types of numbers that a table is read by."""
+"""Types of an index into a table."""
 
 
 class InputModule(nn.Module):
-    """What a model is given, with its padding and its types of segments if it has any -> (B, T, D)."""
+    """The input of a model, with padding and types of segments if there are any -> (B, T, D)."""
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
         raise NotImplementedError
@@ -38,7 +38,7 @@ class Input(Drawn):
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """What it does for stable training, in the field's words."""
+        """Its techniques for stable training (`embedding scale`)."""
         return ()
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
@@ -46,7 +46,7 @@ class Input(Drawn):
         raise NotImplementedError
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
-        """Which positions are padding, from which of what is given are."""
+        """The padding of its positions (B, T), from the padding of the tokens, frames or patches that it reads."""
         return padding
 
     def build(self, width: int) -> InputModule:
@@ -54,7 +54,7 @@ class Input(Drawn):
         raise NotImplementedError
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        """Its weights, and what B rows of T positions take."""
+        """Its weights, and the work of embedding B rows of T positions."""
         raise NotImplementedError
 
     def resolved(self, width: int) -> Self:
@@ -104,7 +104,7 @@ class Embedding(Input):
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
     masked: MaskedTokens | None = None
-    """What becomes of the table's rows where tokens are masked."""
+    """The rule for masked tokens (ESM-2); None: they are embedded as any other."""
 
     @property
     def stability(self) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ class Transform(Value):
     norm: Norm | None = None
     bias: bool = True
     width: Annotated[int, Field(ge=1)] | None = None
-    """Features of y; those of the embeddings by default (RemBERT: its own, ELECTRA's discriminator: D)."""
+    """Features of y; by default as many as the embeddings have (RemBERT: its own, ELECTRA's discriminator: D)."""
 
     @property
     def said(self) -> str:
@@ -56,7 +56,7 @@ class Head(Drawn):
     outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
     """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean"] | None = None
-    """One x per row: that of the first position (ViT, BERT), or the mean of those that are not padding."""
+    """One x per row: the first position's (ViT, BERT), or the mean over positions that are not padding."""
     transform: Transform | None = None
 
     @model_validator(mode="after")
@@ -112,7 +112,7 @@ class Head(Drawn):
 
 
 class TransformModule(nn.Module):
-    """(..., D) -> (..., what W multiplies)."""
+    """(..., D) -> (..., features of y)."""
 
     def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class HeadModule(nn.Module):
         return logits_V
 
     def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
-        """What the logits are of: (B, D) where the head pools, else x itself."""
+        """The vectors that become logits: (B, D) where the head pools, else x itself."""
         match self.head.pool:
             case None:
                 return x_BTD

@@ -1,4 +1,4 @@
-"""Capacity: at most so many tokens for each expert, and what becomes of the others."""
+"""Capacity: at most so many tokens for each expert, and what happens to tokens beyond that."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def assign(
     for r in range(order_ZA.shape[1]):
         expert_Z, has_Z = order_ZA[:, r], taken_ZJ.sum(1)
         asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
-        # In the order of the batch, behind those that earlier rounds placed.
+        # In the order of the batch, behind the tokens that earlier rounds placed.
         place_ZX = asks_ZX.cumsum(0) - 1 + used_X
         taken_ZX = asks_ZX & (place_ZX < places)
         used_X = used_X + taken_ZX.sum(0)

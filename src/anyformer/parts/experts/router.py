@@ -55,11 +55,11 @@ class Router(Value):
     score: Literal["softmax", "sigmoid", "sqrt_softplus", "equal"] = "softmax"
     """`equal`: no linear map; each of the experts chosen weighs 1 / k (Hash Layers)."""
     over: Literal["all", "chosen"] = "all"
-    """What a softmax sums over: all experts, or those chosen (gpt-oss, Granite)."""
+    """Whether a softmax sums over all experts or over the chosen ones (gpt-oss, Granite)."""
     norm: Norm | None = None
-    """Norm of what the router reads, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
+    """Norm of the router's input, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
     multiplier: WidthFactor = 1.0
-    """Factor of what the router reads (Gemma 4: `inverse_sqrt_width`)."""
+    """Factor of the router's input (Gemma 4: `inverse_sqrt_width`)."""
     bias: bool = False
     softcap: Annotated[float, Field(gt=0)] | None = None
     """Cap c of the logits: c * tanh(logit / c) (Laguna)."""
@@ -92,7 +92,7 @@ class Router(Value):
 
     @property
     def _of_the_map(self) -> dict[str, bool]:
-        """What is there that needs logits, by name."""
+        """The options that need logits, by name: whether each is set."""
         return {
             "norm": self.norm is not None, "multiplier": self.multiplier != 1.0, "bias": self.bias,
             "softcap": self.softcap is not None, "renormalise": self.renormalise is not None,
@@ -130,7 +130,7 @@ class Routing:
 
 
 class RouterModule(Draws):
-    """(B, T, D) -> what each token wants. `correction`, (X,), is a parameter without gradient: see `rebalance`."""
+    """(B, T, D) -> the `Routing` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`."""
 
     def __init__(self, router: Router, experts: int, chosen: int, width: int, name: str) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class RouterModule(Draws):
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
     def _read(self, x_BTD: Tensor, context: Context) -> Tensor:
-        """What the linear map reads of the token."""
+        """The input of the linear map: jitter, norm and multiplier applied."""
         rate = self.router.jitter
         if self.training and rate > 0:
             u_BTD = self._uniform("jitter", x_BTD.shape[:2], x_BTD.shape[2], context).view(x_BTD.shape)

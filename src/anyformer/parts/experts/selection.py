@@ -110,7 +110,7 @@ class Selection(Value):
         return 0
 
     def check(self, experts: int, chosen: int) -> None:
-        """Refuse what does not fit the experts."""
+        """Refuse a number of experts, or of experts chosen, that does not fit."""
 
     def candidates(self, experts: int) -> int:
         """How many of a token's first experts it may be sent to."""
@@ -130,7 +130,7 @@ class TopK(Selection):
 
     kind: Literal["top_k"] = "top_k"
     by: Literal["scores", "logits"] = "scores"
-    """What is compared, and corrected (Kolibri: logits). Their order is one, but where scores saturate only logits differ."""
+    """Whether scores or logits are compared and corrected (Kolibri: logits). Where scores saturate, only logits differ."""
     groups: Groups | None = None
     correction: ScoreCorrectionBias | None = None
 

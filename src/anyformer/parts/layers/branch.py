@@ -1,4 +1,4 @@
-"""A branch of a block: one sublayer, and what stands around it."""
+"""A branch of a block: one sublayer with its norms, gain and dropout."""
 
 from __future__ import annotations
 

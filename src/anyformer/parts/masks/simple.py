@@ -14,7 +14,7 @@ from anyformer.parts.masks.ranges import Integers, Ranges
 
 
 class Causal(Mask):
-    """Each query sees itself and what came before: key <= query."""
+    """Each query sees itself and earlier keys: key <= query."""
 
     kind: Literal["causal"] = "causal"
 

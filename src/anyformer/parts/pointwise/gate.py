@@ -1,4 +1,4 @@
-"""Output gates: the mixed heads times a nonlinearity of what entered the layer."""
+"""Output gates: the mixed heads times a nonlinearity of the layer's input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Absolute positions, added to what enters a stack: a learned table or fixed sinusoids."""
+"""Absolute positions, added to the input of a stack: a learned table or fixed sinusoids."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Position(Drawn):
     """Longest sequence, in positions; None without limit."""
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, width: int) -> nn.Module:
         """The module: positions (B, T) -> (B, T, D)."""

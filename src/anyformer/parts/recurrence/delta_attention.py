@@ -1,4 +1,4 @@
-"""Delta attention: a recurrent state that overwrites what it holds for a key instead of adding to it."""
+"""Delta attention: a recurrent state that overwrites the value of a key instead of adding to it."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ class DeltaAttentionModule(nn.Module):
         context: Context,
         state: RecurrentState | None = None,
     ) -> Tensor:
-        """The mixed heads, (B, T, K, E), of what is projected and convolved, each (B, T, features of all heads)."""
+        """The mixed heads, (B, T, K, E), of projected and convolved inputs, each (B, T, features of all heads)."""
         d = self.delta
         beta_BTK = d.beta_scale * exact(beta).sigmoid()
         log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)

@@ -118,7 +118,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
         return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The mixed heads side by side, (B, T, H * E), of what is projected, each (B, T, H * E)."""
+        """The mixed heads side by side, (B, T, H * E), of queries, keys and values, each (B, T, H * E)."""
         with exactly(query):
             acted = (self.activation(y) for y in (query, key, value))
             q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in acted)

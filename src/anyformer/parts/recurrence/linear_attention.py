@@ -153,7 +153,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
         return self.output(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))  # type: ignore[no-any-return]
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The mixed heads side by side, (B, T, H * E), of what is projected, (B, T, heads * E)."""
+        """The mixed heads side by side, (B, T, H * E), of queries, keys and values, (B, T, heads * E)."""
         a = self.attention
         with exactly(query):
             q, k, v = (split_heads(exact(y), y.shape[-1] // self.head_width) for y in (query, key, value))
