@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Count, Value
 from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads import Heads
@@ -56,7 +56,7 @@ class SelfAttention(Heads):
     """Added to the scores of this layer; a stack may have one for all its layers."""
     temperature: Temperature | None = None
     """Factor of the queries by position."""
-    virtual_tokens: Annotated[int, Field(ge=1)] | None = None
+    virtual_tokens: Count | None = None
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""

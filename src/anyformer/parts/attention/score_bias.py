@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Registry, Value
 from anyformer.operations import Shape, Tally, Weight
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.shared import Read
@@ -164,7 +164,7 @@ class SharedBias(Drawn):
     """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
 
     position_name: ClassVar[str] = "relative"
-    heads: Annotated[int, Field(ge=1)]
+    heads: Count
     """H of every layer."""
     buckets: RelativeBuckets = RelativeBuckets()
 

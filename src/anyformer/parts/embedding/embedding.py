@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Probability, Registry, Value
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.lookup import InputError, rows_of
@@ -74,7 +74,7 @@ class MaskedTokens(Value):
 
     token: Annotated[int, Field(ge=0)]
     """The mask token."""
-    share: Annotated[float, Field(ge=0, lt=1)] = 0.12
+    share: Probability = 0.12
     """Share of tokens that were masks in training (ESM: 80 % of 15 %)."""
 
     @property
@@ -97,7 +97,7 @@ class Embedding(Input):
     """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
 
     kind: Literal["tokens"] = "tokens"
-    vocab: Annotated[int, Field(ge=1)]
+    vocab: Count
     """V, rows of the table."""
     scale: WidthFactor = 1.0
     """Factor of every row (Gemma: `sqrt_width`, of the table's width)."""

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Positive, Value
 from anyformer.operations import Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
@@ -23,7 +23,7 @@ class Transform(Value):
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     norm: Norm | None = None
     bias: bool = True
-    width: Annotated[int, Field(ge=1)] | None = None
+    width: Count | None = None
     """Features of y; by default as many as the embeddings have (RemBERT: its own, ELECTRA's discriminator: D)."""
 
     @property
@@ -52,8 +52,8 @@ class Head(Drawn):
     bias: bool = False
     scale: WidthFactor = 1.0
     """Factor of the logits (T5: `inverse_sqrt_width`)."""
-    softcap: Annotated[float, Field(gt=0)] | None = None
-    outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
+    softcap: Positive | None = None
+    outputs: Count | Literal["features"] | None = None
     """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean"] | None = None
     """One x per row: the first position's (ViT, BERT), or the mean over positions that are not padding."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Positive, Registry, Value
 from anyformer.operations import Contract, Limit
 from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.sketch import number
@@ -80,7 +79,7 @@ class Capacity(ExpertCapacity):
     """
 
     kind: Literal["call"] = "call"
-    factor: Annotated[float, Field(gt=0)] = 1.25
+    factor: Positive = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
     when: Literal["training", "always"] = "training"
     """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
@@ -123,7 +122,7 @@ class RowCapacity(ExpertCapacity):
     """
 
     kind: Literal["row"] = "row"
-    tokens: Annotated[int, Field(ge=1)]
+    tokens: Count
 
     @property
     def words(self) -> str:

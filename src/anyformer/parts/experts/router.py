@@ -7,14 +7,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import NotNegative, Positive, Probability, Value
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, uniform
@@ -38,8 +38,8 @@ class Renormalise(Value):
     Mixtral and DBRX (whose L1 norm is the sum) have eps = 0, DeepSeek-V3 1e-20, LFM2 1e-6; Ernie 4.5 eps = 0, least = 1e-12.
     """
 
-    eps: Annotated[float, Field(ge=0)] = 1e-20
-    least: Annotated[float, Field(ge=0)] = 0.0
+    eps: NotNegative = 1e-20
+    least: NotNegative = 0.0
     """Lower bound of the sum."""
 
 
@@ -61,15 +61,15 @@ class Router(Value):
     multiplier: WidthFactor = 1.0
     """Factor of the router's input (Gemma 4: `inverse_sqrt_width`)."""
     bias: bool = False
-    softcap: Annotated[float, Field(gt=0)] | None = None
+    softcap: Positive | None = None
     """Cap c of the logits: c * tanh(logit / c) (Laguna)."""
     choice: Selection = TopK()
     renormalise: Renormalise | None = None
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Positive = 1.0
     """Factor of the weights (DeepSeek's routed_scaling_factor)."""
     expert_scale: bool = False
     """A learned factor of each expert's weights, (X,), starting at 1 (Gemma 4's per_expert_scale)."""
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    jitter: Probability = 0.0
     """In training the router reads x * u, u uniform in 1 +- jitter (Switch Transformer, arXiv 2101.03961)."""
 
     @model_validator(mode="after")

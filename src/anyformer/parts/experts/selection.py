@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Count, Registry, Value
+from anyformer.describe import Count, NotNegative, Positive, Registry, Value
 from anyformer.parts.call.noise import mix
 
 
@@ -63,7 +63,7 @@ class ScoreCorrectionBias(Value):
     It takes no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints hold it.
     """
 
-    rate: Annotated[float, Field(ge=0)] = 0.001
+    rate: NotNegative = 0.001
     """How far the bias moves in a step (the papers' u and gamma)."""
 
 
@@ -210,7 +210,7 @@ class SparseMixer(Selection):
 
     kind: Literal["sparse_mixer"] = "sparse_mixer"
     weighs: ClassVar[bool] = True
-    margin: Annotated[float, Field(gt=0)] = 0.02
+    margin: Positive = 0.02
 
     def rounds(self, chosen: int) -> int:
         return chosen + 1  # a round for each draw, and one for the thirds

@@ -10,13 +10,13 @@ cross-attention: all are values of this one shape; `wiring` spells the common on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Problem, Value
+from anyformer.describe import DescriptionError, Named, Positive, Problem, Value
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
@@ -44,7 +44,7 @@ class Step(Value):
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
     residual: Literal["input", "normed"] = "input"
     """Whether the branches are added to x or to their input, norm_before(x) (MiniMax-M1)."""
-    residual_scale: Annotated[float, Field(gt=0)] = 1.0
+    residual_scale: Positive = 1.0
     """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555)."""
     gain: Gain | None = None
     """A learned factor of all that leaves the step (Gemma 4's layer_scalar, one number)."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
+from typing import ClassVar, Literal, TypedDict, Unpack
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
+from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
@@ -44,7 +44,7 @@ class Stack(Value):
     """Norm of the input."""
     input_norm_at: Literal["after_position", "before_position"] = "after_position"
     """Whether it normalises tokens with their positions (BERT), or tokens alone (the decoder of BlenderbotSmall)."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
     """Dropout of the input (embedding dropout)."""
     input_projection: InputProjection | None = None
     """Where the architecture's `embedding_width` is not its width."""

@@ -6,10 +6,9 @@ from functools import cache
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Choice
+from anyformer.describe import Choice, NotNegative
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
@@ -39,7 +38,7 @@ class LightningAttention(RecurrentHeads):
     """
 
     kind: Literal["lightning_attention"] = "lightning_attention"
-    decay: Annotated[float, Field(ge=0)] = 1.0
+    decay: NotNegative = 1.0
     """Factor of all slopes; 0 never forgets."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     """Of queries, keys and values, which share what it learns."""
