@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field
-
-from anyformer.describe import Value
+from anyformer.describe import Count, Value
 
 Precision = Literal["fp32", "bf16"]
 Checkpointing = Literal["none", "selective", "full"]
@@ -27,7 +25,7 @@ class Plan(Value):
     scores: torch's scaled_dot_product_attention, and for what that does not compute (soft-caps, sinks, dropout in training) a
     kernel of ours by blocks of queries, which computes scores again in the backward pass. `auto` chooses by device, length and
     what the part needs."""
-    chunk: Annotated[int, Field(ge=1)] = 64
+    chunk: Count = 64
     """Positions that a linear recurrence computes side by side: the larger, the more work and the fewer steps one by one."""
     checkpointing: Checkpointing = "none"
     """Memory for time in training: what layers compute again in the backward pass, with the same loss and gradients.

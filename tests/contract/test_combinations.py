@@ -161,6 +161,10 @@ SENSELESS = {
         lambda: Attention(heads=2, qk_norm=QKNorm(norm=RMSNorm(), over="projection", at="after_rotary")),
         "each head",
     ),
+    "a norm by its former name": (
+        lambda: FeedForward.parse({"width": 4, "sub_norm": {"kind": "group_norm", "groups": 2}}),
+        "did you mean 'grouped_layer_norm'",
+    ),
     "groups with a gain for each head": (
         lambda: Attention(heads=2, qk_norm=QKNorm(norm=GroupedLayerNorm(groups=2), over="each_head")),
         "rms_norm or layer_norm",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Literal
+from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
-from anyformer.describe import DescriptionError, Problem, Value, change_all, numbers, to_toml
+from anyformer.describe import Count, DescriptionError, Problem, Value, change_all, numbers, to_toml
 from anyformer.dims import LARGEST
 from anyformer.model.shown import as_table, in_short, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
@@ -30,13 +30,13 @@ class Architecture(Value):
     or with no encoder the embedded source itself (an image's features, for instance).
     """
 
-    width: Annotated[int, Field(ge=1)]
+    width: Count
     """D, features of the residual stream."""
     embedding: Input
     """How the input, or the source, becomes positions."""
     decoder_embedding: Embedding | None = None
     """The target's own table where there are two inputs; absent, both share one."""
-    embedding_width: Annotated[int, Field(ge=1)] | None = None
+    embedding_width: Count | None = None
     """Features of the embeddings where they are not D (ALBERT, ELECTRA); stacks then hold an input projection."""
     encoder: Stack | None = None
     decoder: Stack | None = None

@@ -25,12 +25,12 @@ class Address:
     sublayer: bool = False
     """Whether it lies in the sublayer of a branch: behind the norm before it and before the norm after it."""
     part: tuple[str, ...] = ()
-    """What is left of the path: the part of the branch."""
+    """The rest of the path: the part of the branch."""
     after: bool = False
     """Whether it is computed after all layers: a stack's last norm, the head."""
 
     def within(self, level: Level, name: str) -> Address:
-        """The address of what is held here under `name`."""
+        """The address of the part that is held here under `name`."""
         if level == "module":
             return replace(self, module=name)
         if level == "layer":

@@ -15,22 +15,22 @@ GATED = 1
 
 
 def normalised(features: int, vectors: int) -> Elementwise:
-    """So many vectors of n features, each brought to a common size: read and written."""
+    """A norm of each of `vectors` vectors of n features, which are read and written."""
     return _even("norms", vectors * (4 * features + 2), 2 * vectors * features)
 
 
 def rotated(features: int) -> Elementwise:
-    """So many features turned by an angle."""
+    """A rotation of so many features."""
     return _even("rotary", ROTATED * features, 2 * features)
 
 
 def softmax(scores: int, exact: int) -> Elementwise:
-    """So many scores, `exact` of them allowed by the mask."""
+    """A softmax over so many scores, `exact` of them allowed by the mask."""
     return Elementwise("softmax", SCORE * scores, SCORE * exact)
 
 
 def activated(features: int, *, gated: bool = False) -> Elementwise:
-    """So many features, multiplied by as many others where they gate them."""
+    """An activation of so many features; `gated`: then multiplied by as many others."""
     return _even("activations", features * (ACTIVATED + GATED * gated), (2 + gated) * features)
 
 

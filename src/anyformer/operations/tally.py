@@ -1,4 +1,4 @@
-"""What a part declares, and how declarations add up.
+"""Tallies: the declarations of a part, and their sums.
 
 A `Tally` is a tree: what a part declares itself, and the tallies of the parts that it holds, under their names. Sums are taken
 over the tree; names and addresses are made only where somebody asks for them, so that an architecture is priced in a
@@ -21,7 +21,7 @@ from anyformer.operations.work import Flops, Operation, Product
 
 @dataclass(frozen=True)
 class State:
-    """Decode state in bytes: `held`, and what a call has `read` and `written` of it.
+    """Decode state in bytes: how many are `held`, and how many of them a call has `read` and `written`.
 
     A call over many positions writes them; a step of one position reads what its query sees, which is less than is held where
     a mask leaves keys out, and more where a layer reads the state of another.
@@ -59,7 +59,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Node:
-    """What one part of a model declares itself, seen from the model: where it is, its path, and how many times it is there."""
+    """One part of a model with its own declarations: its address and path in the model, and how many copies there are."""
 
     address: Address
     path: str
@@ -68,7 +68,7 @@ class Node:
     weight_times: int
 
     def name(self, own: str) -> str:
-        """The name in the model of what the part calls `own`."""
+        """The name in the model of the declaration that the part calls `own`."""
         return _join(self.path, own)
 
 
@@ -102,7 +102,7 @@ class Tally:
         return Tally(inner={path: Inner(self, level, name or path, times, times if weights is None else weights)})
 
     def without(self, *what: Literal["weights", "work", "state", "limits"]) -> Tally:
-        """The same without some of its declarations, its own and those of all that it holds."""
+        """The same without some kinds of declarations, in it and in all parts that it holds."""
         return Tally(
             {} if "weights" in what else self.own_weights,
             {} if "work" in what else self.own_work,
@@ -157,7 +157,7 @@ class Tally:
 
     @property
     def active_parameters(self) -> int:
-        """Those that one token uses."""
+        """Parameters that one token uses."""
         return sum(weight.active for weight in self.own_weights.values()) + sum(
             each.tally.active_parameters * each.weights for each in self.inner.values()
         )

@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from anyformer.operations.weight import Role
 
 Kind = Literal["norms", "rotary", "softmax", "activations", "residual"]
-"""Of element-wise work."""
+"""Kinds of element-wise work."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Flops:
 
     @property
     def backward(self) -> int:
-        """Of the backward pass, every pair counted: for each factor of a product one product."""
+        """FLOPs of the backward pass, every pair counted: one product for each factor of a product."""
         return 2 * self.dense - self.no_gradient
 
     def __add__(self, other: Flops) -> Flops:
@@ -44,7 +44,7 @@ class Flops:
 
 
 class _Work:
-    """What the operations have in common; matrix products say their FLOPs."""
+    """The base of all operations; only matrix products have FLOPs."""
 
     @property
     def flops(self) -> Flops:
@@ -135,7 +135,7 @@ class Pairs(_Work):
 
 @dataclass(frozen=True)
 class Contraction(_Work):
-    """A product of activations, or with what is no parameter, whose FLOPs the part counts: a recurrence's, a bias's."""
+    """A product without a weight, of a recurrence or a score bias for instance, whose FLOPs the part counts."""
 
     count: int
     no_gradient: int = 0
@@ -148,7 +148,7 @@ class Contraction(_Work):
 
 @dataclass(frozen=True)
 class Elementwise(_Work):
-    """What is done to each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
+    """Work on each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
     and written if nothing else computes with them on the way."""
 
     kind: Kind

@@ -1,4 +1,4 @@
-"""Factors that follow from a size of the architecture, kept as what they follow from."""
+"""Factors that follow from a size of the architecture, described by the rule they follow."""
 
 from __future__ import annotations
 

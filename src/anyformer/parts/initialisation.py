@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import NotNegative, Registry, Value
+from anyformer.describe import NotNegative, Positive, Registry, Value
 from anyformer.operations import Weight
 from anyformer.parts.derived import DepthFactor, of_depth
 
@@ -41,7 +40,7 @@ class TruncatedNormal(Rule):
 
     kind: Literal["truncated_normal"] = "truncated_normal"
     std: NotNegative = 0.02
-    cut: Annotated[float, Field(gt=0)] = 3.0
+    cut: Positive = 3.0
 
     def fill(self, weight: Tensor, scale: float, generator: torch.Generator) -> None:
         std = self.std * scale
@@ -49,7 +48,7 @@ class TruncatedNormal(Rule):
 
 
 class FanIn(Rule):
-    """N(0, gain^2 / inputs): products keep the variance of what enters them (LeCun et al. 1998)."""
+    """N(0, gain^2 / inputs): products keep the variance of their inputs (LeCun et al. 1998)."""
 
     kind: Literal["fan_in"] = "fan_in"
     gain: NotNegative = 1.0

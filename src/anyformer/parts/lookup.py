@@ -10,7 +10,7 @@ from anyformer.describe import UserError
 
 
 class InputError(UserError):
-    """What was handed to a model does not fit it."""
+    """An input does not fit the model."""
 
 
 def rows_of(table_VD: Tensor, index: Tensor, what: str, hint: str = "") -> Tensor:

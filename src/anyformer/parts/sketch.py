@@ -1,4 +1,4 @@
-"""What a picture shows of a part: a title, and how data flows through it from bottom to top.
+"""Sketches of parts for pictures: a title, and the flow of data from bottom to top.
 
 A flow is made of cells, in series (`chain`) and side by side (`fan`). A part says it of itself in `sketch`, so that whoever
 draws needs to know no part; one that says nothing is drawn as a box with its title and what differs from its defaults.
@@ -43,7 +43,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Fan:
-    """Side by side, all reading the same; `join`: what brings them together again."""
+    """Flows side by side that read the same input; `join`: the operation that joins their outputs."""
 
     items: tuple[Flow, ...]
     join: Join = ""
@@ -51,7 +51,7 @@ class Fan:
 
 @dataclass(frozen=True)
 class Given:
-    """What does not read the stream: it reads the source, or is there already."""
+    """A flow that does not read the stream: it reads the source, a memory or a table."""
 
     flow: Flow
     source: bool = False
@@ -73,13 +73,13 @@ class Drawn(Value):
     """A description that can be drawn."""
 
     def sketch(self, width: int) -> Sketch:
-        """What a picture shows, in a stream of D = `width`; by default the class's name and what differs from its defaults."""
+        """Its picture in a stream of D = `width`; by default the class's name and what differs from its defaults."""
         title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(self).__name__)
         return Sketch(title, facts_of(self))
 
 
 def chain(*items: Flow | None) -> Flow:
-    """Those that are there, one after the other."""
+    """The items that are not None, one after the other."""
     there: list[Flow] = []
     for item in items:
         there += item.items if isinstance(item, Chain) else [] if item is None else [item]
@@ -87,7 +87,7 @@ def chain(*items: Flow | None) -> Flow:
 
 
 def fan(*items: Flow | None, join: Join = "") -> Flow:
-    """Those that are there, side by side."""
+    """The items that are not None, side by side."""
     there = tuple(item for item in items if item is not None)
     return there[0] if len(there) == 1 else Fan(there, join)
 
@@ -105,7 +105,7 @@ def number(value: float) -> str:
 
 
 def facts_of(value: Value) -> tuple[str, ...]:
-    """What differs from the defaults of its class, a fact each: `span 256`."""
+    """The fields that differ from their defaults, one fact each: `span 256`."""
     pairs = ((name, getattr(value, name), field.default) for name, field in type(value).model_fields.items())
     return tuple(_fact(_plain(name), item) for name, item, default in pairs if name != "kind" and item != default)
 

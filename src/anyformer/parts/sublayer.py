@@ -1,4 +1,4 @@
-"""What a stack and a block ask of every kind of sublayer; the defaults are those of one that stands alone at each position."""
+"""The protocol of sublayers that stacks and blocks rely on; the defaults describe one that mixes no positions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def head_width(width: int, heads: int, given: int | None) -> int:
 
 @dataclass(frozen=True)
 class Traits:
-    """What tables and pictures of architectures say of a sublayer, in the field's words."""
+    """Terms that tables and pictures of architectures use for a sublayer."""
 
     mixing: str | None = None
     """How it moves information along its own sequence (`GQA`, `MLA`); None where it does not."""
@@ -67,10 +67,10 @@ class Network:
 
 @dataclass(frozen=True)
 class Resizing:
-    """What bounds the sizes of an architecture, and what of a sublayer may be resized."""
+    """How a sublayer bounds the architecture's sizes, and which of its own sizes may change."""
 
     divisor: int = 1
-    """What must divide the width of the stream: heads, where they share it among them."""
+    """A number that must divide the width of the stream: heads, where the width is split among them."""
     network: Network | None = None
 
 
@@ -82,12 +82,12 @@ class Sublayer(Drawn):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What it reads beside the stream: of the call, of its stack, of layers before it."""
+        """The values that it reads beside the stream: of the call, of its stack, of earlier layers."""
         return ()
 
     @property
     def leaves(self) -> Mapping[str, int]:
-        """What it leaves for later layers by name, with the size that a `Read` asks for."""
+        """The values that it leaves for later layers, by name with the size that a `Read` asks for."""
         return {}
 
     @property
@@ -97,12 +97,12 @@ class Sublayer(Drawn):
 
     @property
     def traits(self) -> Traits:
-        """What tables and pictures say of it."""
+        """The terms that tables and pictures use for it."""
         return Traits()
 
     @property
     def resizing(self) -> Resizing:
-        """What a change of the architecture's width, or of its feed-forward networks, has to know."""
+        """Its sizes that follow a change of the architecture's width or of its feed-forward networks."""
         return Resizing()
 
     @property
@@ -115,7 +115,7 @@ class Sublayer(Drawn):
         return self
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, width: int, plan: Plan, name: str) -> nn.Module:
         """The module; `name` is its path in the model."""

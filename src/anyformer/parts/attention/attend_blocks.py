@@ -152,7 +152,7 @@ def _attend_backward(
 
 
 BLOCKS = torch.ops.anyformer.attend_blocks.default
-"""The operator, as what watches operators sees it."""
+"""The operator as dispatch modes (FLOP counters, tracers) see it."""
 
 
 @_attend.register_fake

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Count, Value
 from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads import Heads
@@ -47,7 +47,7 @@ MEMORY = "keys and values"
 
 
 class SelfAttention(Heads):
-    """What self-attentions over heads share: mask, positions, state."""
+    """The base of self-attentions over heads: mask, positions, decode state."""
 
     mask: Mask = Causal()
     """Which positions a query may look at."""
@@ -56,7 +56,7 @@ class SelfAttention(Heads):
     """Added to the scores of this layer; a stack may have one for all its layers."""
     temperature: Temperature | None = None
     """Factor of the queries by position."""
-    virtual_tokens: Annotated[int, Field(ge=1)] | None = None
+    virtual_tokens: Count | None = None
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
     """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
@@ -73,7 +73,7 @@ class SelfAttention(Heads):
         return self
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
         E = self.width_of_head(width)
         if self.rotary is not None:
             self.rotary.rotated(E)
@@ -86,12 +86,12 @@ class SelfAttention(Heads):
 
     @property
     def called(self) -> str:
-        """What it is called above its picture."""
+        """The title of its picture."""
         return f"{heads_title(self)} attention"
 
     @property
     def said(self) -> tuple[str, ...]:
-        """What shapes its scores, in words."""
+        """The rules of its scores in words, for pictures."""
         there = [words(part) for part in (self.score_bias, self.temperature) if part is not None]
         virtual = [] if self.virtual_tokens is None else [f"{self.virtual_tokens} virtual tokens"]
         first = [] if self.value_residual is None else [f"with values of the latest {self.value_residual.variant} layer"]
@@ -240,7 +240,7 @@ class AttentionModule(HeadsModule):
         return memory
 
     def _bias(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
-        """What is added to the scores: the stack's bias, computed once for equal keys, and this layer's own."""
+        """The bias of the scores: the stack's, computed once for equal keys, and this layer's own."""
         shared = context.shared.get((None, SCORE_BIAS))
         bias: Tensor | None = None
         if shared is not None:

@@ -1,14 +1,15 @@
-"""Differential attention: the difference of two attention maps, so that what both see as noise cancels."""
+"""Differential attention: the difference of two attention maps, so that noise in both cancels."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Probability
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
@@ -29,7 +30,7 @@ class DifferentialAttention(SelfAttention):
     """
 
     kind: Literal["differential_attention"] = "differential_attention"
-    lambda_init: Annotated[float, Field(ge=0, lt=1)] = 0.8
+    lambda_init: Probability = 0.8
     head_norm: Norm = RMSNorm(gain="none")
     """Norm of each output, over 2 U."""
 

@@ -35,7 +35,7 @@ SUMS: tuple[Sums, Sums] = ("features", "keys")
 
 
 class AcrossScales(Sublayer):
-    """What both attentions share: n scales side by side, D = sum of D_i, each with a norm and projections of its own.
+    """The base of both attentions: n scales side by side, D = sum of D_i, each with a norm and projections of its own.
 
     The norm is in here because one of the whole width would mix the scales: leave the branch's own out.
     """
@@ -174,7 +174,7 @@ class AcrossScalesModule(Attends):
         return torch.cat(mixed, -1)
 
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        """What one scale, (B, T, D_i), reads of all: (B, T, D_i)."""
+        """One scale, `own` (B, T, D_i), attends to all scales, (B, T, D): (B, T, D_i)."""
         raise NotImplementedError
 
     def _split(self, x: Tensor) -> Tensor:

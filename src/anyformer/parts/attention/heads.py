@@ -1,12 +1,12 @@
-"""What every attention over heads shares: the description of heads, projections, norms and scales."""
+"""The description that attentions over heads share: heads, projections, norms and scales."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
-from anyformer.describe import Count, Probability
+from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import paired
@@ -19,7 +19,7 @@ PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
 
 
 class Heads(Sublayer):
-    """What every attention over heads shares: how many, how wide, with which biases, norms and scales."""
+    """The base of attentions over heads: how many, how wide, with which biases, norms and scales."""
 
     kind: str
     heads: Count
@@ -36,15 +36,15 @@ class Heads(Sublayer):
     """Norm of queries and keys."""
     value_norm: Norm | None = None
     """Norm over the features of each value head (Gemma 4)."""
-    value_scale: Annotated[float, Field(gt=0)] = 1.0
+    value_scale: Positive = 1.0
     """Factor of the values (MiMo-V2: 0.707)."""
     values: Literal["own", "keys"] = "own"
     """`keys`: the key projection, not normalised nor rotated, also gives the values (Gemma 4's global layers)."""
-    clip: Annotated[float, Field(gt=0)] | None = None
+    clip: Positive | None = None
     """Bound of the entries of queries, keys and values as projected (OLMo 1, DBRX)."""
-    scale: Annotated[float, Field(gt=0)] | None = None
+    scale: Positive | None = None
     """Factor of the scores; E^-0.5 by default."""
-    softcap: Annotated[float, Field(gt=0)] | None = None
+    softcap: Positive | None = None
     """Bound c of the scores: c * tanh(s / c)."""
     sink: Literal["head"] | None = None
     """`head`: a learned logit per head that takes part in the softmax and has no value (gpt-oss)."""
@@ -116,7 +116,7 @@ class Heads(Sublayer):
         return self.width_of_head(width) ** -0.5 if self.scale is None else self.scale
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
         self.width_of_head(width)
 
     def projections(self, width: int, rows: int, source_rows: int, *, reads: bool = True) -> Tally:

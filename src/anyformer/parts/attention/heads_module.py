@@ -1,4 +1,4 @@
-"""The module of heads: their projections, and what is done to queries, keys and values before they meet."""
+"""The module of heads: projections, then norms, rotations and scales of queries, keys and values."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, Positive
 from anyformer.operations import Limit, Shape, State, Tally, matrix, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
@@ -60,7 +60,7 @@ class LatentAttention(Sublayer):
     """Rotation of the R features (DeepSeek: adjacent pairs); without it they carry no position (Kimi Linear)."""
     mask: Mask = Causal()
     bias: tuple[Projection, ...] = ()
-    scale: Annotated[float, Field(gt=0)] | None = None
+    scale: Positive | None = None
     gate: Gate | None = None
 
     def check(self, width: int) -> None:

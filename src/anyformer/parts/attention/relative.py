@@ -9,6 +9,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Contraction, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.score_bias import ScoreBias
 from anyformer.parts.call.context import Context, Memory
@@ -101,7 +102,7 @@ class Disentangled(ScoreBias):
     kind: Literal["disentangled"] = "disentangled"
     terms: tuple[Term, ...] = Field(TERMS, min_length=1)
     shared: bool = True
-    span: Annotated[int, Field(ge=1)] = 256
+    span: Count = 256
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
@@ -188,7 +189,7 @@ class DisentangledModule(nn.Module):
 class RelativeTable(Drawn):
     """A learned vector for each relative position from -span to span - 1, (2 * span, D), normalised if `norm` (DeBERTa 3)."""
 
-    span: Annotated[int, Field(ge=1)] = 256
+    span: Count = 256
     norm: Norm | None = None
 
     def build(self, width: int) -> RelativeTableModule:

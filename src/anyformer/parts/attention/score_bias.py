@@ -9,7 +9,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Registry, Value
 from anyformer.operations import Shape, Tally, Weight
 from anyformer.parts.call.context import Context, Memory
 from anyformer.parts.call.shared import Read
@@ -26,7 +26,7 @@ SCORE_BIAS = "score_bias"
 
 
 class ScoreBias(Value):
-    """What may be added to the scores of an attention over heads."""
+    """A bias of the scores of an attention over heads."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -35,11 +35,11 @@ class ScoreBias(Value):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What it reads of the stack."""
+        """The values that it reads of the stack."""
         return ()
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, heads: Heads, width: int) -> nn.Module:
         """The module: queries, memory, context and the attention -> (B or 1, H, T, S)."""
@@ -164,7 +164,7 @@ class SharedBias(Drawn):
     """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
 
     position_name: ClassVar[str] = "relative"
-    heads: Annotated[int, Field(ge=1)]
+    heads: Count
     """H of every layer."""
     buckets: RelativeBuckets = RelativeBuckets()
 

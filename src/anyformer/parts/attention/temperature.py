@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Positive, Registry, Value
 
 
 class Temperature(Value):
@@ -26,8 +26,8 @@ class LogTemperature(Temperature):
     """q_t * (1 + strength * log(1 + floor((t + shift) / span))): 1 within the first span (Llama 4: shift 1; Ministral 3: 0)."""
 
     kind: Literal["log_temperature"] = "log_temperature"
-    strength: Annotated[float, Field(gt=0)] = 0.1
-    span: Annotated[int, Field(ge=1)] = 8192
+    strength: Positive = 0.1
+    span: Count = 8192
     shift: Annotated[int, Field(ge=0)] = 1
 
     def factor(self, positions_BT: Tensor) -> Tensor:

@@ -1,1 +1,1 @@
-"""What one call carries beside the stream: context, what layers share, decode state, noise, reports of experts."""
+"""Data of one call beside the stream: context, values that layers share, decode state, noise, reports of experts."""

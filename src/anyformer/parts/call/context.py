@@ -1,4 +1,4 @@
-"""Context: what one call of a stack tells its layers, and what they share in it.
+"""Context: the data of one call of a stack that its layers read, and the values that they share.
 
 Positions, padding, document boundaries and prefix lengths are data of a call, not of the description. Masks and rotary
 tables that several layers need are computed once per call and kept here.
@@ -66,7 +66,7 @@ class Visible:
         return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
     def narrowed(self, chosen: Tensor) -> Visible:
-        """Only those of the visible keys that are `chosen`, bool (B or 1, 1, T, S)."""
+        """The visible keys that are also `chosen`, bool (B or 1, 1, T, S)."""
         assert self.band is None, "a choice of keys is laid out for all pairs, so its layer asks for no band"
         allowed = self.over(chosen.shape[2], chosen.device)
         return Visible(chosen if allowed is None else allowed & chosen)
@@ -79,7 +79,7 @@ class Visible:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a self-attention layer looks at: keys (B, K, S, E), values (B, K, S, U) and the positions of both."""
+    """The memory of a self-attention layer: keys (B, K, S, E), values (B, K, S, U) and the positions of both."""
 
     key: Tensor
     value: Tensor
@@ -88,7 +88,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Context:
-    """What one call of a stack tells its layers. A layer is given this value, or a copy with its variant or noise."""
+    """The data of one call of a stack that its layers read; a layer may get a copy with its own variant or noise."""
 
     positions: Tensor
     """(B or 1, T): counted from 0 within a row, or within a document; EMPTY on padding."""
@@ -101,7 +101,7 @@ class Context:
     prefix: Tensor | None = None
     noise: Noise | None = None
     tokens: Tensor | None = None
-    """(B, T): what was embedded."""
+    """(B, T): the tokens that were embedded."""
     auxiliary: Auxiliary | None = None
     """Where expert layers leave penalties and statistics, if the caller wants them."""
     chunk: Chunk | None = None
@@ -112,7 +112,7 @@ class Context:
     variant: str | None = None
     """The variant of the layer that is computed, if other layers read what it leaves."""
     shared: Shared = field(default_factory=dict)
-    """What the stack and its layers have left for later layers."""
+    """Values that the stack and its layers have left for later layers."""
     _tables: dict[Hashable, Any] = field(default_factory=dict)
 
     def alone(self, reads: Iterable[Read]) -> Context:
@@ -205,5 +205,5 @@ class Context:
         if self.documents is not None:
             of_query, of_key = band.blocks(self.documents), band.surroundings(self.documents)
             allowed = allowed & (of_query[..., :, None] == of_key[..., None, :])
-        # As above: what fills the last block up sees everything.
+        # As above: the padding that fills the last block sees everything.
         return allowed | (query == EMPTY)

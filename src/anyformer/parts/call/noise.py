@@ -18,7 +18,7 @@ _LOW32 = 0xFFFFFFFF
 
 @dataclass(frozen=True)
 class Noise:
-    """What a step's randomness depends on: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64 global sample numbers."""
+    """The counters of a step's random numbers: `key`, a 0-d int64 from (seed, step); `rows`, (B,) int64, sample numbers."""
 
     key: Tensor
     rows: Tensor
@@ -115,7 +115,7 @@ class Dropout(Draws):
         return x if drop is None else x * keep_factors(bits(drop.noise, drop.site, self.drawn(x)), drop.rate).to(x.dtype)
 
     def drop(self, noise: Noise | None) -> Drop | None:
-        """What is dropped in a call with this noise; None where nothing is."""
+        """The dropout of a call with this noise; None where nothing is dropped."""
         if not self.training or self.rate == 0:
             return None
         assert noise is not None, "the model draws noise whenever it trains with dropout"

@@ -1,4 +1,4 @@
-"""What expert layers report of a call besides their output: penalties on the routing, and how the load falls."""
+"""Reports of expert layers on a call: penalties on the routing, and the load of each expert."""
 
 from __future__ import annotations
 

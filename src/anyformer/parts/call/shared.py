@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Shared = dict[tuple[str | None, str], Any]
-"""What was left in one call of a stack, by (variant, name); the variant is None of what the stack itself left."""
+"""Values left in one call of a stack by (variant, name); the variant is None where the stack itself left the value."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,6 @@ TOKENS = Read("tokens")
 
 
 def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
-    """Of all that was left what these reads find."""
+    """The shared values that `reads` name, where they are there."""
     keys = ((read.variant, read.name) for read in reads)
     return {key: shared[key] for key in keys if key in shared}

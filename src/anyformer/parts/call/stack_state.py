@@ -41,7 +41,7 @@ class StackState:
         return StackState(self.slots.fork(rows), layers, padding, prefix)
 
     def take(self, other: StackState) -> None:
-        """Go on from what `other` holds, a state of the same stack with no more room."""
+        """Continue from the contents of `other`, a state of the same stack that is no larger."""
         self.slots.take(other.slots)
         for mine, theirs in zip(self.layers, other.layers, strict=True):
             for name, state in mine.items():

@@ -1,4 +1,4 @@
-"""Decode state: what a layer keeps of the positions it has seen. Preallocated, one protocol, chosen by the part.
+"""Decode state: the memory that a layer keeps of earlier positions. Preallocated, one protocol, chosen by the part.
 
 The stack keeps one table (`Slots`) of the position in each slot; each layer's state keeps only its tensors. Positions
 are tensors, so one compiled graph serves every step.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -20,11 +20,11 @@ EMPTY = -1
 
 
 class StateError(UserError):
-    """A decode state was asked for what it cannot do."""
+    """A decode state cannot hold, forget or continue as asked."""
 
 
 class State(Protocol):
-    """What every layer's memory can do."""
+    """The memory of a layer."""
 
     @property
     def nbytes(self) -> int:
@@ -33,7 +33,7 @@ class State(Protocol):
 
     @property
     def allows_padding(self) -> bool:
-        """Whether padding may come between the positions of a row; not where so many slots are remembered."""
+        """Whether padding may come between the positions of a row: not where a fixed number of slots is kept."""
         ...
 
     def fork(self, rows: Tensor) -> State:
@@ -41,7 +41,7 @@ class State(Protocol):
         ...
 
     def take(self, other: Any) -> None:
-        """Hold what `other` holds, a state of the same layer with no more room."""
+        """Copy the contents of `other`, a state of the same layer that is no larger."""
         ...
 
     def check_trim(self, written: int, count: int) -> None:
@@ -136,10 +136,8 @@ def take_over(larger: Tensor, smaller: Tensor) -> None:
     larger[:, :, : smaller.shape[2]] = smaller
 
 
-class FullState:
-    """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
-
-    allows_padding = True
+class KeyValueState:
+    """Keys and values of slots, (B, K, slots, E) each."""
 
     def __init__(self, key: Tensor, value: Tensor) -> None:
         self.key, self.value = key, value
@@ -147,6 +145,20 @@ class FullState:
     @property
     def nbytes(self) -> int:
         return self.key.nbytes + self.value.nbytes
+
+    def take(self, other: KeyValueState) -> None:
+        """Copy the contents of `other`, which stand at the same slots (in a ring too, as long as none is overwritten)."""
+        take_over(self.key, other.key)
+        take_over(self.value, other.value)
+
+    def fork(self, rows: Tensor) -> Self:
+        return type(self)(self.key[rows].clone(), self.value[rows].clone())
+
+
+class FullState(KeyValueState):
+    """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
+
+    allows_padding = True
 
     def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
         """(B, K, T, E) twice -> keys and values (B, K, S, E) of all visible slots."""
@@ -155,31 +167,17 @@ class FullState:
         seen = chunk.slot_positions.shape[1]
         return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.slot_positions, "full")
 
-    def take(self, other: FullState) -> None:
-        take_over(self.key, other.key)
-        take_over(self.value, other.value)
-
     def check_trim(self, written: int, count: int) -> None:
         """Every position is kept, so any number can be forgotten."""
 
-    def fork(self, rows: Tensor) -> FullState:
-        return FullState(self.key[rows].clone(), self.value[rows].clone())
 
-
-class RingState:
+class RingState(KeyValueState):
     """Keys and values of the latest W positions: (B, K, W, E) each, slot s at place s mod W.
 
     A chunk looks at the old ring and at itself *before* it overwrites anything, so that chunks of any length are right.
     """
 
     allows_padding = False
-
-    def __init__(self, key: Tensor, value: Tensor) -> None:
-        self.key, self.value = key, value
-
-    @property
-    def nbytes(self) -> int:
-        return self.key.nbytes + self.value.nbytes
 
     @property
     def size(self) -> int:
@@ -209,11 +207,6 @@ class RingState:
         held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
         return torch.where(slot >= 0, held, EMPTY)
 
-    def take(self, other: FullState | RingState) -> None:
-        """A memory of every position becomes a ring when it outgrows the window: slot s stands at place s in both."""
-        take_over(self.key, other.key)
-        take_over(self.value, other.value)
-
     def check_trim(self, written: int, count: int) -> None:
         if written > self.size:
             raise StateError(
@@ -221,32 +214,15 @@ class RingState:
                 f"the last {count} positions cannot be taken back; fork the state before you extend it"
             )
 
-    def fork(self, rows: Tensor) -> RingState:
-        return RingState(self.key[rows].clone(), self.value[rows].clone())
 
-
-class CrossState:
+class CrossState(KeyValueState):
     """Keys and values of the source, computed once: (B, K, S, E) each."""
 
     allows_padding = True
-
-    def __init__(self, key: Tensor, value: Tensor) -> None:
-        self.key, self.value = key, value
-
-    @property
-    def nbytes(self) -> int:
-        return self.key.nbytes + self.value.nbytes
 
     def fill(self, key: Tensor, value: Tensor) -> None:
         self.key.copy_(key)
         self.value.copy_(value)
 
-    def take(self, other: CrossState) -> None:
-        take_over(self.key, other.key)
-        take_over(self.value, other.value)
-
     def check_trim(self, written: int, count: int) -> None:
         """The source does not grow with the target, so there is nothing to forget."""
-
-    def fork(self, rows: Tensor) -> CrossState:
-        return CrossState(self.key[rows].clone(), self.value[rows].clone())

@@ -1,4 +1,4 @@
-"""Token embedding: a row of a table per token. And what every kind of input owes."""
+"""Token embedding: a row of a table per token; and the base of every kind of input."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Probability, Registry, Value
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.lookup import InputError, rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
 
 WHOLE = (torch.int64, torch.int32)
-"""Types of numbers that a table is read by."""
+"""Types of an index into a table."""
 
 
 class InputModule(nn.Module):
-    """What a model is given, with its padding and its types of segments if it has any -> (B, T, D)."""
+    """The input of a model, with padding and types of segments if there are any -> (B, T, D)."""
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
         raise NotImplementedError
@@ -38,7 +38,7 @@ class Input(Drawn):
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """What it does for stable training, in the field's words."""
+        """Its techniques for stable training (`embedding scale`)."""
         return ()
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
@@ -46,7 +46,7 @@ class Input(Drawn):
         raise NotImplementedError
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
-        """Which positions of the stream are padding (B, T), from the padding of the input."""
+        """The padding of its positions (B, T), from the padding of the tokens, frames or patches that it reads."""
         return padding
 
     def build(self, width: int) -> InputModule:
@@ -54,7 +54,7 @@ class Input(Drawn):
         raise NotImplementedError
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        """Its weights, and what B rows of T positions take."""
+        """Its weights, and the work of embedding B rows of T positions."""
         raise NotImplementedError
 
     def resolved(self, width: int) -> Self:
@@ -74,7 +74,7 @@ class MaskedTokens(Value):
 
     token: Annotated[int, Field(ge=0)]
     """The mask token."""
-    share: Annotated[float, Field(ge=0, lt=1)] = 0.12
+    share: Probability = 0.12
     """Share of tokens that were masks in training (ESM: 80 % of 15 %)."""
 
     @property
@@ -97,14 +97,14 @@ class Embedding(Input):
     """x = scale * table[token] + types[type], table (V, D). A look-up costs no matrix product."""
 
     kind: Literal["tokens"] = "tokens"
-    vocab: Annotated[int, Field(ge=1)]
+    vocab: Count
     """V, rows of the table."""
     scale: WidthFactor = 1.0
     """Factor of every row (Gemma: `sqrt_width`, of the table's width)."""
     types: Annotated[int, Field(ge=0)] = 0
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
     masked: MaskedTokens | None = None
-    """What becomes of the table's rows where tokens are masked."""
+    """The rule for masked tokens (ESM-2); None: they are embedded as any other."""
 
     @property
     def stability(self) -> tuple[str, ...]:

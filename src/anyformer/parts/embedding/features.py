@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
+from anyformer.describe import Count, Positive
 from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
@@ -23,7 +24,7 @@ class Features(Input):
     """
 
     kind: Literal["features"] = "features"
-    features: Annotated[int, Field(ge=1)]
+    features: Count
     """I, numbers at each position."""
     bias: bool = True
     norm: Norm | None = None
@@ -66,7 +67,7 @@ class AudioFrames(Input):
     """
 
     kind: Literal["audio_frames"] = "audio_frames"
-    features: Annotated[int, Field(ge=1)] = 80
+    features: Count = 80
     """I, mel bands of a frame."""
 
     def sketch(self, width: int) -> Sketch:
@@ -122,13 +123,13 @@ class GatedFrames(Input):
     """
 
     kind: Literal["gated_frames"] = "gated_frames"
-    features: Annotated[int, Field(ge=1)] = 80
+    features: Count = 80
     """I, mel bands of a frame."""
     kernels: Annotated[tuple[int, ...], Field(min_length=1)] = (5, 5)
     """Frames that each convolution reads at once: odd numbers."""
     channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
     """Outputs of every convolution but the last, of which the gate leaves half."""
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Positive = 1.0
 
     @field_validator("kernels")
     @classmethod

@@ -6,10 +6,10 @@ from typing import Annotated, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Positive, Value
 from anyformer.operations import Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
@@ -23,8 +23,8 @@ class Transform(Value):
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     norm: Norm | None = None
     bias: bool = True
-    width: Annotated[int, Field(ge=1)] | None = None
-    """Features of y; those of the embeddings by default (RemBERT: its own, ELECTRA's discriminator: D)."""
+    width: Count | None = None
+    """Features of y; by default as many as the embeddings have (RemBERT: its own, ELECTRA's discriminator: D)."""
 
     @property
     def said(self) -> str:
@@ -52,11 +52,11 @@ class Head(Drawn):
     bias: bool = False
     scale: WidthFactor = 1.0
     """Factor of the logits (T5: `inverse_sqrt_width`)."""
-    softcap: Annotated[float, Field(gt=0)] | None = None
-    outputs: Annotated[int, Field(ge=1)] | Literal["features"] | None = None
+    softcap: Positive | None = None
+    outputs: Count | Literal["features"] | None = None
     """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean"] | None = None
-    """One x per row: that of the first position (ViT, BERT), or the mean of those that are not padding."""
+    """One x per row: the first position's (ViT, BERT), or the mean over positions that are not padding."""
     transform: Transform | None = None
 
     @model_validator(mode="after")
@@ -112,7 +112,7 @@ class Head(Drawn):
 
 
 class TransformModule(nn.Module):
-    """(..., D) -> (..., what W multiplies)."""
+    """(..., D) -> (..., features of y)."""
 
     def __init__(self, transform: Transform, width: int, outputs: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ class HeadModule(nn.Module):
         return logits_V
 
     def pooled(self, x_BTD: Tensor, padding_BT: Tensor | None) -> Tensor:
-        """What the logits are of: (B, D) where the head pools, else x itself."""
+        """The vectors that become logits: (B, D) where the head pools, else x itself."""
         match self.head.pool:
             case None:
                 return x_BTD

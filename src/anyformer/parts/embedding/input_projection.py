@@ -1,4 +1,4 @@
-"""What brings narrow embeddings to the width of the stream."""
+"""A projection of narrow embeddings to the width of the stream."""
 
 from __future__ import annotations
 

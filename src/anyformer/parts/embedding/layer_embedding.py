@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Choice
+from anyformer.describe import Choice, Count, Positive
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import TOKENS, Read
@@ -25,12 +24,12 @@ class LayerEmbedding(Sublayer):
     """
 
     kind: Literal["layer_embedding"] = "layer_embedding"
-    vocab: Annotated[int, Field(ge=1)]
+    vocab: Count
     """V."""
-    width: Annotated[int, Field(ge=1)]
+    width: Count
     """P, features of a row."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "gelu_tanh"
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Positive = 1.0
 
     def sketch(self, width: int) -> Sketch:
         acted = Cell(activation_name(self.activation, gated=False), "pointwise")

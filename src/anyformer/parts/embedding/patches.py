@@ -8,6 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Count
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
@@ -22,9 +23,9 @@ class Patches(Input):
     """
 
     kind: Literal["patches"] = "patches"
-    size: Annotated[int, Field(ge=1)]
+    size: Count
     """p, pixels of a patch's side."""
-    channels: Annotated[int, Field(ge=1)] = 3
+    channels: Count = 3
     """I."""
     class_tokens: Annotated[int, Field(ge=0)] = 0
     """Learned vectors before the patches."""

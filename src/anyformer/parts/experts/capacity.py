@@ -1,17 +1,16 @@
-"""Capacity: at most so many tokens for each expert, and what becomes of the others."""
+"""Capacity: at most so many tokens for each expert, and what happens to tokens beyond that."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Positive, Registry, Value
 from anyformer.operations import Contract, Limit
 from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.sketch import number
@@ -80,7 +79,7 @@ class Capacity(ExpertCapacity):
     """
 
     kind: Literal["call"] = "call"
-    factor: Annotated[float, Field(gt=0)] = 1.25
+    factor: Positive = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
     when: Literal["training", "always"] = "training"
     """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
@@ -123,7 +122,7 @@ class RowCapacity(ExpertCapacity):
     """
 
     kind: Literal["row"] = "row"
-    tokens: Annotated[int, Field(ge=1)]
+    tokens: Count
 
     @property
     def words(self) -> str:
@@ -158,7 +157,7 @@ def assign(
     for r in range(order_ZA.shape[1]):
         expert_Z, has_Z = order_ZA[:, r], taken_ZJ.sum(1)
         asks_ZX = (expert_Z[:, None] == number_X) & (asking_Z & (has_Z < chosen))[:, None]
-        # In the order of the batch, behind those that earlier rounds placed.
+        # In the order of the batch, behind the tokens that earlier rounds placed.
         place_ZX = asks_ZX.cumsum(0) - 1 + used_X
         taken_ZX = asks_ZX & (place_ZX < places)
         used_X = used_X + taken_ZX.sum(0)

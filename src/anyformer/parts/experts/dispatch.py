@@ -41,7 +41,7 @@ class Placement:
         return _move(weights_ZJ.reshape(-1, 1), self.choice, self.row.view(-1, 1), taken)
 
     def combine(self, y_QD: Tensor) -> Tensor:
-        """(Q, D) -> (Z, J, D): what the experts made of each choice, 0 where none took it."""
+        """(Q, D) -> (Z, J, D): the expert's output for each choice, 0 where no expert took it."""
         filled = None if self.filled is None else self.filled[:, None]
         y_ZJD = _move(y_QD, self.row, self.choice[:, None], filled)
         return y_ZJD if self.taken is None else y_ZJD * self.taken[..., None]
@@ -60,7 +60,7 @@ def in_places(chosen_ZJ: Tensor, taken_ZJ: Tensor, place_ZJ: Tensor, experts: in
     """`places` rows for each expert: Q = X * places; rows that nobody took read any token and are read by nobody."""
     rows = experts * places
     row_ZJ = torch.where(taken_ZJ, chosen_ZJ * places + place_ZJ, rows)
-    # One row more, into which falls what found no place.
+    # One row more, for the tokens that found no place.
     choice = torch.zeros(rows + 1, dtype=torch.int64, device=row_ZJ.device)
     choice = choice.scatter(0, row_ZJ.flatten(), torch.arange(row_ZJ.numel(), device=row_ZJ.device))
     filled = torch.zeros_like(choice, dtype=torch.bool).scatter(0, row_ZJ.flatten(), True)

@@ -64,10 +64,10 @@ class Experts(PositionwiseNetwork):
     chosen: Count
     """k, experts that a token passes."""
     norm: Norm | None = None
-    """Norm of what all experts read; the router reads what comes in (Gemma 4)."""
+    """Norm of the experts' input; the router reads the input without it (Gemma 4)."""
     router: Router = Router()
     weigh: Literal["output", "input"] = "output"
-    """What the weights multiply."""
+    """Whether the weights multiply an expert's output or its input."""
     shared: SharedExpert | None = None
     capacity: ExpertCapacity | None = None
     """At most so many tokens for each expert; without it, every expert takes all that chose it."""
@@ -114,7 +114,7 @@ class Experts(PositionwiseNetwork):
 
     @property
     def choices(self) -> int:
-        """What the router chooses among: experts, and identity experts."""
+        """How many the router chooses among: experts and identity experts."""
         return self.experts + self.identity_experts
 
     def sides(self, projection: Projection, width: int) -> tuple[int, int]:
@@ -129,7 +129,7 @@ class Experts(PositionwiseNetwork):
         routed = computed = tokens * self.chosen
         if self.capacity is not None and self.capacity.holds(training=False):
             computed = self.capacity.rows(tokens, self.experts, self.chosen)
-        # What falls on experts that compute, if each is chosen equally often.
+        # The share of choices that fall on experts that compute, if each is chosen equally often.
         evenly = self.experts / self.choices
         exact = min(round(routed * evenly), computed)
         used = max(round(self.chosen * evenly), 1)
@@ -232,7 +232,7 @@ class ExpertsModule(nn.Module):
         y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends, whole=identities == 0)
         if name not in self.description.bias:
             return y_QO
-        # What the rows of identity experts look up is thrown away.
+        # Rows of identity experts look up a bias too; their result is thrown away.
         expert_Q = placement.expert.clamp(max=self.description.experts - 1) if identities else placement.expert
         # A look-up whose gradient is added up in a fixed order.
         return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
@@ -248,7 +248,7 @@ class ExpertsModule(nn.Module):
         inputs, probabilities_ZX = routing.inputs, routing.probabilities
         if inputs.logits is None or inputs.scores is None or probabilities_ZX is None:
             return Report(load)
-        # DeepSeek-V3 counts, within sequences, what the scores alone would choose: a correction must not hide their skew.
+        # DeepSeek-V3 counts, within sequences, the experts that scores alone would choose: corrections must not hide skew.
         by_score_ZX = picked_ZX if inputs.correction is None else picked(best(inputs.scores, inputs.chosen), choices)
         return Report(
             load,

@@ -45,7 +45,7 @@ def _products(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor, whole: bool) 
         if any(more):
             weight_XIO = F.pad(weight_XIO, more)
         y_QO = F.grouped_mm(_aligned(rows_QI), weight_XIO, offs=ends_X.int())[:, :outputs].contiguous()
-        # What torch leaves in the other rows may be anything, even NaN.
+        # torch leaves the other rows undefined, even NaN.
         return y_QO if whole else y_QO.masked_fill(_after(ends_X, len(rows_QI)), 0)
     y_QO = rows_QI.new_empty(len(rows_QI), outputs)
     for x, start, stop in _groups(ends_X):
@@ -66,7 +66,7 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
 
 
 PRODUCT = torch.ops.anyformer.grouped_product.default
-"""The operator, as what watches operators sees it."""
+"""The operator as dispatch modes (FLOP counters, tracers) see it."""
 
 
 @_product.register_fake

@@ -7,14 +7,14 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import NotNegative, Positive, Probability, Value
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, uniform
@@ -38,8 +38,8 @@ class Renormalise(Value):
     Mixtral and DBRX (whose L1 norm is the sum) have eps = 0, DeepSeek-V3 1e-20, LFM2 1e-6; Ernie 4.5 eps = 0, least = 1e-12.
     """
 
-    eps: Annotated[float, Field(ge=0)] = 1e-20
-    least: Annotated[float, Field(ge=0)] = 0.0
+    eps: NotNegative = 1e-20
+    least: NotNegative = 0.0
     """Lower bound of the sum."""
 
 
@@ -55,21 +55,21 @@ class Router(Value):
     score: Literal["softmax", "sigmoid", "sqrt_softplus", "equal"] = "softmax"
     """`equal`: no linear map; each of the experts chosen weighs 1 / k (Hash Layers)."""
     over: Literal["all", "chosen"] = "all"
-    """What a softmax sums over: all experts, or those chosen (gpt-oss, Granite)."""
+    """Whether a softmax sums over all experts or over the chosen ones (gpt-oss, Granite)."""
     norm: Norm | None = None
-    """Norm of what the router reads, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
+    """Norm of the router's input, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
     multiplier: WidthFactor = 1.0
-    """Factor of what the router reads (Gemma 4: `inverse_sqrt_width`)."""
+    """Factor of the router's input (Gemma 4: `inverse_sqrt_width`)."""
     bias: bool = False
-    softcap: Annotated[float, Field(gt=0)] | None = None
+    softcap: Positive | None = None
     """Cap c of the logits: c * tanh(logit / c) (Laguna)."""
     choice: Selection = TopK()
     renormalise: Renormalise | None = None
-    scale: Annotated[float, Field(gt=0)] = 1.0
+    scale: Positive = 1.0
     """Factor of the weights (DeepSeek's routed_scaling_factor)."""
     expert_scale: bool = False
     """A learned factor of each expert's weights, (X,), starting at 1 (Gemma 4's per_expert_scale)."""
-    jitter: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    jitter: Probability = 0.0
     """In training the router reads x * u, u uniform in 1 +- jitter (Switch Transformer, arXiv 2101.03961)."""
 
     @model_validator(mode="after")
@@ -92,7 +92,7 @@ class Router(Value):
 
     @property
     def _of_the_map(self) -> dict[str, bool]:
-        """What is there that needs logits, by name."""
+        """The options that need logits, by name: whether each is set."""
         return {
             "norm": self.norm is not None, "multiplier": self.multiplier != 1.0, "bias": self.bias,
             "softcap": self.softcap is not None, "renormalise": self.renormalise is not None,
@@ -130,7 +130,7 @@ class Routing:
 
 
 class RouterModule(Draws):
-    """(B, T, D) -> what each token wants. `correction`, (X,), is a parameter without gradient: see `rebalance`."""
+    """(B, T, D) -> the `Routing` of each token. `correction`, (X,), is a parameter without gradient: see `rebalance`."""
 
     def __init__(self, router: Router, experts: int, chosen: int, width: int, name: str) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class RouterModule(Draws):
         return logits if cap is None else cap * torch.tanh(logits / cap)
 
     def _read(self, x_BTD: Tensor, context: Context) -> Tensor:
-        """What the linear map reads of the token."""
+        """The input of the linear map: jitter, norm and multiplier applied."""
         rate = self.router.jitter
         if self.training and rate > 0:
             u_BTD = self._uniform("jitter", x_BTD.shape[:2], x_BTD.shape[2], context).view(x_BTD.shape)

@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Count, Registry, Value
+from anyformer.describe import Count, NotNegative, Positive, Registry, Value
 from anyformer.parts.call.noise import mix
 
 
@@ -63,7 +63,7 @@ class ScoreCorrectionBias(Value):
     It takes no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints hold it.
     """
 
-    rate: Annotated[float, Field(ge=0)] = 0.001
+    rate: NotNegative = 0.001
     """How far the bias moves in a step (the papers' u and gamma)."""
 
 
@@ -110,7 +110,7 @@ class Selection(Value):
         return 0
 
     def check(self, experts: int, chosen: int) -> None:
-        """Refuse what does not fit the experts."""
+        """Refuse a number of experts, or of experts chosen, that does not fit."""
 
     def candidates(self, experts: int) -> int:
         """How many of a token's first experts it may be sent to."""
@@ -130,7 +130,7 @@ class TopK(Selection):
 
     kind: Literal["top_k"] = "top_k"
     by: Literal["scores", "logits"] = "scores"
-    """What is compared, and corrected (Kolibri: logits). Their order is one, but where scores saturate only logits differ."""
+    """Whether scores or logits are compared and corrected (Kolibri: logits). Where scores saturate, only logits differ."""
     groups: Groups | None = None
     correction: ScoreCorrectionBias | None = None
 
@@ -210,7 +210,7 @@ class SparseMixer(Selection):
 
     kind: Literal["sparse_mixer"] = "sparse_mixer"
     weighs: ClassVar[bool] = True
-    margin: Annotated[float, Field(gt=0)] = 0.02
+    margin: Positive = 0.02
 
     def rounds(self, chosen: int) -> int:
         return chosen + 1  # a round for each draw, and one for the thirds

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Count
+from anyformer.describe import Choice, Count, Positive, Probability
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
@@ -32,7 +32,7 @@ class PositionwiseNetwork(Sublayer):
     gated: bool = True
     bias: tuple[Projection, ...] = ()
     """Projections that add a bias."""
-    clamp: Annotated[float, Field(gt=0)] | None = None
+    clamp: Positive | None = None
     """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
     clamp_at: Literal["before_activation", "after_activation"] = "before_activation"
     """Whether the gate is bounded, or act(gate) (Step-3.7)."""
@@ -100,7 +100,7 @@ class FeedForward(PositionwiseNetwork):
     kind: Literal["feedforward"] = "feedforward"
     sub_norm: Norm | None = None
     """Norm over F before the down projection (BitNet, Magneto)."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
     """Share of the F features dropped in training, after the activation."""
 
     @property

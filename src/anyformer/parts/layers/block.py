@@ -10,13 +10,13 @@ cross-attention: all are values of this one shape; `wiring` spells the common on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Problem, Value
+from anyformer.describe import DescriptionError, Named, Positive, Problem, Value
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
@@ -39,13 +39,13 @@ class Step(Value):
     """One norm that all branches read (parallel attention and feed-forward of GPT-J, PaLM)."""
     branches: Named[Branch]
     norm_branches: Norm | None = None
-    """Norm of what the branches add up to: x + norm(branches) (Gemma 4: a dense network beside experts)."""
+    """Norm of the sum of the branches: x + norm(branches) (Gemma 4: a dense network beside experts)."""
     norm_after: Norm | None = None
     """Norm of the sum: norm(x + branches) (post-norm, the original Transformer)."""
     residual: Literal["input", "normed"] = "input"
-    """What the branches are added to: x, or what they read, norm_before(x) (MiniMax-M1)."""
-    residual_scale: Annotated[float, Field(gt=0)] = 1.0
-    """Factor of what they are added to (DeepNorm's alpha, arXiv 2203.00555)."""
+    """Whether the branches are added to x or to their input, norm_before(x) (MiniMax-M1)."""
+    residual_scale: Positive = 1.0
+    """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555)."""
     gain: Gain | None = None
     """A learned factor of all that leaves the step (Gemma 4's layer_scalar, one number)."""
 
@@ -78,7 +78,7 @@ class Step(Value):
 
     @property
     def all_norms(self) -> tuple[Norm, ...]:
-        """The step's own norms and those of its branches."""
+        """The norms of the step and of its branches."""
         inner = [norm for branch in self.branches.values() for norm in (branch.norm_before, branch.norm_after)]
         return tuple(norm for norm in (self.norm_before, *inner, self.norm_branches, self.norm_after) if norm is not None)
 
@@ -122,17 +122,17 @@ class Block(Value):
 
     @property
     def sublayers(self) -> tuple[Sublayer, ...]:
-        """What the branches hold, in the order computed."""
+        """The sublayers of the branches, in the order computed."""
         return tuple(branch.sublayer for branch in self.branches.values())
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What it reads beside the stream, each thing once."""
+        """The values that it reads beside the stream, each once."""
         return tuple(dict.fromkeys(read for sublayer in self.sublayers for read in sublayer.reads))
 
     @property
     def leaves(self) -> dict[str, int]:
-        """What it leaves for later layers, with sizes."""
+        """The values that it leaves for later layers, by name with sizes."""
         return {name: size for sublayer in self.sublayers for name, size in sublayer.leaves.items()}
 
     @property
@@ -156,7 +156,7 @@ class Block(Value):
         return tuple(dict.fromkeys(word for step in self.steps for word in step.stability))
 
     def check(self, width: int, path: str) -> None:
-        """Refuse what only the width reveals, at the path of the branch."""
+        """Refuse a width that does not fit; the error names the branch."""
         for name, branch in self.branches.items():
             try:
                 branch.sublayer.check(width)
@@ -234,7 +234,7 @@ class BlockModule(nn.Module):
     def _branches(
         self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
     ) -> Iterator[Tensor]:
-        """What each branch gives, one after the other; the norm of their sum, if there is one."""
+        """The output of each branch, one after the other; where the step norms their sum, that norm alone."""
         given = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
         if step.norm_branches is None:
             yield from given

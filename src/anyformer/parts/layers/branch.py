@@ -1,14 +1,13 @@
-"""A branch of a block: one sublayer, and what stands around it."""
+"""A branch of a block: one sublayer with its norms, gain and dropout."""
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Value
+from anyformer.describe import Probability, Value
 from anyformer.operations import Shape, Tally, total
 from anyformer.operations.elementwise import added
 from anyformer.parts.call.context import Context
@@ -31,8 +30,8 @@ class Branch(Value):
     """A constant factor (Granite; 1 / sqrt(2))."""
     gain: Gain | None = None
     """A learned factor."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    drop_path: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
+    drop_path: Probability = 0.0
     """Share of rows whose whole branch is dropped in training."""
 
     @property

@@ -1,4 +1,4 @@
-"""Layers that are computed again in the backward pass instead of keeping what they computed (`Plan.checkpointing`)."""
+"""Activation checkpointing: layers that are computed again in the backward pass (`Plan.checkpointing`)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, context: Context
 
 
 def _contexts(how: Checkpointing, block: nn.Module) -> tuple[AbstractContextManager[Any], AbstractContextManager[Any]]:
-    """What stands around the forward pass, and around its repetition."""
+    """The context managers of the forward pass and of its repetition."""
     if how == "full":
         return nullcontext(), standing_still(block)
     first, again = create_selective_checkpoint_contexts(list(PRODUCTS))  # type: ignore[no-untyped-call]

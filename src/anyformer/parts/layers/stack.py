@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Annotated, ClassVar, Literal, TypedDict, Unpack
+from typing import ClassVar, Literal, TypedDict, Unpack
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Problem, Value, did_you_mean
+from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
@@ -31,7 +31,7 @@ from anyformer.plan import Plan
 
 
 class Stack(Value):
-    """What turns (B, T, D) into (B, T, D): position added, norm, dropout, L blocks, final norm.
+    """L blocks, (B, T, D) -> (B, T, D): position added, norm, dropout, the blocks, final norm.
 
     Every way in which layers differ is one mechanism: named variants and an order. Gemma 3 with 26 layers is
     `order = "(local*5 global)*4 local*2"` over the variants `local` and `global`.
@@ -44,7 +44,7 @@ class Stack(Value):
     """Norm of the input."""
     input_norm_at: Literal["after_position", "before_position"] = "after_position"
     """Whether it normalises tokens with their positions (BERT), or tokens alone (the decoder of BlenderbotSmall)."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    dropout: Probability = 0.0
     """Dropout of the input (embedding dropout)."""
     input_projection: InputProjection | None = None
     """Where the architecture's `embedding_width` is not its width."""
@@ -106,13 +106,13 @@ class Stack(Value):
 
     @property
     def leaves(self) -> dict[str, int]:
-        """What the stack itself leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
+        """Values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
         bias, table = self.score_bias, self.relative
         return ({SCORE_BIAS: bias.heads} if bias else {}) | ({RELATIVE: table.span} if table else {})
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """What its layers read beside the stream."""
+        """The values that its layers read beside the stream."""
         return tuple(dict.fromkeys(read for block in self.variants.values() for read in block.reads))
 
     @property
@@ -147,7 +147,7 @@ class Stack(Value):
         return embedding_width if late else width
 
     def check(self, width: int, embedding_width: int, path: str) -> None:
-        """Refuse what only the width reveals, at its path."""
+        """Refuse a width that does not fit; the error names the part."""
         if (embedding_width != width) != (self.input_projection is not None):
             problem = (
                 f"embeddings have {embedding_width} features and the stream {width}: set input_projection"
@@ -183,7 +183,7 @@ class Stack(Value):
         return tally
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:
-        """What stands before, after and beside the layers."""
+        """The parts before, after and beside the layers."""
         parts, before = {}, self.width_before(width, embedding_width)
         if self.position is not None:
             parts["position"] = self.position.cost(before)
@@ -250,7 +250,7 @@ class StackModule(nn.Module):
             context.leave(RELATIVE, self.relative())
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
-        # What a layer leaves for others, it leaves as its variant.
+        # A layer leaves values for later layers under the name of its variant.
         layers = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):
             layer = layers[self.leaving[i]]

@@ -60,5 +60,5 @@ def band_of(mask: Mask, length: int, *, aligned: bool) -> Band | None:
 
 
 def _untouched(x: Tensor, dims: int) -> tuple[int, ...]:
-    """What tells `pad` to leave all dimensions after the first `dims` alone."""
+    """Padding of 0 for all dimensions after the first `dims`, as `F.pad` reads it."""
     return (0, 0) * (x.dim() - dims)

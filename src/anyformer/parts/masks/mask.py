@@ -26,7 +26,7 @@ from anyformer.parts.sketch import words
 
 
 class Mask(Value):
-    """What every mask offers; the defaults describe a mask that looks back without limit and never ahead."""
+    """The base of masks; the defaults describe a mask that looks back without limit and never ahead."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -51,21 +51,21 @@ class Mask(Value):
 
     @property
     def chunk(self) -> int | None:
-        """The size of chunks, counted from position 0, that no allowed pair leaves; None without such."""
+        """The size of chunks, counted from position 0, within which all allowed pairs lie; None without chunks."""
         return None
 
     @property
     def repeats(self) -> int:
-        """After how many positions what queries see, counted from themselves or from 0, is alike again."""
+        """The period of the pattern: query t + period sees the same keys as query t, or these moved by the period."""
         return 1
 
     @property
     def span(self) -> int:
-        """How many positions its pattern takes before it shows: its window, chunk or stride; 1 where every length shows it."""
+        """The least length that shows its pattern: its window, chunk or stride; 1 where every length does."""
         return 1
 
     def period(self, keys: int) -> int:
-        """The same among so many keys: what repeats itself only after the last of them stands still."""
+        """`repeats` among so many keys; 1 where the pattern does not repeat before the last of them."""
         return self.repeats if self.repeats < keys else 1
 
     def cache_length(self, capacity: int) -> int:

@@ -18,11 +18,11 @@ from anyformer.parts.masks.ranges import Integers, Ranges
 AT_ONCE = 1 << 13
 """Queries, or classes of them, that are counted side by side."""
 MOST_QUERIES = 1 << 24
-"""What is counted one by one, at most: a period longer than that is refused."""
+"""Most queries that are counted one by one: a longer period is refused."""
 
 
 class Repeating(Protocol):
-    """What counting asks of a mask."""
+    """The part of a mask that counting reads."""
 
     @property
     def written(self) -> str: ...
@@ -31,7 +31,7 @@ class Repeating(Protocol):
 
 
 class TooLongError(UserError):
-    """The period of a mask is beyond what can be counted."""
+    """The period of a mask is too long to count its pairs."""
 
 
 def count_pairs(mask: Repeating, past: int, keys: int, prefix: int) -> int:

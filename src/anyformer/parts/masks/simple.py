@@ -8,13 +8,14 @@ import numpy as np
 from pydantic import Field
 from torch import Tensor
 
+from anyformer.describe import Count
 from anyformer.operations import Limit
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
 
 
 class Causal(Mask):
-    """Each query sees itself and what came before: key <= query."""
+    """Each query sees itself and earlier keys: key <= query."""
 
     kind: Literal["causal"] = "causal"
 
@@ -45,7 +46,7 @@ class Window(Mask):
     """A sliding window: query - size < key <= query + after. `size` counts the query itself (Hugging Face's sliding_window)."""
 
     kind: Literal["window"] = "window"
-    size: Annotated[int, Field(ge=1)]
+    size: Count
     after: Annotated[int, Field(ge=0)] = 0
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:

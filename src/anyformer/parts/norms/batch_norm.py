@@ -10,6 +10,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from anyformer.describe import Positive
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
@@ -25,7 +26,7 @@ class BatchNorm(Norm):
     """
 
     kind: Literal["batch_norm"] = "batch_norm"
-    eps: Annotated[float, Field(gt=0)] = 1e-5
+    eps: Positive = 1e-5
     momentum: Annotated[float, Field(gt=0, le=1)] = 0.1
     """Share of a batch's statistics in the new running ones."""
     gain: GainKind = "weight"

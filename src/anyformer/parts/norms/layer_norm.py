@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Positive
+from anyformer.describe import Count, Positive
 from anyformer.operations import Tally
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
@@ -65,7 +64,7 @@ class GroupedLayerNorm(Norm):
     """
 
     kind: Literal["grouped_layer_norm"] = "grouped_layer_norm"
-    groups: Annotated[int, Field(ge=1)]
+    groups: Count
     eps: Positive = 1e-5
     gain: GainKind = "weight"
     bias: bool = True

@@ -1,4 +1,4 @@
-"""What every norm offers."""
+"""The base of norms."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Norm(Drawn):
         return Sketch(type(self).__name__)
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, width: int) -> nn.Module:
         """The module: (..., width) -> (..., width)."""

@@ -1,1 +1,1 @@
-"""What is done to each element by itself: activations, gates, gains."""
+"""Element-wise parts: activations, gates, gains."""

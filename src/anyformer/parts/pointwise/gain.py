@@ -1,4 +1,4 @@
-"""Learned factors of what a branch adds to the stream, or of the stream itself."""
+"""Learned factors of a branch's output, or of the stream itself."""
 
 from __future__ import annotations
 

@@ -1,13 +1,12 @@
-"""Output gates: the mixed heads times a nonlinearity of what entered the layer."""
+"""Output gates: the mixed heads times a nonlinearity of the layer's input."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, Value
+from anyformer.describe import Choice, Count, Value
 from anyformer.operations import Tally, matrix, total
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 
@@ -22,7 +21,7 @@ class Gate(Value):
     per: Literal["feature", "head"] = "feature"
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "sigmoid"
     bias: bool = False
-    rank: Annotated[int, Field(ge=1)] | None = None
+    rank: Count | None = None
 
     def build(self, width: int, heads: int, head_width: int) -> GateModule:
         return GateModule(self, width, heads, head_width)

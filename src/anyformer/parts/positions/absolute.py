@@ -1,4 +1,4 @@
-"""Absolute positions, added to what enters a stack: a learned table or fixed sinusoids."""
+"""Absolute positions, added to the input of a stack: a learned table or fixed sinusoids."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry
+from anyformer.describe import Count, Positive, Registry
 from anyformer.operations import Tally, Weight
 from anyformer.parts.lookup import rows_of
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -25,7 +25,7 @@ class Position(Drawn):
     """Longest sequence, in positions; None without limit."""
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
 
     def build(self, width: int) -> nn.Module:
         """The module: positions (B, T) -> (B, T, D)."""
@@ -41,7 +41,7 @@ class LearnedPosition(Position):
 
     position_name: ClassVar[str] = "learned"
     kind: Literal["learned_position"] = "learned_position"
-    length: Annotated[int, Field(ge=1)]
+    length: Count
     """Longest sequence, in positions."""
     offset: Annotated[int, Field(ge=0)] = 0
     """Rows before position 0 that no token uses."""
@@ -77,7 +77,7 @@ class SinusoidalPosition(Position):
     kind: Literal["sinusoidal_position"] = "sinusoidal_position"
     layout: Literal["interleaved", "halves"] = "interleaved"
     spacing: Literal["paper", "inclusive"] = "paper"
-    theta: Annotated[float, Field(gt=0)] = 10_000.0
+    theta: Positive = 10_000.0
     offset: Annotated[int, Field(ge=0)] = 0
     length: int | None = None
     """Longest sequence, in positions; None without limit."""

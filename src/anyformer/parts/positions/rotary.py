@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.describe import Value
+from anyformer.describe import Positive, Value
 from anyformer.operations import Limit
 from anyformer.parts.positions.rotary_scaling import RotaryScaling
 
@@ -20,7 +20,7 @@ class Rotary(Value):
     Llama, NeoX) or with its neighbour (`adjacent`: the paper, GPT-J). The paper's base 10000 is our theta.
     """
 
-    theta: Annotated[float, Field(gt=0)] = 10_000.0
+    theta: Positive = 10_000.0
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     pairing: Literal["halves", "adjacent"] = "halves"
     rotate_in: Literal["input", "fp32"] = "input"

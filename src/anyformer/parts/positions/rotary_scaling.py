@@ -17,7 +17,7 @@ Trained = Annotated[int, Field(ge=2)]
 
 
 class RotaryScaling(Value):
-    """What every scaling offers; `frequencies` maps the R / 2 base frequencies, fastest first, to the scaled ones."""
+    """The base of scalings; `frequencies` maps the R / 2 base frequencies, fastest first, to the scaled ones."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -37,7 +37,7 @@ class RotaryScaling(Value):
         return ()
 
     def check(self, pairs: int) -> None:
-        """Refuse what only the number of pairs, R / 2, reveals."""
+        """Refuse a number of pairs, R / 2, that does not fit."""
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         """`length`: positions in this call, the longest row's, a 0-d tensor."""

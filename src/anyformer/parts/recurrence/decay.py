@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Registry, Value
+from anyformer.describe import Count, Positive, Registry, Value
 from anyformer.operations import Tally, Weight, matrix
 from anyformer.parts.recurrence.recurrence import exact
 from anyformer.parts.recurrence.recurrent_heads import split_heads
@@ -55,9 +54,9 @@ class ChannelDecay(Decay):
     """
 
     kind: Literal["channel_decay"] = "channel_decay"
-    rank: Annotated[int, Field(ge=1)] | None = None
+    rank: Count | None = None
     """Features that W passes through; None projects directly."""
-    bound: Annotated[float, Field(gt=0)] | None = None
+    bound: Positive | None = None
 
     def build(self, width: int, heads: int, key_width: int) -> DecayModule:
         return DecayModule(width, heads, key_width, rank=self.rank, bound=self.bound)

@@ -1,4 +1,4 @@
-"""Delta attention: a recurrent state that overwrites what it holds for a key instead of adding to it."""
+"""Delta attention: a recurrent state that overwrites the value of a key instead of adding to it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from pydantic import Field, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count
+from anyformer.describe import Count, Positive
 from anyformer.operations import Shape, Tally, matrix, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
@@ -49,9 +49,9 @@ class DeltaAttention(Sublayer):
     decay: Decay | None = None
     beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
     """Above 1 the state can turn round along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
-    length_eps: Annotated[float, Field(gt=0)] = 1e-6
+    length_eps: Positive = 1e-6
     """Added to the squared lengths that queries and keys are divided by."""
-    scale: Annotated[float, Field(gt=0)] | None = None
+    scale: Positive | None = None
     """Factor of the queries; M^-0.5 by default."""
     norm: Norm | None = None
     """Norm of each head's output, before the gate."""
@@ -187,7 +187,7 @@ class DeltaAttentionModule(nn.Module):
         context: Context,
         state: RecurrentState | None = None,
     ) -> Tensor:
-        """The mixed heads, (B, T, K, E), of what is projected and convolved, each (B, T, features of all heads)."""
+        """The mixed heads, (B, T, K, E), of projected and convolved inputs, each (B, T, features of all heads)."""
         d = self.delta
         beta_BTK = d.beta_scale * exact(beta).sigmoid()
         log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)

@@ -26,7 +26,7 @@ class FeatureMap(Value):
         return head_width
 
     def directions(self, head_width: int) -> Tensor | None:
-        """What the map draws at random, in float64: a pure function of the description, so nothing has to be stored."""
+        """The random directions of the map, in float64: a pure function of the description, so nothing has to be stored."""
         return None
 
     def flops(self, vectors: int, head_width: int) -> int:

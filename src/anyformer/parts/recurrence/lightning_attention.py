@@ -6,10 +6,9 @@ from functools import cache
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from anyformer.describe import Choice
+from anyformer.describe import Choice, NotNegative
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
@@ -39,7 +38,7 @@ class LightningAttention(RecurrentHeads):
     """
 
     kind: Literal["lightning_attention"] = "lightning_attention"
-    decay: Annotated[float, Field(ge=0)] = 1.0
+    decay: NotNegative = 1.0
     """Factor of all slopes; 0 never forgets."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     """Of queries, keys and values, which share what it learns."""
@@ -118,7 +117,7 @@ class LightningAttentionModule(RecurrentHeadsModule):
         return self.output(mixed_BTHE.flatten(2))  # type: ignore[no-any-return]
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The mixed heads side by side, (B, T, H * E), of what is projected, each (B, T, H * E)."""
+        """The mixed heads side by side, (B, T, H * E), of queries, keys and values, each (B, T, H * E)."""
         with exactly(query):
             acted = (self.activation(y) for y in (query, key, value))
             q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in acted)

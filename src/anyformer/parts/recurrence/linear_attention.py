@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import model_validator
 from torch import Tensor
 
-from anyformer.describe import Count
+from anyformer.describe import Count, Positive
 from anyformer.operations import Contraction, Limit, Shape, Tally
 from anyformer.parts.attention.heads_sketch import heads_cell, rotary_cell
 from anyformer.parts.call.context import Context, Digested
@@ -42,7 +42,7 @@ class LinearAttention(RecurrentHeads):
     feature_map: FeatureMap
     causal: bool = True
     """Sums up to the position itself; otherwise over the whole row."""
-    eps: Annotated[float, Field(gt=0)] | None = None
+    eps: Positive | None = None
     """Divide by the sum of the weights plus eps; None leaves the weighted sum as it is."""
     rotary: Rotary | None = None
     """Rotation of the features (RoFormer, arXiv 2104.09864, section 3.3)."""
@@ -153,7 +153,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
         return self.output(self.recur(self.query(x_BTD), self.key(x_BTD), self.value(x_BTD), context, state))  # type: ignore[no-any-return]
 
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
-        """The mixed heads side by side, (B, T, H * E), of what is projected, (B, T, heads * E)."""
+        """The mixed heads side by side, (B, T, H * E), of queries, keys and values, (B, T, heads * E)."""
         a = self.attention
         with exactly(query):
             q, k, v = (split_heads(exact(y), y.shape[-1] // self.head_width) for y in (query, key, value))

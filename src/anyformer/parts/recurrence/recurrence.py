@@ -121,7 +121,6 @@ def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, leng
     size, chunks = _cut(length, chunk, channels=False)
     rows = batch * chunks * size
     write, read = 2 * rows * groups * key * value, 2 * rows * heads * key * value
-    # With one chunk no later chunk reads the state that it writes, and the state that it reads is zero.
     alone = chunks == 1
     return _even(scores=2 * rows * heads * size * key, mix=2 * rows * heads * size * value) + Tally(
         own_work={
@@ -143,7 +142,7 @@ def delta_flops(
     mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
     return _even(scores=2 * rows * products, mix=mix) + Tally(
         own_work={
-            # The first chunk meets a state of zeros, and nobody reads what the last one writes.
+            # The first chunk reads a state of zeros, and nothing reads the state after the last one.
             "write": Contraction(2 * through, no_gradient=3 * through // chunks),
             "read": Contraction(through, no_gradient=through if chunks == 1 else 0),
             # A solve is no matrix product, but the gradient of its triangle is one.

@@ -1,4 +1,4 @@
-"""What linear attentions over heads share: projections, and heads laid out for a recurrence."""
+"""The base of linear attentions over heads: projections, and heads laid out for a recurrence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class RecurrentHeads(Sublayer):
         return self.but(head_width=self.width_of_head(width))
 
     def check(self, width: int) -> None:
-        """Refuse what only the width reveals."""
+        """Refuse a width that does not fit."""
         self.width_of_head(width)
 
     def projections(self, width: int, rows: int) -> Tally:
