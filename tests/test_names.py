@@ -25,7 +25,7 @@ PATHS = {
     "resolving.py": 1, "training/changes.py": 1,
 }  # fmt: skip
 """Files that cut a dotted path to find its place in a description or a module, and read no meaning from it."""
-ALLOWED = {"costs/peak.py": 4, "costs/saved/watched.py": 4}
+ALLOWED = {"costs/saved/watched.py": 4}
 """Files that still read names of weights and operations, and how often: to shrink, never to grow."""
 
 
