@@ -219,7 +219,10 @@ def _begins(kept: Activations, extra: Mapping[Address, int], find: Find) -> dict
 
 
 def _parts(kept: Activations, counts: Mapping[str, int], find: Find) -> list[_Part]:
-    """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first."""
+    """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first.
+
+    So do the weights of what is entered: their gradients come last, and are there at the update.
+    """
     sizes: dict[Address, dict[tuple[str, int], int]] = {}
     for each in _without_copies(kept):
         operations = sizes.setdefault(_part(find(each.name)[0]), {})
@@ -229,7 +232,7 @@ def _parts(kept: Activations, counts: Mapping[str, int], find: Find) -> list[_Pa
     for name, count in counts.items():
         at = _part(find(name)[0])
         weights[at] = weights.get(at, 0) + count
-    idle = [_Part(at, (), weights[at]) for at in weights if at not in sizes]
+    idle = [_Part(at, (), weights.pop(at)) for at in [*weights] if at not in sizes or at == Address(at.module)]
     return idle + [
         _Part(at, tuple((operation, size) for (operation, _), size in found.items()), weights.get(at, 0))
         for at, found in sizes.items()
