@@ -25,8 +25,6 @@ PATHS = {
     "resolving.py": 1, "training/changes.py": 1,
 }  # fmt: skip
 """Files that cut a dotted path to find its place in a description or a module, and read no meaning from it."""
-ALLOWED = {"costs/peak.py": 4, "costs/saved/watched.py": 4}
-"""Files that still read names of weights and operations, and how often: to shrink, never to grow."""
 
 
 @cache
@@ -94,9 +92,7 @@ def test_nothing_above_the_parts_reads_a_name_to_learn_what_it_means():
     """Where it reads less than the list says, write the smaller number there."""
     found = {str(path.relative_to(SOURCE)): readings(path.read_text()) for path in ABOVE}
     counts = {path: len(lines) for path, lines in found.items() if lines}
-    assert counts == dict(sorted((ALLOWED | PATHS).items())), {
-        path: found[path] for path, count in counts.items() if count != (ALLOWED | PATHS).get(path)
-    }
+    assert counts == PATHS, {path: found[path] for path, count in counts.items() if count != PATHS.get(path)}
 
 
 def asked_for_kinds(text: str) -> list[str]:

@@ -49,7 +49,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     rows = {
         "parameters": f"{sheet.params.total:,}",
         "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
-        "weights": f"{size(2 * sheet.params.total)}",
+        "weights": f"{size(sheet.weights[sheet.precision])}",
         "forward pass": f"{flops(every)}FLOP, {flops(per_token)}FLOP per token",
         "decode state": f"{size(sheet.state_bytes)}; one more token adds {sheet.state_bytes_per_token:,} B"
         if sheet.state_bytes

@@ -10,16 +10,17 @@ from math import prod
 from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
+from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import States
-from anyformer.costs.peak import PeakMemory, peak_of
+from anyformer.costs.peak import Find, PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning
 from anyformer.model import Architecture
-from anyformer.operations import Address, Flops, Shape, Weight
+from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
@@ -137,8 +138,8 @@ class FineTuning:
         whole = kept if plan.checkpointing == "none" else self._kept(shape, plan.but(checkpointing="none"))
         stays = Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored)
         counts = {path: weight.count for path, weight in self.tuned.learning.items()}
-        copies = self._copies(kept)
-        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, each=self.states.gradients, copies=copies)
+        each, copies = self.states.gradients, self._copies(kept)
+        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, self._find, each=each, copies=copies)
 
     def held(self, batch: int) -> Holding:
         """By purpose, when most is held."""
@@ -165,7 +166,15 @@ class FineTuning:
 
     @cached_property
     def _weights(self) -> Mapping[str, Weight]:
-        return self.architecture.cost(Shape(source=1)).weights
+        return self._tally.weights
+
+    @cached_property
+    def _tally(self) -> Tally:
+        return self.architecture.cost(Shape(source=1))
+
+    @cached_property
+    def _find(self) -> Find:
+        return located(self._tally)
 
     @cached_property
     def _learning(self) -> Learning:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anyformer.costs.memory import ADAM
+from anyformer.costs.memory import ADAM, States
 from anyformer.model import Architecture
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
 from anyformer.plan import Checkpointing, Plan
@@ -104,8 +104,13 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     if mode == "train":
         again = AGAIN[plan.checkpointing]
         found = [_recomputed(each) if each.unit in again and each.address.layer is not None else each for each in found]
-        found.append(Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, ADAM.updated * tally.parameters))
+        found.append(update(tally.parameters))
     return found
+
+
+def update(parameters: int, states: States = ADAM) -> Kernel:
+    """The optimiser's reads and writes."""
+    return Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, states.updated * parameters)
 
 
 def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:

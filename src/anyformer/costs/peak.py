@@ -7,19 +7,22 @@ a part near the end, or when every gradient is there; a walk over the kept tenso
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
+from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM, States
 from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
-from anyformer.operations import Shape
+from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
 
+Find = Callable[[str], tuple[Address, str]]
+"""As `located` finds the address of a path."""
 Moment = Literal["loss", "backward", "update"]
 LOSS_COPIES = 4
 """Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
@@ -102,16 +105,16 @@ def peak_memory(
     plan = plan or Plan()
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
-    counts = {name: weight.count for name, weight in architecture.cost(shape, plan).weights.items()}
+    tally = architecture.cost(shape, plan)
+    counts = {name: weight.count for name, weight in tally.weights.items()}
     kept = activations(architecture, shape, plan)
     # Layers that are computed again keep on the way back what they would have kept on the way there.
     whole = kept if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     count = sum(counts.values())
     stays = Holding(weights=states.weights * count, optimiser=states.optimiser * count)
     copies = kept.casts if states.weights > plan.activation_bytes else 0
-    tied = _tied(architecture) * TIED_COPIES[plan.number]
-    again, each = accumulation > 1, states.gradients
-    return peak_of(architecture, shape, plan, kept, whole, counts, stays, each=each, copies=copies, tied=tied, again=again)
+    again, each, find = accumulation > 1, states.gradients, located(tally)
+    return peak_of(architecture, shape, plan, kept, whole, counts, stays, find, each=each, copies=copies, again=again)
 
 
 def peak_of(
@@ -122,29 +125,31 @@ def peak_of(
     whole: Activations,
     counts: Mapping[str, int],
     stays: Holding,
+    find: Find,
     *,
     each: int,
     copies: int,
-    tied: int = 0,
     again: bool = False,
 ) -> PeakMemory:
     """The same where it is known what is kept (`whole`: with nothing computed again) and which weights learn (`counts`).
 
     On the way back, at operation i: stays + kept[..i] + gradients of the weights passed, `each` bytes per number, + those of
-    activations, which are `GRADIENTS_PER_KEPT` kept[i] and one of what the part gave. `copies`: bytes of weights in the type of
-    products; `tied`: numbers of a table that gets two gradients. `again`: over several micro-batches gradients stay from one to
-    the next, and each new one stands beside the old one for a moment.
+    activations, which are `GRADIENTS_PER_KEPT` kept[i] and one of what the part gave. `find`: addresses of the paths
+    of weights and of what is kept; `copies`: bytes of weights in the type of products. `again`: over several micro-batches
+    gradients stay from one to the next, and each new one stands beside the old one for a moment.
     """
     logits, size = kept.logits, plan.activation_bytes
     extra = {
-        layer: sum(each.bytes for each in again if copies or not each.copies) for layer, again in kept.layers_again.items()
+        find(layer)[0]: sum(each.bytes for each in again if copies or not each.copies)
+        for layer, again in kept.layers_again.items()
     }
+    tied = _tied(architecture, counts) * TIED_COPIES[plan.number]
     gradients = each * sum(counts.values())
     newest = each * max(counts.values(), default=0) if again else 0
     base = replace(stays, gradients=gradients) if again else stays
     back = _back(
-        _parts(whole, counts),
-        _begins(kept, extra),
+        _parts(whole, counts, find),
+        _begins(kept, extra, find),
         copies,
         each=0 if again else each,
         stream=size * shape.batch * max(shape.length, shape.source) * architecture.width,
@@ -164,14 +169,14 @@ def peak_of(
 class _Part:
     """A branch, a norm, an entrance or the head: (name, bytes) kept by its operations, and how many weights it has."""
 
-    name: str
+    at: Address
     kept: tuple[tuple[str, int], ...]
     weights: int
 
 
 def _back(
     parts: list[_Part],
-    begins: Mapping[str, int],
+    begins: Mapping[Address, int],
     copies: int,
     *,
     each: int,
@@ -186,12 +191,12 @@ def _back(
     kept, for each of them.
     """
     count = sum(part.weights for part in parts)
-    left, passed, at = 0, 0.0, ""
+    left, passed, at = 0, 0.0, None
     for part in reversed(parts):
-        place = _place(part.name)
+        place = _place(part.at)
         if place != at:
             at, left = place, begins.get(place, left)
-        incoming = logits if part.name == "head" else stream
+        incoming = logits if part.at.after and part.at.branch is None else stream
         for operation, size in reversed(part.kept):
             # The gradients of a part are taken to come evenly over its operations; copies of its weights go with them.
             passed += part.weights / len(part.kept)
@@ -204,29 +209,33 @@ def _back(
             left -= size
 
 
-def _begins(kept: Activations, extra: Mapping[str, int]) -> dict[str, int]:
+def _begins(kept: Activations, extra: Mapping[Address, int], find: Find) -> dict[Address, int]:
     """What is kept up to the end of each layer and part; `extra`: what a layer keeps once it is computed again."""
     begins, there = {}, 0
     for each in _without_copies(kept):
         there += each.bytes
-        begins[each.layer or _part(each.name)] = there
+        begins[_place(find(each.layer or each.name)[0])] = there
     return {place: size + extra.get(place, 0) for place, size in begins.items()}
 
 
-def _parts(kept: Activations, counts: Mapping[str, int]) -> list[_Part]:
-    """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first."""
-    sizes: dict[str, dict[tuple[str, int], int]] = {}
+def _parts(kept: Activations, counts: Mapping[str, int], find: Find) -> list[_Part]:
+    """Every part in the order of the forward pass, the loss left out; what keeps nothing comes first.
+
+    So do the weights of what is entered: their gradients come last, and are there at the update.
+    """
+    sizes: dict[Address, dict[tuple[str, int], int]] = {}
     for each in _without_copies(kept):
-        operations = sizes.setdefault(_part(each.name), {})
+        operations = sizes.setdefault(_part(find(each.name)[0]), {})
         key = each.operation, each.step
         operations[key] = operations.get(key, 0) + each.bytes
-    weights: dict[str, int] = {}
+    weights: dict[Address, int] = {}
     for name, count in counts.items():
-        weights[_part(name)] = weights.get(_part(name), 0) + count
-    idle = [_Part(name, (), weights[name]) for name in weights if name not in sizes]
+        at = _part(find(name)[0])
+        weights[at] = weights.get(at, 0) + count
+    idle = [_Part(at, (), weights.pop(at)) for at in [*weights] if at not in sizes or at == Address(at.module)]
     return idle + [
-        _Part(name, tuple((operation, size) for (operation, _), size in found.items()), weights.get(name, 0))
-        for name, found in sizes.items()
+        _Part(at, tuple((operation, size) for (operation, _), size in found.items()), weights.get(at, 0))
+        for at, found in sizes.items()
     ]
 
 
@@ -234,22 +243,18 @@ def _without_copies(kept: Activations) -> Iterator[SavedTensor]:
     return (each for each in kept.tensors if not each.copies and each.path != "loss")
 
 
-def _part(name: str) -> str:
-    """`decoder.layers.3.attention.sublayer.query.weight` -> `decoder.layers.3.attention`, `head.logits.input` -> `head`."""
-    words = name.split(".")
-    if words[1:2] == ["layers"]:
-        return ".".join(words[:4])
-    return words[0] if words[0] == "head" else ".".join(words[:2])
+def _part(at: Address) -> Address:
+    """The branch or norm of a layer, or the module or norm outside of all layers, that holds what is at an address."""
+    return Address(at.module, at.layer, at.branch, after=at.after)
 
 
-def _place(name: str) -> str:
-    """The layer of what is in one, `decoder.layers.3`, else the part."""
-    words = name.split(".")
-    return ".".join(words[:3]) if words[1:2] == ["layers"] else _part(name)
+def _place(at: Address) -> Address:
+    """The layer of what is in one, else the part."""
+    return _part(at) if at.layer is None else Address(at.module, at.layer)
 
 
-def _tied(architecture: Architecture) -> int:
+def _tied(architecture: Architecture, counts: Mapping[str, int]) -> int:
     """Parameters of a table that gets two gradients."""
-    if architecture.head is None or not architecture.head.tied:
+    if architecture.head is None or not architecture.head.tied or architecture.head_table is None:
         return 0
-    return architecture.outputs * architecture.table_width
+    return counts.get(architecture.head_table[0], 0)

@@ -7,7 +7,7 @@ read each operand once, as large tiles do.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from anyformer.costs.hardware import Hardware
@@ -128,10 +128,17 @@ class StepTime:
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
 
 
-def step_time(architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode) -> StepTime:
-    """The roofline of one step; `auto` precision is the faster one of the hardware."""
+def step_time(
+    architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode, *, accumulation: int = 1
+) -> StepTime:
+    """The roofline of one step; `auto` precision is the faster one of the hardware. An update in pieces computes `shape` and
+    its gradients `accumulation` times before the optimiser."""
     plan = hardware.resolved(plan)
-    return step_of(kernels(architecture, shape, plan, mode), shape, plan.number, hardware, mode)
+    work = (
+        each if each.unit == "optimiser" else replace(each, layers=each.layers * accumulation)
+        for each in kernels(architecture, shape, plan, mode)
+    )
+    return step_of(work, replace(shape, batch=shape.batch * accumulation), plan.number, hardware, mode)
 
 
 def step_of(work: Iterable[Kernel], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:

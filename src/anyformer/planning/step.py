@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.kernels import Kernel, Unit
+from anyformer.costs.kernels import Kernel, Unit, update
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing, Precision
 from anyformer.planning import communication, links
@@ -133,11 +133,11 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
             seconds, _ = timed(kernel, on, machine.precision)
             spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
     shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
-    update = row.states.updated * shard / (on.bandwidth * on.efficiency.memory)
+    updating, _ = timed(update(shard, row.states), on, machine.precision)
     found = LayoutTime(
         products=spent.get("matrix", 0.0),
         mixing=spent.get("attention", 0.0),
-        elementwise=spent.get("memory", 0.0) + update,
+        elementwise=spent.get("memory", 0.0) + updating,
         tensor=bytes_sent.tensor / links.ring(on, layout.tp, 1),
         experts=links.exchange(on, bytes_sent.experts, layout.ep),
         data=0.0,

@@ -93,7 +93,8 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     if found is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     else:
-        step = step_time(run.architecture, Shape(batch=run.batch, length=run.length), run.plan, found, "train")
+        piece = Shape(batch=run.batch // run.accumulation, length=run.length)
+        step = step_time(run.architecture, piece, run.plan, found, "train", accumulation=run.accumulation)
         kernel = step.seconds / _kernels(run)
         if kernel >= OVERHEAD:
             expected = step.tokens_per_second

@@ -54,8 +54,9 @@ class SavedTensor(NamedTuple):
         return self.held in ("copy", "copy again")
 
     def at(self, layer: str) -> SavedTensor:
-        """The same of another layer."""
-        return self._replace(layer=layer, path=layer + self.path.removeprefix(self.layer))
+        """The same of another layer; what all layers share keeps its path."""
+        inside = self.path.startswith(self.layer)
+        return self._replace(layer=layer, path=layer + self.path.removeprefix(self.layer) if inside else self.path)
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._inputs: list[_Note] = []
         self._products: list[_Note] = []
         self._weights: dict[int, str] = {}
+        self._original: dict[str, str] = {}
         self._copies: set[int] = set()
         self._dividing = Dividing({})
         self._logits: set[int] = set()
@@ -69,7 +70,10 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
     def put_on_paper(self) -> None:
         """The parameters of the model, with adapters beside them, and hooks that follow its modules."""
         model, learning = self.model, self.question.learning
-        original = {path: self._original(path) for path, _ in model.named_parameters()}
+        here_and_there = (
+            (f"{here}.{own}", f"{there}.{own}") for here, there, block in self._blocks() for own, _ in block.named_parameters()
+        )
+        self._original = original = {path: path for path, _ in model.named_parameters()} | dict(here_and_there)
         parameters = put_on_paper(model, lambda path: self.question.learns(original[path]))
         self._weights = {address(x.meta): path for path, x in parameters.items()}  # type: ignore[attr-defined]
         roles = {at: model.declared[path].role for at, path in self._weights.items()}
@@ -77,12 +81,11 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             beside = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
             self._weights |= {address(x.meta): "" for x in add_adapters(model, beside)}  # type: ignore[attr-defined]
         self._dividing = Dividing(roles)
-        blocks = {
-            id(block) for stack in self.small.architecture.stacks for block in model.get_submodule(f"{stack}.layers").children()
-        }
+        blocks = {path: block for path, _, block in self._blocks()}
+        inside = {f"{path}.{inner}": inner for path, block in blocks.items() for inner, _ in block.named_modules() if inner}
         for name, module in model.named_modules():
-            if name and id(module) not in blocks:
-                self._follow(name, module)
+            if name and name not in blocks:
+                self._follow(name, module, inside.get(name, ""))
         for stack in self.small.architecture.stacks:
             self._follow_layers(stack)
 
@@ -158,7 +161,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         weight = getattr(node, "variable", None)
         if weight is None:
             return ""
-        return self._original(self._weights[address(weight.meta)]).removesuffix(".weight").removesuffix(".bias")
+        path = self._weights[address(weight.meta)]
+        return self._original.get(path, path).removesuffix(".weight").removesuffix(".bias")
 
     def saved(self) -> Iterator[SavedTensor]:
         """Every tensor where it was saved first, in order."""
@@ -214,22 +218,20 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         size, divided = note.meta.untyped_storage().nbytes(), note.at in self._dividing
         return SavedTensor(note.layer, note.path, note.operation, note.step, size, held, divided, note.at in self._logits)
 
-    def _original(self, path: str) -> str:
-        """With the number that a layer has in the whole architecture."""
-        words = path.split(".")
-        if words[0] in self.small.layers and words[1:2] == ["layers"]:
-            words[2] = str(self.small.layers[words[0]][int(words[2])])
-        return ".".join(words)
+    def _blocks(self) -> Iterator[tuple[str, str, nn.Module]]:
+        """Every layer: its path here, and with the number that it has in the whole architecture."""
+        for stack, numbers in self.small.layers.items():
+            blocks = self.model.get_submodule(stack).layers
+            for i, (number, block) in enumerate(zip(numbers, blocks, strict=True)):  # type: ignore[arg-type]
+                yield f"{stack}.layers.{i}", f"{stack}.layers.{number}", block
 
-    def _follow(self, name: str, module: nn.Module) -> None:
-        """Know while a module computes; one that several layers share is at home in whichever computes."""
-        stack, *words = name.split(".", 3)
-        inner = words[2:] if stack in self.small.layers and words[:1] == ["layers"] else []
+    def _follow(self, name: str, module: nn.Module, inner: str) -> None:
+        """Know while a module computes; `inner`: its path in a layer, as one that several share is in whichever computes."""
         before: list[str] = []
 
         def enter(*_: object) -> None:
             before.append(self.path)
-            self.path = f"{self.layer}.{inner[0]}" if inner else name
+            self.path = f"{self.layer}.{inner}" if inner else name
 
         def leave(*_: object) -> None:
             self.path = before.pop()
