@@ -56,7 +56,7 @@ def test_branches_that_are_added_together_and_variants_that_lack_one():
     assert "+ feedforward" in lines
     assert "around them: norm before" in lines
     routed = words("\n".join(described(architecture("deepseek-v3"), 80)))
-    assert "routed: as dense, but experts norm before; experts 256, chosen 8" in routed
+    assert "routed: as dense, but experts norm before; width 2,048, experts 256, chosen 8" in routed
     assert "without feedforward" in routed
 
 

@@ -26,6 +26,11 @@ def facts(value: Value) -> list[str]:
         item = getattr(value, name)
         if name == "kind" or item is None or item == field.default:
             continue
+        if isinstance(item, Value) and "kind" not in type(item).model_fields:
+            # A part of one kind only is known by its field.
+            inner = facts(item)
+            words.append(f"{name}({', '.join(inner)})" if inner else name)
+            continue
         shown = _shown(item)
         words.append(shown if shown == name or shown.startswith(f"{name}(") else f"{name}={shown}")
     return words
