@@ -96,11 +96,10 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     once more.
     """
     tally = architecture.folded_cost(shape, plan)
-    found: list[Kernel] = []
-    for node in tally.nodes():
-        found += _of_node(node, plan, mode)
+    nodes = list(tally.nodes())
+    found = [kernel for node in nodes for kernel in _of_node(node, plan, mode)]
     found += _stream(architecture, shape, plan, mode)
-    found += _elementwise(architecture, list(tally.nodes()), plan, mode)
+    found += _elementwise(architecture, nodes, plan, mode)
     if mode == "train":
         again = AGAIN[plan.checkpointing]
         found = [_recomputed(each) if each.unit in again and each.address.layer is not None else each for each in found]

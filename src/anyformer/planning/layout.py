@@ -144,3 +144,8 @@ def problems(layout: Layout, of: Bounds, length: int) -> tuple[str, ...]:
 def _nested(ep: int, inner: int, whole: int) -> bool:
     """Whether ep ranks lie within the inner ones or are several rounds of them."""
     return whole % ep == 0 and (inner % ep == 0 or ep % inner == 0)
+
+
+def divisors(number: int, most: int) -> list[int]:
+    """Into how many equal parts, up to `most`, a number of ranks, layers or sequences can be divided."""
+    return [each for each in range(1, min(number, most) + 1) if number % each == 0]

@@ -13,7 +13,7 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, problems
+from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, divisors, problems
 from anyformer.planning.rank import memory
 from anyformer.planning.stages import Row, Stage, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
@@ -192,16 +192,16 @@ def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine)
 
 def _layouts(of: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
-    for tp in _divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
+    for tp in divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
         if of.uncut(tp):
             # Said once; every layout with it is as impossible.
             yield Layout(dp=ranks // tp, tp=tp)
             continue
-        for pp in _divisors(ranks // tp, of.depth):
+        for pp in divisors(ranks // tp, of.depth):
             replicas = ranks // tp // pp
             if sequences % replicas:
                 continue
-            for micro_batch in _divisors(sequences // replicas, _LARGEST_MICRO_BATCH):
+            for micro_batch in divisors(sequences // replicas, _LARGEST_MICRO_BATCH):
                 m = sequences // replicas // micro_batch
                 for chunks in _chunks(pp, m, of.depth):
                     for fsdp in _shards(replicas, tp, machine):
@@ -214,7 +214,7 @@ def _with_experts(layout: Layout, of: Bounds) -> Iterator[Layout]:
     yield layout
     if of.experts:
         inner = layout.fsdp * layout.tp
-        for ep in _divisors(layout.replicas * layout.tp, min(of.experts))[1:]:
+        for ep in divisors(layout.replicas * layout.tp, min(of.experts))[1:]:
             if not any(count % ep for count in of.experts) and (inner % ep == 0 or ep % inner == 0):
                 yield replace(layout, ep=ep)
 
@@ -229,7 +229,3 @@ def _chunks(pp: int, micro_batches: int, depth: int) -> list[int]:
 def _shards(replicas: int, tp: int, machine: Machine) -> list[int]:
     """How many replicas divide states: all, those of one node, or none."""
     return sorted({replicas, min(replicas, max(machine.hardware.domain // tp, 1))} | {1}, reverse=True)
-
-
-def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]

@@ -17,7 +17,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape, State
 from anyformer.plan import Plan
 from anyformer.planning import communication, links
-from anyformer.planning.layout import Bounds, Layout, bounds
+from anyformer.planning.layout import Bounds, Layout, bounds, divisors
 from anyformer.planning.stages import Row, Stage, place, row_of, stages
 
 MOST = 4096
@@ -200,10 +200,10 @@ class _Search:
 
     def layouts(self, count: int) -> Iterator[Layout]:
         """Every way to part `count` ranks that the architecture allows."""
-        for tp in _divisors(count, self.on.domain):
+        for tp in divisors(count, self.on.domain):
             if self.bounds.uncut(tp) or self.bounds.width % tp:
                 continue
-            for pp in _divisors(count // tp, self.bounds.depth):
+            for pp in divisors(count // tp, self.bounds.depth):
                 dp = count // tp // pp
                 if dp <= self.users:
                     ep = min(dp * tp, *self.bounds.experts) if self.bounds.experts else 1
@@ -282,7 +282,3 @@ class _Search:
         near = layout.ranks <= self.on.domain
         link = (self.on.link if near else self.on.network) * self.on.efficiency.network
         return seconds + (layout.pp - 1) * (stream / layout.tp / link + links.HOP)
-
-
-def _divisors(number: int, most: int) -> list[int]:
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]

@@ -12,7 +12,7 @@ from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import ADAM, States
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
-from anyformer.operations import Address, ExpertProduct, Node, Product, Shape, Tally, Weight
+from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
 from anyformer.planning.divided import CHECKPOINTING, NOTHING, Kept, KeptBy, kept
 
@@ -210,18 +210,6 @@ def _tied(architecture: Architecture) -> tuple[str, ...]:
     if architecture.head is None or not architecture.head.tied or architecture.head_table is None:
         return ()
     return (architecture.head_table[0].partition(".")[0],)
-
-
-def _named(architecture: Architecture, tally: Tally) -> dict[str, Weight]:
-    """Weights by the path of every layer that computes with them, whether it stores them or shares another's."""
-    named = dict(tally.weights)
-    for name, stack in architecture.stacks.items():
-        for i, owner in enumerate(stack.owners):
-            if i != owner:
-                stored = f"{_layer(name, owner)}."
-                its = [(path, weight) for path, weight in tally.weights.items() if path.startswith(stored)]
-                named |= {f"{_layer(name, i)}.{path.removeprefix(stored)}": weight for path, weight in its}
-    return named
 
 
 def _held(nodes: Sequence[Node]) -> Parameters:
