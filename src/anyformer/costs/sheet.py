@@ -46,7 +46,12 @@ class CostSheet:
 
     def of(self, mode: Mode) -> CostSheet:
         """The same in another mode."""
-        return self if mode == self.mode else replace(self, mode=mode)
+        return self._by_mode[mode]
+
+    @cached_property
+    def _by_mode(self) -> Mapping[Mode, CostSheet]:
+        """One sheet for each mode, so that its figures are computed once."""
+        return {mode: self if mode == self.mode else replace(self, mode=mode) for mode in MODES}
 
     @property
     def modes(self) -> tuple[Mode, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Literal
 
 from pydantic import model_validator
@@ -221,7 +222,7 @@ class Architecture(Value):
 
     def folded_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """The same sums as `cost`, with one name for all layers of a variant: a hundred times less to add up in deep models."""
-        return self._cost(shape, plan or Plan(), Stack.folded_cost)
+        return _folded(self, shape, plan or Plan())
 
     def _cost(self, shape: Shape, plan: Plan, price: _Price) -> Tally:
         # Of two inputs the source is read in the first call only; one input is as long as the call.
@@ -286,3 +287,9 @@ class Architecture(Value):
             prefix=shape.source,
             capacity=None if shape.capacity is None else shape.capacity + shape.source,
         )
+
+
+@lru_cache(maxsize=64)
+def _folded(architecture: Architecture, shape: Shape, plan: Plan) -> Tally:
+    """A cost sheet, a plan and a picture ask for the same few shapes many times."""
+    return architecture._cost(shape, plan, Stack.folded_cost)

@@ -3,7 +3,7 @@
 from anyformer.operations.address import Address
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
-from anyformer.operations.tally import Node, State, Tally, matrix, total
+from anyformer.operations.tally import Inner, Node, State, Tally, matrix, total
 from anyformer.operations.weight import Fill, Role, Weight
 from anyformer.operations.work import (
     Contraction,
@@ -25,6 +25,7 @@ __all__ = [
     "ExpertProduct",
     "Fill",
     "Flops",
+    "Inner",
     "Kind",
     "Limit",
     "Node",

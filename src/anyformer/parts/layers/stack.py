@@ -12,7 +12,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import DescriptionError, Named, Probability, Problem, Value, did_you_mean
-from anyformer.operations import Shape, Tally, total
+from anyformer.operations import Inner, Shape, Tally, total
 from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
@@ -168,19 +168,19 @@ class Stack(Value):
 
     def cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         variants = {name: block.cost(width, shape, plan, self.streams) for name, block in self.variants.items()}
-        tally = self._surroundings(width, embedding_width, shape)
-        for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True)):
-            tally += variants[name].within(f"layers.{i}", "layer", str(i), weights=int(owner == i))
-        return tally
+        layers = {
+            f"layers.{i}": Inner(variants[name], "layer", str(i), weights=int(owner == i))
+            for i, (name, owner) in enumerate(zip(self.layers, self.owners, strict=True))
+        }
+        return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def folded_cost(self, width: int, embedding_width: int, shape: Shape, plan: Plan) -> Tally:
         """The same sums as `cost`, each variant priced once: `layers.<variant>` stands for all layers of that variant."""
-        tally = self._surroundings(width, embedding_width, shape)
+        layers = {}
         for name, count in Counter(self.layers).items():
             block = self.variants[name].cost(width, shape, plan, self.streams)
-            owned = 1 if name in self.shared_weights else count
-            tally += block.within(f"layers.{name}", "layer", name, times=count, weights=owned)
-        return tally
+            layers[f"layers.{name}"] = Inner(block, "layer", name, count, 1 if name in self.shared_weights else count)
+        return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:
         """The parts before, after and beside the layers."""
