@@ -3,6 +3,7 @@
     python -m benchmarks.compare training --peers-python .venv-peers/bin/python
     python -m benchmarks.compare decoding --peers-python .venv-peers/bin/python --with llama.cpp
     python -m benchmarks.compare training --fp32
+    python -m benchmarks.compare training --against f64efbf
 
 Prints a table and writes benchmarks/results/<what>.json with machine, versions and every time. Each worker's own
 correctness gate must pass, or there is no result. Nothing else should run on the machine meanwhile.
@@ -17,7 +18,9 @@ import platform
 import statistics
 import subprocess
 import sys
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
@@ -91,14 +94,29 @@ class Contender:
         return float(self.ready["tokens_per_unit"]) / statistics.median(self.times[index])
 
 
-def start(name: str, command: list[str], peers_python: str, environment: dict[str, str]) -> Contender:
+@contextmanager
+def checked_out(revision: str) -> Iterator[Path]:
+    """The files of another revision of this repository, for as long as they are needed."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "tree"
+        subprocess.run(["git", "worktree", "add", "--quiet", "--detach", tree, revision], check=True)
+        try:
+            yield tree
+        finally:
+            subprocess.run(["git", "worktree", "remove", "--force", tree], check=True)
+
+
+def start(name: str, command: list[str], peers_python: str, environment: dict[str, str], tree: Path | None = None) -> Contender:
+    """`tree`: where the files of another revision are, which are run in place of these."""
     python = sys.executable if name.startswith(OURS) else peers_python
+    other = {"PYTHONPATH": f"{tree / 'src'}:{tree}"} if tree else {}
     process = subprocess.Popen(
         [python, *command, "--serve"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, **environment},
+        env={**os.environ, **environment, **other},
+        cwd=tree,
     )
     contender = Contender(name, process)
     contender.ready = contender.hear()
@@ -150,6 +168,7 @@ def main() -> None:
     parser.add_argument("--tuned-malloc", action="store_true", help="give every contender the malloc settings anyformer uses")
     parser.add_argument("--fp32", action="store_true", help="in fp32 instead of bf16, for processors that emulate bf16")
     parser.add_argument("--only", help="contenders whose names contain this, beside ours")
+    parser.add_argument("--against", metavar="REVISION", help="anyformer of another revision, in place of the peers")
     arguments = parser.parse_args()
     commands = dict(TRAINING if arguments.what == "training" else DECODING)
     for extra in arguments.extras:
@@ -161,7 +180,13 @@ def main() -> None:
         commands = {name: [*command, *option] for name, command in commands.items()}
     malloc = MALLOC if arguments.tuned_malloc else {}
     with ExitStack() as stack:
-        contenders = [start(name, command, arguments.peers_python, malloc) for name, command in commands.items()]
+        trees: dict[str, Path | None] = dict.fromkeys(commands)
+        if arguments.against:
+            ours = {name: command for name, command in commands.items() if name.startswith(OURS)}
+            other = {f"{name} at {arguments.against}": command for name, command in ours.items()}
+            tree = stack.enter_context(checked_out(arguments.against))
+            commands, trees = ours | other, dict.fromkeys(ours) | dict.fromkeys(other, tree)
+        contenders = [start(name, command, arguments.peers_python, malloc, trees[name]) for name, command in commands.items()]
         for contender in contenders:
             stack.callback(contender.process.kill)
         for number in range(arguments.rounds):
@@ -176,7 +201,8 @@ def main() -> None:
         print(f"{row['name']:32} {row['tokens_per_second']:>10,.1f} tokens/s   ours / it {row['ours_is_faster_by']:.2f}")
     record = {"what": arguments.what, "date": date.today().isoformat(), "machine": machine(), "malloc": malloc, "results": rows}
     if not arguments.only:
-        variant = ("-fp32" if arguments.fp32 else "") + ("-tuned-malloc" if malloc else "")
+        variant = f"-against-{arguments.against}" if arguments.against else ""
+        variant += ("-fp32" if arguments.fp32 else "") + ("-tuned-malloc" if malloc else "")
         path = RESULTS / f"{arguments.what}{variant}.json"
         path.write_text(json.dumps(record, indent=1) + "\n")
         print(f"written: {path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}")
