@@ -9,12 +9,15 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import typer
 
+import anyformer
 from anyformer.describe import UserError
 
+PACKAGE = Path(anyformer.__file__).parent
 SECONDS = 10.0
 """Processor time that one case may take: what else the machine does is no matter."""
 ROOM = 6 * 2**30
@@ -88,6 +91,6 @@ def little_memory(room: int = ROOM) -> Iterator[None]:
 
 def _where(error: BaseException) -> str:
     """`KeyError at huggingface/words/rope.py:83`."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/anyformer/" in frame.filename]
-    last = f" at {frames[-1].filename.rpartition('/anyformer/')[2]}:{frames[-1].lineno}" if frames else ""
-    return f"{type(error).__name__}{last}"
+    passed = [(Path(frame.filename), frame.lineno) for frame in traceback.extract_tb(error.__traceback__)]
+    ours = [f" at {file.relative_to(PACKAGE)}:{line}" for file, line in passed if file.is_relative_to(PACKAGE)]
+    return type(error).__name__ + "".join(ours[-1:])
