@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from anyformer.describe import Value
+from anyformer.describe.docstrings import field_docstrings
 from anyformer.training import Run
 
 PAGE = Path(__file__).with_name("train.md")
@@ -49,9 +50,10 @@ def table(name: str, kind: type[Value]) -> Iterator[str]:
     if not fields:
         return
     yield "| key | what it may be | default | meaning |\n|---|---|---|---|"
+    meanings = field_docstrings(kind)
     for key, field in fields.items():
         default = "required" if field.is_required() else shown(field.default)
-        meaning = first_sentence(field.description or "")
+        meaning = first_sentence(meanings.get(key, ""))
         yield f"| `{key}` | {admitted(field.annotation)} | {default} | {meaning} |"
     yield ""
 

@@ -7,9 +7,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
+from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
@@ -27,9 +29,7 @@ class Value(BaseModel):
     `kinds`: of the base class of a family of parts, the registry that its subclasses enter; None outside such families.
     """
 
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
     through: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Registry | None] = None
 
@@ -43,6 +43,15 @@ class Value(BaseModel):
     def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         registry = cls.__dict__.get("kinds")
         return handler(source) if registry is None else registry.schema(cls)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        found = handler(schema)
+        properties = handler.resolve_ref_schema(found).get("properties", {})
+        for name, text in field_docstrings(cls).items():
+            if name in properties:
+                properties[name]["description"] = text
+        return found
 
     def __init__(self, /, **fields: Any) -> None:
         try:
