@@ -16,7 +16,7 @@ from anyformer.describe.value import Value, subclasses
 
 V = TypeVar("V", bound=Value)
 DEEPEST = 1000
-"""Most parts of a dotted name: the parser takes time in their square."""
+"""The most parts of a dotted name: the parser's time grows with their square."""
 
 
 def to_toml(value: Value) -> str:
@@ -25,7 +25,7 @@ def to_toml(value: Value) -> str:
 
 
 def to_json(value: Value) -> str:
-    """Indented JSON text with a final newline; the same law as `to_toml`."""
+    """Indented JSON text with a final newline; it is read back by `from_json`, as TOML by `from_toml`."""
     return json.dumps(value.plain(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -40,19 +40,19 @@ def from_json(kind: type[V], text: str, where: str = "") -> V:
 
 
 def parse_toml(text: str, where: str = "") -> Any:
-    """Plain data from TOML, its syntax errors told as ours."""
+    """Plain data from TOML; a syntax error is a `DescriptionError`."""
     if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
         raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
     try:
         return tomllib.loads(text)
-    except ValueError as error:  # its own error is one, and so is a number of thousands of digits
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
         raise DescriptionError(f"not valid TOML: {error}", where=where) from None
     except RecursionError:
         raise DescriptionError("not valid TOML: nested too deeply", where=where) from None
 
 
 def parse_json(text: str, where: str = "") -> Any:
-    """Plain data from JSON, its syntax errors told as ours; a name given twice is refused."""
+    """Plain data from JSON; a syntax error or a name given twice is a `DescriptionError`."""
     try:
         return json.loads(text, object_pairs_hook=_no_twins)
     except DescriptionError as error:
@@ -81,7 +81,7 @@ def schema(kind: type[Value]) -> str:
     """JSON schema of a description, for editors that check and complete TOML and JSON."""
     whole = kind.model_json_schema()
     definitions: dict[str, Any] = whole.setdefault("$defs", {})
-    classes = {each.__name__: each for each in subclasses(Value)}
+    classes = {described.__name__: described for described in subclasses(Value)}
     while missing := set(re.findall(rf'"{REFERENCE}": "(\w+)"', json.dumps(whole))) - definitions.keys():
         for name in sorted(missing):
             own = classes[name].model_json_schema()
