@@ -24,10 +24,10 @@ PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
 
 
 class PositionwiseNetwork(Sublayer):
-    """The projections and the nonlinearity that a feed-forward network and each expert of a mixture have in common."""
+    """The base of feed-forward networks and of mixtures of experts: projections around a nonlinearity."""
 
     width: Count
-    """Features between the projections, F."""
+    """F, features between the projections."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
     bias: tuple[Projection, ...] = ()
@@ -51,7 +51,7 @@ class PositionwiseNetwork(Sublayer):
         if self.up_offset and not self.gated:
             raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
         if self.clamp_at != "before_activation" and self.clamp is None:
-            raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp holds, and there is none: set clamp")
+            raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp acts, and there is none: set clamp")
         return self
 
     @property
@@ -65,7 +65,7 @@ class PositionwiseNetwork(Sublayer):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Biases, clamp and offset in words, for pictures."""
+        """Its biases, clamp and offset in words, for pictures."""
         clamp = () if self.clamp is None else (f"clamped at {number(self.clamp)}",)
         offset = (f"up + {number(self.up_offset)}",) if self.up_offset else ()
         return (*biases(self.bias, len(self.projections)), *clamp, *offset)
@@ -76,7 +76,7 @@ class PositionwiseNetwork(Sublayer):
         return PROJECTIONS if self.gated else ("up", "down")
 
     def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
-        """act(gate) * (up + offset), or act(up) without a gate, inside the clamp: what the down projection reads."""
+        """act(gate) * (up + offset), or act(up) without a gate, clamped: the input of the down projection."""
         acted = up if gate is None else gate
         if self.clamp is not None and self.clamp_at == "before_activation":
             acted = acted.clamp(max=self.clamp)
@@ -105,8 +105,8 @@ class FeedForward(PositionwiseNetwork):
 
     @property
     def traits(self) -> Traits:
-        shared = super().traits
-        return shared if self.sub_norm is None else replace(shared, stability=(*shared.stability, "sub-norm"))
+        traits = super().traits
+        return traits if self.sub_norm is None else replace(traits, stability=(*traits.stability, "sub-norm"))
 
     @property
     def resizing(self) -> Resizing:
@@ -125,13 +125,11 @@ class FeedForward(PositionwiseNetwork):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
-        parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
-        if self.gated:
-            parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
+        into = (matrix(name, width, self.width, rows, role="column", bias=name in self.bias) for name in self.projections[:-1])
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
-        parts += total(inner)
+        parts = sum((*into, total(inner)), Tally())
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
 
 
@@ -158,5 +156,5 @@ class FeedForwardModule(nn.Module):
 
 
 def gated_width(width: int, multiple: int = 256) -> int:
-    """F of a gated network as large as a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
+    """F of a gated network with the parameters of a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
     return -(-(8 * width // 3) // multiple) * multiple
