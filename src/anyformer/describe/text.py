@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -43,24 +45,23 @@ def parse_toml(text: str, where: str = "") -> Any:
     """Plain data from TOML; a syntax error is a `DescriptionError`."""
     if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
         raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # a syntax error, or a number of thousands of digits
-        raise DescriptionError(f"not valid TOML: {error}", where=where) from None
-    except RecursionError:
-        raise DescriptionError("not valid TOML: nested too deeply", where=where) from None
+    return _parsed("TOML", tomllib.loads, text, where)
 
 
 def parse_json(text: str, where: str = "") -> Any:
     """Plain data from JSON; a syntax error or a name given twice is a `DescriptionError`."""
+    return _parsed("JSON", partial(json.loads, object_pairs_hook=_no_twins), text, where)
+
+
+def _parsed(form: str, parse: Callable[[str], Any], text: str, where: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_no_twins)
+        return parse(text)
     except DescriptionError as error:
         raise DescriptionError(str(error), where=where) from None
-    except ValueError as error:
-        raise DescriptionError(f"not valid JSON: {error}", where=where) from None
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
+        raise DescriptionError(f"not valid {form}: {error}", where=where) from None
     except RecursionError:
-        raise DescriptionError("not valid JSON: nested too deeply", where=where) from None
+        raise DescriptionError(f"not valid {form}: nested too deeply", where=where) from None
 
 
 def read_data(path: Path) -> Any:

@@ -1,4 +1,4 @@
-"""Latent arrays: a few learned vectors that read a long input, so that the layers above cost the same for any length."""
+"""Latent arrays: a few learned vectors that read a long input, so that the cost of later layers does not grow with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Latents(Drawn):
     count: Count
     """T."""
     position: Position | None = None
-    """Absolute positions, added to the input that is read."""
+    """Absolute positions, added to the input."""
 
     def sketch(self, width: int) -> Sketch:
         return Sketch("Learned latent array", (f"{self.count:,} × {number(width)}",))
@@ -61,8 +61,8 @@ class LatentsModule(nn.Module):
 class InducedAttention(Sublayer):
     """Self-attention through m learned points: h = attention(points, x), y = attention(x, h), both (B, ., D).
 
-    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention` says
-    what both are like; the residuals, norms and feed-forward network that the paper puts inside are the block's.
+    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention`
+    describes both attentions; the residuals, norms and feed-forward network that the paper puts inside are the block's.
     """
 
     kind: Literal["induced_attention"] = "induced_attention"
