@@ -7,11 +7,11 @@ import re
 from anyformer.describe.value import Value
 
 WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where a word of a class's name begins."""
+"""The gaps between the words of a class's name."""
 
 
 def brief(value: Value) -> str:
-    """`attention(heads=6, rotary)`: nested values likewise; a part called like its field is not named twice."""
+    """`attention(heads=6, rotary)`, nested values included; a part with the name of its field is written once."""
     kind = str(getattr(value, "kind", WORD.sub("_", type(value).__name__).lower()))
     words = facts(value)
     return f"{kind}({', '.join(words)})" if words else kind

@@ -35,7 +35,6 @@ class DescriptionError(UserError):
 
     def __init__(self, problems: Iterable[Problem] | str, where: str = "") -> None:
         self.problems = (Problem("", problems),) if isinstance(problems, str) else tuple(problems)
-        self.where = where
         lines = map(str, self.problems)
         super().__init__("\n".join([f"{where}:", *(f"  {line}" for line in lines)] if where else lines))
 

@@ -22,3 +22,8 @@ class Limit:
     reason: str
     in_training: bool = False
     """Whether the contract is broken in training only."""
+
+    @classmethod
+    def each(cls, reason: str, *contracts: Contract, in_training: bool = False) -> tuple[Limit, ...]:
+        """The limits of several contracts that are broken for one reason."""
+        return tuple(cls(contract, reason, in_training) for contract in contracts)

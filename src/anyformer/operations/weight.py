@@ -25,7 +25,7 @@ class Weight:
     chosen: int | None = None
     """The number of experts, stacked along dim 0, that one token uses; None without experts."""
     copies: int = 1
-    """The number of layers that have one each, as equal layers are priced once."""
+    """The number of equal layers that have one each: such layers are priced once."""
     sensitive: bool = False
     """Whether it stays in 16 bits or more when others are quantised: a router's choice depends on small differences."""
 

@@ -5,7 +5,7 @@ FLOPs, formulas, bytes moved, times and the divisions of parallelism are all rea
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from anyformer.operations.weight import Role
@@ -155,10 +155,6 @@ class Elementwise(_Work):
     dense: int
     exact: int
     moved: int = 0
-
-    def __add__(self, other: Elementwise) -> Elementwise:
-        assert self.kind == other.kind, "work of one kind adds up"
-        return Elementwise(self.kind, *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)[1:]))
 
 
 Operation = Product | ExpertProduct | Pairs | Contraction | Elementwise

@@ -64,11 +64,12 @@ class _Call:
 
     def scores(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor:
         """Scores of a block, (B, H, rows, keys) in fp32, before the mask."""
-        return scores(q[:, :, queries], k[:, :, keys], self.scale, _cut(self.bias, queries, keys), self.softcap)
+        bias = None if self.bias is None else _cut(self.bias, queries, keys)
+        return scores(q[:, :, queries], k[:, :, keys], self.scale, bias, self.softcap)
 
     def shares(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
         """Attention weights of a block, (B, H, rows, keys) in fp32, and the weight of a sink."""
-        allowed = _cut(self.allowed, queries, keys)
+        allowed = None if self.allowed is None else _cut(self.allowed, queries, keys)
         if self.causal:
             allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)
         return shares(scores, allowed, self.sink)
@@ -83,12 +84,8 @@ class _Call:
         return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
 
 
-def _cut(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
-    """The elements of a block, of (.., T or 1, S)."""
-    return None if x is None else _view(x, queries, keys)
-
-
-def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
+def _cut(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    """A view of the elements of a block, of x: (.., T or 1, S)."""
     return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
@@ -143,7 +140,7 @@ def _attend_backward(
         if softcap is not None:
             d_scores = d_scores * (1 - (capped / softcap).square())
         if bias is not None:
-            part = _view(d_bias, queries, keys)
+            part = _cut(d_bias, queries, keys)
             part += d_scores.sum_to_size(part.shape)
         d_products = side_by_side((d_scores * scale).to(q.dtype), K)
         dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])

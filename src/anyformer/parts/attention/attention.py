@@ -41,9 +41,9 @@ class ValueResidual(Value):
 
 
 VALUES = "values"
-"""The values (B, T, K, U) that a self-attention uses for the tokens of the call, by name in what layers share."""
+"""Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
 MEMORY = "keys and values"
-"""The keys and values of a self-attention, with those of its decode state: a `Memory`, by name in what layers share."""
+"""Name in `Context.shared` of the `Memory` of a self-attention: its keys and values, with those of its decode state."""
 
 
 class SelfAttention(Heads):
@@ -84,8 +84,7 @@ class SelfAttention(Heads):
             self.score_bias.check(width)
 
     def sketch(self, width: int) -> Sketch:
-        rotary = rotary_cell(self.rotary)
-        return heads_sketch(self, width, self.title, self.facts, rotary=rotary, late=self._late, memory=self.keys_from)
+        return heads_sketch(self, width, self.title, self.facts, rotary=rotary_cell(self.rotary), memory=self.keys_from)
 
     @property
     def title(self) -> str:
@@ -122,10 +121,6 @@ class SelfAttention(Heads):
             + Tally(virtual, rotary, state, self.limits)
             + total(inner)
         )
-
-    @property
-    def _late(self) -> bool:
-        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
 
     @property
     def traits(self) -> Traits:
@@ -257,4 +252,4 @@ class AttentionModule(HeadsModule):
         if self.rotary is not None:
             table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
             x_BTHE = self.rotary.value.rotate(x_BTHE, table)
-        return norm(x_BTHE) if self.norms_late else x_BTHE
+        return norm(x_BTHE) if self.heads.norms_late else x_BTHE

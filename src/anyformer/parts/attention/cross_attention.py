@@ -30,7 +30,7 @@ class CrossAttention(Heads):
 
     @model_validator(mode="after")
     def _rotates_nothing(self) -> CrossAttention:
-        if self.qk_norm is not None and self.qk_norm.at == "after_rotary":
+        if self.norms_late:
             raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
         return self
 

@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally, total
+from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
@@ -29,9 +29,6 @@ from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
 _BOTH_WAYS = Bidirectional()
-
-Sums = Literal["features", "keys"]
-SUMS: tuple[Sums, Sums] = ("features", "keys")
 
 
 class AcrossScales(Sublayer):
@@ -103,14 +100,17 @@ class ChannelCrossAttention(AcrossScales):
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
         # Channels attend to channels, and positions are their features.
-        B, pairs = shape.batch, width * width // self.heads
-        scores, mix = (Pairs(B, 1, shape.length, pairs, pairs, width, sums) for sums in SUMS)
-        return {"scores": scores, "softmax": softmax(B * pairs, B * pairs), "mix": mix}
+        B, T, pairs = shape.batch, shape.length, width * width // self.heads
+        return {
+            "scores": Pairs(B, 1, T, pairs, pairs, width, "features"),
+            "softmax": softmax(B * pairs, B * pairs),
+            "mix": Pairs(B, 1, T, pairs, pairs, width, "keys"),
+        }
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
-        return tuple(Limit(contract, "the scores of channels are sums over all positions") for contract in contracts)
+        reason = "the scores of channels are sums over all positions"
+        return Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
 
 
 class SpatialCrossAttention(AcrossScales):
@@ -132,12 +132,13 @@ class SpatialCrossAttention(AcrossScales):
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
         # Every scale has scores of its own, over the features of all.
-        B, T, maps = shape.batch, shape.length, self.heads * len(self.scales)
-        scores, mix = (
-            Pairs(B, heads, width // self.heads, T * T, T * T, T, sums)
-            for heads, sums in zip((maps, self.heads), SUMS, strict=True)
-        )
-        return {"scores": scores, "softmax": softmax(B * maps * T * T, B * maps * T * T), "mix": mix}
+        B, T, H, E = shape.batch, shape.length, self.heads, width // self.heads
+        maps = H * len(self.scales)
+        return {
+            "scores": Pairs(B, maps, E, T * T, T * T, T, "features"),
+            "softmax": softmax(B * maps * T * T, B * maps * T * T),
+            "mix": Pairs(B, H, E, T * T, T * T, T, "keys"),
+        }
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -145,8 +146,7 @@ class SpatialCrossAttention(AcrossScales):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        contracts: tuple[Contract, ...] = ("chunked", "cached")
-        return (*_BOTH_WAYS.limits, *(Limit(contract, "no position is remembered between calls") for contract in contracts))
+        return (*_BOTH_WAYS.limits, *Limit.each("no position is remembered between calls", "chunked", "cached"))
 
 
 class AcrossScalesModule(Attends):

@@ -26,7 +26,6 @@ class HeadsModule(Attends):
     ) -> None:
         super().__init__(mask)
         self.heads, self.plan = heads, plan
-        self.norms_late = heads.qk_norm is not None and heads.qk_norm.at == "after_rotary"
         self.norms_heads = heads.qk_norm is None or heads.qk_norm.over == "head"
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
@@ -65,7 +64,7 @@ class HeadsModule(Attends):
         return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
-        if self.norms_late:
+        if self.heads.norms_late:
             return self._split(x)
         return norm(self._split(x)) if self.norms_heads else self._split(norm(x))
 

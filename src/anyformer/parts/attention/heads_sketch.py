@@ -43,14 +43,13 @@ def heads_sketch(
     facts: Iterable[str],
     *,
     rotary: Cell | None = None,
-    late: bool = False,
     memory: str | None = None,
     source: bool = False,
 ) -> Sketch:
     """The picture of an attention over heads, projection by projection.
 
-    `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys, before their norm if that is `late`;
-    `memory`: the variant whose keys and values it reads; `source`: whether keys and values come from the source.
+    `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys; `memory`: the variant whose keys and values
+    it reads; `source`: whether keys and values come from the source.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
     # Shades show which queries share a key; without sharing, all are alike.
@@ -60,7 +59,7 @@ def heads_sketch(
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
     over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
     norm = None if part.qk_norm is None else Cell(over[part.qk_norm.over], "norm")
-    cells = [rotary, norm] if late else [norm, rotary]
+    cells = [rotary, norm] if part.norms_late else [norm, rotary]
     if memory is not None:
         read = fan(chain(query, *cells), Given(Cell(f"K, V of the latest {memory} layer", "memory")))
     elif source:

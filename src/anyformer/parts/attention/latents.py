@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Contract, Limit, Shape, Tally, Weight, total
+from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import EMPTY
@@ -77,11 +77,8 @@ class InducedAttention(Sublayer):
     def sketch(self, width: int) -> Sketch:
         inner = self.attention.sketch(width)
         both = f"{inner.title.lower()}, {self.attention.heads} heads"
-        return Sketch(
-            "Induced attention",
-            (both,),
-            chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix")),
-        )
+        flow = chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix"))
+        return Sketch("Induced attention", (both,), flow)
 
     @property
     def resizing(self) -> Resizing:
@@ -98,8 +95,7 @@ class InducedAttention(Sublayer):
         scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
         both = total({"gather": gather, "scatter": scatter}).without("state", "limits")
         reason = "every position is read through points that have read all positions"
-        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
-        limits = tuple(Limit(contract, reason) for contract in contracts)
+        limits = Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
         return both + Tally(points, own_limits=limits)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 SCORE_BIAS = "score_bias"
-"""The module of the stack's score bias, by name in what layers share."""
+"""Name in `Context.shared` of the module of the stack's score bias."""
 
 
 class ScoreBias(Value):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import AfterValidator, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
@@ -30,7 +30,7 @@ class PositionwiseNetwork(Sublayer):
     """F, features between the projections."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], AfterValidator(lambda names: each_once(names, PROJECTIONS))] = ()
     """Projections that add a bias."""
     clamp: Positive | None = None
     """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
@@ -38,11 +38,6 @@ class PositionwiseNetwork(Sublayer):
     """Whether the gate is bounded, or act(gate) (Step-3.7)."""
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _has_its_gate(self) -> Self:
@@ -156,5 +151,5 @@ class FeedForwardModule(nn.Module):
 
 
 def gated_width(width: int, multiple: int = 256) -> int:
-    """F of a gated network with the parameters of a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
+    """F of a gated network with as many parameters as a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
     return -(-(8 * width // 3) // multiple) * multiple

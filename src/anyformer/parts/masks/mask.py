@@ -20,7 +20,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Registry, Value, brief
-from anyformer.operations import Contract, Limit, Shape
+from anyformer.operations import Limit, Shape
 from anyformer.parts.masks.pairs import count_pairs
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import words
@@ -42,7 +42,7 @@ class Mask(Value):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a query may see keys after it (outside the prefix)."""
+        """Whether a query may see later keys (outside the prefix)."""
         return False
 
     @property
@@ -76,8 +76,9 @@ class Mask(Value):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""
-        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.looks_ahead else ()
-        return tuple(Limit(contract, f"the mask '{self.kind}' lets a token see later ones") for contract in contracts)
+        return (
+            Limit.each(f"the mask '{self.kind}' lets a token see later ones", "causal", "stepwise") if self.looks_ahead else ()
+        )
 
     @property
     def written(self) -> str:
@@ -157,13 +158,11 @@ class AllOf(_Combined):
 
     @property
     def window(self) -> int | None:
-        windows = [mask.window for mask in self.masks if mask.window is not None]
-        return min(windows) if windows else None
+        return min((mask.window for mask in self.masks if mask.window is not None), default=None)
 
     @property
     def chunk(self) -> int | None:
-        chunks = [mask.chunk for mask in self.masks if mask.chunk is not None]
-        return min(chunks) if chunks else None
+        return min((mask.chunk for mask in self.masks if mask.chunk is not None), default=None)
 
 
 class AnyOf(_Combined):

@@ -14,8 +14,6 @@ from anyformer.describe import Positive
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
-_IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
-
 
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * gain + bias, a mean and variance per feature (Ioffe & Szegedy 2015, arXiv 1502.03167).
@@ -40,7 +38,8 @@ class BatchNorm(Norm):
             "running_mean": Weight((width,), "replicate", "zeros"),
             "running_variance": Weight((width,), "replicate", "ones"),
         }
-        limits = tuple(Limit(contract, _IN_TRAINING, in_training=True) for contract in ("causal", "packed", "padded"))
+        reason = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
+        limits = Limit.each(reason, "causal", "packed", "padded", in_training=True)
         return gain_and_bias(self.gain, self.bias, width, vectors) + Tally(running, own_limits=limits)
 
 

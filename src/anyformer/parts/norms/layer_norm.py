@@ -55,7 +55,7 @@ class LayerNorm(FeatureNorm):
 
 
 class _Groups(Norm):
-    """A base of its own for `groups`, so that files have it before the fields of every norm of features."""
+    """The field `groups` alone: as a second base, it comes before the fields of `FeatureNorm` in saved files."""
 
     groups: Count
 

@@ -26,7 +26,7 @@ class Rotary(Value):
     rotate_in: Literal["input", "fp32"] = "input"
     """Type in which the rotation is computed: that of the activations (Llama) or fp32 (OLMo, Cohere)."""
     place: Literal["first", "last"] = "first"
-    """Which R features of a head are rotated."""
+    """The place in a head of the R rotated features."""
     scaling: RotaryScaling | None = None
     """Changed frequencies, for longer texts."""
 

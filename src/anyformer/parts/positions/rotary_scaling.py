@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Positive, Registry, Value
-from anyformer.operations import Contract, Limit
+from anyformer.operations import Limit
 from anyformer.parts.sketch import number
 
 Trained = Annotated[int, Field(ge=2)]
@@ -44,12 +44,9 @@ class RotaryScaling(Value):
         raise NotImplementedError
 
 
-_BY_LENGTH: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed", "padded")
-
-
 def _depends_on_length(trained: int) -> tuple[Limit, ...]:
     reason = f"rotary frequencies depend on the length of the text once it passes {trained}"
-    return tuple(Limit(contract, reason) for contract in _BY_LENGTH)
+    return Limit.each(reason, "causal", "chunked", "cached", "packed", "padded")
 
 
 class Stretched(RotaryScaling):
@@ -63,7 +60,7 @@ class Stretched(RotaryScaling):
 
 
 class LinearScaling(Stretched):
-    """Positions squeezed by `factor`: every frequency / factor (Chen et al. 2023, arXiv 2306.15595)."""
+    """Every frequency divided by `factor`, which squeezes positions (Chen et al. 2023, arXiv 2306.15595)."""
 
     kind: Literal["linear"] = "linear"
 
