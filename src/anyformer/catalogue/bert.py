@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, TypedDict
+from typing import Literal
 
-from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.entry import Entry, Size
 from anyformer.describe import change
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
@@ -29,7 +29,7 @@ from anyformer.parts import (
 SMALL_NORMAL = Initialisation(matrix=Normal(std=0.02))
 
 
-def masked_head(norm: LayerNorm, activation: str = "gelu") -> Head:
+def masked_head(norm: LayerNorm, activation: str) -> Head:
     """A dense layer with a norm, then the embedding's table and a bias for every token, as in the released code of BERT."""
     return Head(tied=True, bias=True, transform=Transform(activation=activation, norm=norm))
 
@@ -46,10 +46,12 @@ def bert(
     depth: int,
     heads: int,
     ffn: int,
+    embedding: int | None = None,
     vocab: int = 30_522,
     types: int = 2,
     offset: int = 0,
     eps: float = 1e-12,
+    activation: str = "gelu",
     dropout: float = 0.1,
     head: Head | Literal["masked"] = "masked",
 ) -> Architecture:
@@ -59,59 +61,37 @@ def bert(
     return encoder_only(
         Embedding(vocab=vocab, types=types),
         width,
-        [post_norm_encoder(norm, attention, ffn, "gelu", dropout)] * depth,
+        [post_norm_encoder(norm, attention, ffn, activation, dropout)] * depth,
+        embedding_width=embedding,
+        input_projection=InputProjection() if embedding else None,
         position=LearnedPosition(length=512, offset=offset),
         input_norm=norm,
         dropout=dropout,
-        head=masked_head(norm) if head == "masked" else head,
+        head=masked_head(norm, activation) if head == "masked" else head,
         initialisation=SMALL_NORMAL,
     )
 
 
-def electra(
-    *, width: int, depth: int, heads: int, ffn: int, embedding: int | None = None, dropout: float = 0.1
-) -> Architecture:
+def electra(*, width: int, depth: int, heads: int, ffn: int, embedding: int | None = None) -> Architecture:
     """Clark et al. 2020 (arXiv 2003.10555), section 2: BERT that says of every token whether it was replaced.
 
     Small has narrow embeddings.
     """
-    norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
-    return encoder_only(
-        Embedding(vocab=30_522, types=2),
-        width,
-        [post_norm_encoder(norm, attention, ffn, "gelu", dropout)] * depth,
-        embedding_width=embedding,
-        input_projection=InputProjection() if embedding else None,
-        position=LearnedPosition(length=512),
-        input_norm=norm,
-        dropout=dropout,
-        head=Head(outputs=1, bias=True, transform=Transform(activation="gelu", width=width)),
-        initialisation=SMALL_NORMAL,
-    )
+    head = Head(outputs=1, bias=True, transform=Transform(activation="gelu", width=width))
+    return bert(width=width, depth=depth, heads=heads, ffn=ffn, embedding=embedding, head=head)
 
 
 def distilbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
-    """Sanh et al. 2019 (arXiv 1910.01108), section 2: no kinds of segments; what attention gives is not dropped."""
+    """Sanh et al. 2019 (arXiv 1910.01108), section 2: no token types, and no dropout of attention weights."""
     return change(bert(width=width, depth=depth, heads=heads, ffn=ffn, types=0), "encoder.layer.attention.dropout", 0.0)
 
 
-def albert(*, width: int, depth: int, heads: int, embedding: int = 128, vocab: int = 30_000) -> Architecture:
+def albert(*, width: int, depth: int, heads: int) -> Architecture:
     """Lan et al. 2019 (arXiv 1909.11942), section 3.1: one layer's weights for all layers, embeddings 128 wide; FFN 4 D."""
-    norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
-    return encoder_only(
-        Embedding(vocab=vocab, types=2),
-        width,
-        [post_norm_encoder(norm, attention, 4 * width, "gelu_tanh", 0.0)] * depth,
-        embedding_width=embedding,
-        input_projection=InputProjection(),
-        position=LearnedPosition(length=512),
-        input_norm=norm,
-        shared_weights=("layer",),
-        head=masked_head(norm, "gelu_tanh"),
-        initialisation=SMALL_NORMAL,
+    layers = bert(
+        width=width, depth=depth, heads=heads, ffn=4 * width, embedding=128, vocab=30_000, activation="gelu_tanh", dropout=0.0
     )
+    return change(layers, "encoder.shared_weights", ("layer",))
 
 
 def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265, dropout: float = 0.1) -> Architecture:
@@ -133,7 +113,7 @@ def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265
         input_norm=norm,
         dropout=dropout,
         relative=RelativeTable(span=512),
-        head=masked_head(norm.but(cast="after_gain")),
+        head=masked_head(norm.but(cast="after_gain"), "gelu"),
         initialisation=SMALL_NORMAL,
     )
 
@@ -156,15 +136,6 @@ def deberta3(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 128_1
         relative=RelativeTable(span=256, norm=norm),
         initialisation=SMALL_NORMAL,
     )
-
-
-class Size(TypedDict):
-    """What one size of a line differs in."""
-
-    width: int
-    depth: int
-    heads: int
-    ffn: int
 
 
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}

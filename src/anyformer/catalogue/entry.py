@@ -1,11 +1,21 @@
-"""What a lineage says of each architecture it makes."""
+"""The entries of a lineage: named architectures with their sources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from anyformer.model import Architecture
+
+
+class Size(TypedDict):
+    """The numbers in which the sizes of one line differ."""
+
+    width: int
+    depth: int
+    heads: int
+    ffn: int
 
 
 @dataclass(frozen=True)

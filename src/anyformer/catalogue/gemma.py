@@ -54,18 +54,10 @@ def gemma2(
 
     Scores are divided by sqrt(`query_scalar`), the paper's head size but for 27B: D / heads.
     """
-    local = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_width=head_width,
-        rotary=Rotary(),
-        scale=query_scalar**-0.5,
-        softcap=50.0,
-        mask=Window(size=window),
-    )
     global_ = Attention(
         heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(), scale=query_scalar**-0.5, softcap=50.0
     )
+    local = global_.but(mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
@@ -95,15 +87,6 @@ def gemma3(
 
     Local layers turn with theta 10,000, global ones with 1,000,000, their positions squeezed by 8 where the text is `long`.
     """
-    local = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_width=head_width,
-        qk_norm=QKNorm(norm=NORM),
-        rotary=Rotary(theta=10_000.0),
-        scale=query_scalar**-0.5,
-        mask=Window(size=window),
-    )
     global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
@@ -112,6 +95,7 @@ def gemma3(
         rotary=Rotary(theta=1_000_000.0, scaling=LinearScaling(factor=8.0) if long else None),
         scale=query_scalar**-0.5,
     )
+    local = global_.but(rotary=Rotary(theta=10_000.0), mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(

@@ -21,15 +21,14 @@ from anyformer.parts import (
     post_norm,
     pre_norm,
 )
-
-ALL: tuple[Literal["query", "key", "value", "output"], ...] = ("query", "key", "value", "output")
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def gpt1(*, width: int, depth: int, heads: int, vocab: int, length: int, dropout: float = 0.1) -> Architecture:
     """Radford et al. 2018: a decoder with post-norm and no final norm; FFN 4 D, GELU in its tanh form, tied embedding."""
     block = post_norm(
         LayerNorm(eps=1e-5),
-        Attention(heads=heads, bias=ALL, dropout=dropout),
+        Attention(heads=heads, bias=PROJECTIONS, dropout=dropout),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
         dropout=dropout,
     )
@@ -59,7 +58,7 @@ def gpt2(
     norm = LayerNorm(eps=1e-5, bias=bias)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=ALL if bias else (), dropout=dropout),
+        Attention(heads=heads, bias=PROJECTIONS if bias else (), dropout=dropout),
         FeedForward(width=4 * width, activation=activation, gated=False, bias=("up", "down") if bias else ()),
         dropout=dropout,
     )
@@ -82,8 +81,10 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
-    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=ALL), feedforward)
-    banded = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=ALL, mask=Window(size=band)), feedforward)
+    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS), feedforward)
+    banded = pre_norm(
+        norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS, mask=Window(size=band)), feedforward
+    )
     return decoder_only(
         Embedding(vocab=50_257),
         width,

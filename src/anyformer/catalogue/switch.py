@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TypedDict
 
-from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.entry import Entry, Size
 from anyformer.describe import Named
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
@@ -112,15 +111,6 @@ def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, exp
         side(past, cross),
         head=Head(tied=True),
     )
-
-
-class Size(TypedDict):
-    """What one size of a line differs in."""
-
-    width: int
-    depth: int
-    heads: int
-    ffn: int
 
 
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}
