@@ -113,7 +113,7 @@ def _plain(
     sink: Tensor | None,
     drop: Drop | None,
 ) -> Tensor:
-    share, _ = shares(scores(q, k, scale, bias, softcap), visible.over(q.shape[2], q.device), sink)
+    share, _ = shares(scores(q, k, scale, bias, softcap), visible.dense(q.shape[2], q.device), sink)
     used = share.to(v.dtype)
     if drop is not None:
         used = drop(used)
@@ -124,7 +124,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias
     """torch's kernel; a bias goes in as a mask of numbers."""
     mask, causal = visible.allowed, visible.causal
     if bias is not None:
-        mask = visible.over(q.shape[2], q.device)
+        mask = visible.dense(q.shape[2], q.device)
         scores = bias if mask is None else torch.where(mask, bias, float("-inf"))
         mask, causal = scores.to(q.dtype).expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), False
     return F.scaled_dot_product_attention(

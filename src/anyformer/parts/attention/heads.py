@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
@@ -30,7 +30,7 @@ class Heads(Sublayer):
     """E, features of a head; D / H by default."""
     value_width: Count | None = None
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     qk_norm: QKNorm | None = None
     """Norm of queries and keys."""
@@ -54,11 +54,6 @@ class Heads(Sublayer):
     """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
     dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _grouped(self) -> Heads:

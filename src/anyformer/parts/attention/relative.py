@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -106,13 +106,8 @@ class Disentangled(ScoreBias):
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
-    bias: tuple[Term, ...] = ()
+    bias: Annotated[tuple[Term, ...], each_once(*TERMS)] = ()
     """Terms whose own projection adds a bias (version 1: position_to_content, version 2: both)."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Term, ...]) -> tuple[Term, ...]:
-        return each_once(names, TERMS)
 
     @model_validator(mode="after")
     def _has_what_it_biases(self) -> Disentangled:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
@@ -30,7 +30,7 @@ class PositionwiseNetwork(Sublayer):
     """Features between the projections, F."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     clamp: Positive | None = None
     """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
@@ -38,11 +38,6 @@ class PositionwiseNetwork(Sublayer):
     """Whether the gate is bounded, or act(gate) (Step-3.7)."""
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _has_its_gate(self) -> Self:

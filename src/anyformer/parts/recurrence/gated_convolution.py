@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, matrix, total
@@ -29,13 +28,8 @@ class GatedConvolution(Sublayer):
 
     kind: Literal["gated_convolution"] = "gated_convolution"
     convolution: ShortConvolution = ShortConvolution(kernel=3)
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     def sketch(self, width: int) -> Sketch:
         D = number(width)

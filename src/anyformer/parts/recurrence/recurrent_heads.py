@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 import torch
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -22,13 +21,8 @@ class RecurrentHeads(Sublayer):
     """H, query heads."""
     head_width: Count | None = None
     """E, features of a head; D / H by default."""
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @property
     def groups(self) -> int:
