@@ -14,7 +14,7 @@ from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
 
 class RecurrentHeads(Sublayer):
-    """How many heads, how wide, with which biases."""
+    """The heads of a linear attention: their number, width and biases."""
 
     kind: str
     heads: Count
@@ -49,7 +49,7 @@ class RecurrentHeads(Sublayer):
         self.width_of_head(width)
 
     def projections(self, width: int, rows: int) -> Tally:
-        """Weights and FLOPs of the four projections."""
+        """Weights and products of the four projections."""
         E = self.width_of_head(width)
         H, K = self.heads * E, self.groups * E
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
