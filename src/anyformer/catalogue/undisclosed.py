@@ -1,4 +1,4 @@
-"""Models of which little is published: what is, and a stand-in for the rest, so that they can be named and priced."""
+"""Models of which little is published: the published facts, and a stand-in for the others, so that they can be priced."""
 
 from __future__ import annotations
 

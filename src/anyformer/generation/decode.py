@@ -7,6 +7,7 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
 from anyformer.generation.memory import grown
@@ -97,10 +98,8 @@ def continuations(
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
     """(B, T) tokens with padding on the left, and the padding as bool (B, T), or None without any."""
-    length = max(len(prompt) for prompt in prompts)
-    tokens = torch.zeros(len(prompts), length, dtype=torch.int64, device=device)
-    padding = torch.ones(len(prompts), length, dtype=torch.bool, device=device)
-    for row, prompt in enumerate(prompts):
-        tokens[row, length - len(prompt) :] = torch.tensor(prompt, device=device)
-        padding[row, length - len(prompt) :] = False
+    rows = [torch.tensor(prompt, device=device) for prompt in prompts]
+    tokens = pad_sequence(rows, batch_first=True, padding_side="left")
+    lengths = torch.tensor([[len(row)] for row in rows], device=device)
+    padding = torch.arange(tokens.shape[1], device=device) < tokens.shape[1] - lengths
     return tokens, padding if bool(padding.any()) else None

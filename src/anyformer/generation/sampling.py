@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Annotated
 
 import torch
@@ -31,8 +30,7 @@ class Sampling(Value):
         if self.temperature == 0:
             return logits_BV.argmax(-1)
         probability_BV = self.distribution(logits_BV)
-        noise = Noise(torch.tensor(zlib.crc32(f"{self.seed}/{index}".encode()), device=rows_B.device), rows_B)
-        uniform_B1 = bits(noise, 0, torch.Size((len(rows_B), 1))).double() / 2**32
+        uniform_B1 = bits(Noise.at(self.seed, index, rows_B), 0, torch.Size((len(rows_B), 1))).double() / 2**32
         cumulative = probability_BV.double().cumsum(-1)
         # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from math import lcm
 from typing import Literal
 
@@ -119,23 +120,15 @@ def period_of(layers: tuple[str, ...]) -> Period:
     count = len(layers)
     best = (0, count, 0)
     for period in range(1, count // 2 + 1):
-        repeats = [layers[i] == layers[i + period] for i in range(count - period)]
-        for before, length in _runs(repeats):
-            # A run of n positions that repeat is n + period layers of the middle, with every variant at least once outside it.
+        before = 0
+        for repeats, run in groupby(layers[i] == layers[i + period] for i in range(count - period)):
+            # A run of n layers that equal the one a period later makes n + period layers of the middle.
+            length = len(list(run))
             after = count - before - length - period
-            if length >= period and before + period + after < sum(best):
+            if repeats and length >= period and before + period + after < sum(best):
                 best = (before, period, after)
+            before += length
     return best
-
-
-def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
-    """(start, length) of each run of true flags."""
-    start = 0
-    for i, flag in enumerate([*flags, False]):
-        if not flag:
-            if i > start:
-                yield start, i - start
-            start = i + 1
 
 
 def networks(architecture: Architecture) -> Iterator[tuple[int, Network]]:

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field
 from anyformer.describe import Value
 from anyformer.operations import Weight
 
-Rate = Annotated[float, Field(gt=0)]
-Decay = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0, description="Peak rate; the schedule scales it.")]
+Decay = Annotated[float, Field(ge=0, description="Share of a weight that goes at each step, times the learning rate.")]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -20,13 +20,11 @@ class _Adam(Value):
     """The settings of AdamW, for moments of any number of bits."""
 
     learning_rate: Rate = 1e-3
-    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """Decay of the running means of the gradient and of its square."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
     """Added to the root of the mean square, against division by 0."""
     weight_decay: Decay = 0.1
-    """Share of a weight that goes at each step, times the learning rate."""
 
 
 class AdamW(_Adam):
@@ -65,11 +63,9 @@ class SGD(Value):
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Rate = 1e-2
-    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.9
     """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """The momentum in fp32: 4 n, or nothing without one."""
@@ -84,11 +80,9 @@ class Lion(Value):
 
     kind: Literal["lion"] = "lion"
     learning_rate: Rate = 1e-4
-    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.99)
     """Weight of the mean in the step taken, and the decay of that mean."""
     weight_decay: Decay = 1.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """One moment in fp32: 4 n."""
@@ -103,11 +97,9 @@ class Adafactor(Value):
 
     kind: Literal["adafactor"] = "adafactor"
     learning_rate: Rate = 1e-2
-    """Peak rate; the schedule scales it."""
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Exponent of the second moment's average: 1 - t^-decay."""
     weight_decay: Decay = 0.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """4 (O + I) for each matrix (O, I), 4 n for a vector."""
@@ -125,11 +117,9 @@ class Muon(Value):
 
     kind: Literal["muon"] = "muon"
     learning_rate: Rate = 2e-2
-    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.95
     """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.1
-    """Share of a weight that goes at each step, times the learning rate."""
     others: AdamW = AdamW()
     """For tables, heads and vectors."""
 

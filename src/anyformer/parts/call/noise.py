@@ -85,9 +85,9 @@ class Drop:
     site: int
     rate: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x (B, ...) with some elements zero and the rest scaled up."""
-        return x * keep_factors(bits(self.noise, self.site, x.shape), self.rate).to(x.dtype)
+    def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
+        """x (B, ...) with some elements zero and the rest scaled up; `drawn`: the shape of the draws, by default that of x."""
+        return x * keep_factors(bits(self.noise, self.site, drawn or x.shape), self.rate).to(x.dtype)
 
 
 class Draws(nn.Module):
@@ -112,7 +112,7 @@ class Dropout(Draws):
 
     def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
         drop = self.drop(noise)
-        return x if drop is None else x * keep_factors(bits(drop.noise, drop.site, self.drawn(x)), drop.rate).to(x.dtype)
+        return x if drop is None else drop(x, self.drawn(x))
 
     def drop(self, noise: Noise | None) -> Drop | None:
         """The dropout of a call with this noise; None where nothing is dropped."""
