@@ -153,8 +153,8 @@ _OF_DEBERTA3 = "arXiv 2111.09543, section 5; released configuration deberta-v3-{
 _MASKED = "post-norm encoder, learned positions, masked tokens"
 _SHARED = "one layer's weights for all, embeddings 128 wide"
 _REPLACED = "BERT that finds replaced tokens"
-_DISENTANGLED = "content and relative positions apart, masked tokens"
-_DISENTANGLED_3 = "content and relative positions apart in buckets, trained to find replaced tokens; the encoder"
+_DISENTANGLED = "separate scores of content and relative positions, masked tokens"
+_DISENTANGLED_3 = "separate scores of content and bucketed relative positions, trained to find replaced tokens; the encoder"
 
 ENTRIES = (
     Entry("bert-base-uncased", 2018, _MASKED, _BERT.format("base-uncased"), partial(bert, **_BASE)),
@@ -165,7 +165,7 @@ ENTRIES = (
     Entry("bert-large-cased", 2018, _MASKED, _BERT.format("large-cased"), partial(bert, **_LARGE, vocab=28_996)),
     Entry("roberta-base", 2019, _MASKED, _OF_ROBERTA.format("base"), partial(_ROBERTA, **_BASE), organisation="Meta"),
     Entry("roberta-large", 2019, _MASKED, _OF_ROBERTA.format("large"), partial(_ROBERTA, **_LARGE), organisation="Meta"),
-    Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no kinds of tokens",
+    Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no token types",
           "arXiv 1910.01108, section 2; released configuration distilbert-base-uncased",
           partial(distilbert, width=768, depth=6, heads=12, ffn=3072), organisation="Hugging Face"),
     Entry("sentence-bert-base", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",

@@ -1,4 +1,4 @@
-"""Gemma: heads 256 wide, gated GELU, norms of 1 + w, embeddings times sqrt(D); then norms around, windows and normed heads."""
+"""Gemma: heads 256 wide, gated GELU, norms of 1 + w, embeddings times sqrt(D); later double norms, windows, normed heads."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def gemma2(
     window: int = 4096,
     vocab: int = 256_000,
 ) -> Architecture:
-    """Gemma Team 2024 (arXiv 2408.00118), section 2: norms before and after, local and global layers by turns, soft caps.
+    """Gemma Team 2024 (arXiv 2408.00118), section 2: norms before and after, alternating local and global layers, soft caps.
 
     Scores are divided by sqrt(`query_scalar`), the paper's head size but for 27B: D / heads.
     """
@@ -85,7 +85,7 @@ def gemma3(
 ) -> Architecture:
     """Gemma Team 2025 (arXiv 2503.19786), section 2: five local layers to one global, normed heads in place of soft caps.
 
-    Local layers turn with theta 10,000, global ones with 1,000,000, their positions squeezed by 8 where the text is `long`.
+    Rotary theta is 10,000 in local layers and 1,000,000 in global ones, whose positions are divided by 8 if `long`.
     """
     global_ = Attention(
         heads=heads,
@@ -112,7 +112,7 @@ _PAPER_1 = "arXiv 2403.08295, table 1; released configuration gemma-{}"
 _PAPER_2 = "arXiv 2408.00118, table 1; released configuration gemma-2-{}"
 _PAPER_3 = "arXiv 2503.19786, section 2; released configuration gemma-3-{}-pt, its text model"
 _WHAT_1 = "heads 256 wide, gated GELU"
-_WHAT_2 = "norms before and after, local and global layers by turns, soft caps"
+_WHAT_2 = "norms before and after, alternating local and global layers, soft caps"
 _WHAT_3 = "five local layers to one global, normed heads"
 
 ENTRIES = (

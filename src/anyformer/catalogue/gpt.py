@@ -75,7 +75,7 @@ def gpt2(
 
 
 def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256) -> Architecture:
-    """Brown et al. 2020 (arXiv 2005.14165), section 2.1: GPT-2 with dense and locally banded sparse layers by turns.
+    """Brown et al. 2020 (arXiv 2005.14165), section 2.1: GPT-2 with alternating dense and locally banded sparse layers.
 
     The width of the band is not published: here a window of 256, as in GPT-Neo's open replication.
     """
@@ -100,7 +100,7 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
 _PAPER_2 = "Radford et al. 2019, table 2, and the released configurations"
 _PAPER_3 = "arXiv 2005.14165, table 2.1; vocabulary of GPT-2"
 _BAND = "the width of the sparse layers' band is not published: 256, as GPT-Neo's"
-_BANDED = "dense and locally banded layers by turns"
+_BANDED = "alternating dense and locally banded layers"
 
 ENTRIES = (
     Entry("nanogpt-cpu", 2022, "nanoGPT's published CPU configuration on characters", "karpathy/nanoGPT, README",

@@ -38,7 +38,7 @@ def mistral(
     window: int | None = None,
     temperature: LogTemperature | None = None,
 ) -> Architecture:
-    """Jiang et al. 2023 (arXiv 2310.06825): every layer may see a window only."""
+    """Jiang et al. 2023 (arXiv 2310.06825): with `window` every layer attends to a window only."""
     norm = RMSNorm(eps=1e-5)
     attention = Attention(
         heads=heads,
@@ -97,7 +97,7 @@ ENTRIES = (
     Entry("mistral-small-24b", 2025, "wide and shallow", _RELEASE.format("Mistral-Small-24B-Base-2501"),
           partial(mistral, width=5120, depth=40, heads=32, ffn=32_768, vocab=131_072,
                   rotary=Rotary(theta=100_000_000.0))),
-    Entry("ministral-3-8b", 2025, "256k tokens by YaRN, queries sharper far out",
+    Entry("ministral-3-8b", 2025, "256k tokens by YaRN, query temperature that grows with position",
           _RELEASE.format("Ministral-3-8B-Base-2512") + ", its text model",
           partial(_MINISTRAL_3, width=4096, depth=34, heads=32, ffn=14_336)),
 )  # fmt: skip

@@ -62,7 +62,7 @@ def phi3(
 
 
 def phi3_small(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int) -> Architecture:
-    """Abdin et al. 2024 (arXiv 2404.14219), section 2: block-sparse and dense layers by turns, a clamped gated GELU, muP.
+    """Abdin et al. 2024 (arXiv 2404.14219), section 2: alternating block-sparse and dense layers, a clamped gated GELU, muP.
 
     Sparse layers see the last 16 blocks of 64 tokens and every eighth block before.
     """
@@ -143,7 +143,7 @@ ENTRIES = (
           partial(phi, width=2560, depth=32, heads=32, rotated=0.4)),
     # The released sliding_window of 2047 counts the tokens before the query.
     Entry("phi-3-mini", 2024, "a Llama with a window of 2048", _PAPER_3.format("mini-4k"), partial(_MINI, window=2048)),
-    Entry("phi-3-small", 2024, "block-sparse and dense layers by turns", _PAPER_3.format("small-8k"),
+    Entry("phi-3-small", 2024, "alternating block-sparse and dense layers", _PAPER_3.format("small-8k"),
           partial(phi3_small, width=4096, depth=32, heads=32, kv_heads=8, ffn=14_336, vocab=100_352), _SMALL_STAND_IN),
     Entry("phi-3-medium", 2024, "a Llama with a window of 2048", _PAPER_3.format("medium-4k"),
           partial(phi3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=32_064, window=2048)),
