@@ -12,6 +12,7 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
+    Head,
     LogTemperature,
     Renormalise,
     RMSNorm,
@@ -33,10 +34,11 @@ def mistral(
     ffn: int,
     vocab: int,
     kv_heads: int = 8,
-    head_width: int = 128,
+    head_width: int | None = 128,
     rotary: Rotary = _ROTARY,
     window: int | None = None,
     temperature: LogTemperature | None = None,
+    tied: bool = False,
 ) -> Architecture:
     """Jiang et al. 2023 (arXiv 2310.06825): with `window` every layer attends to a window only."""
     norm = RMSNorm(eps=1e-5)
@@ -49,7 +51,7 @@ def mistral(
         temperature=temperature,
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
-    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
 
 
 def mixtral(

@@ -103,7 +103,7 @@ class Context:
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
     auxiliary: Auxiliary | None = None
-    """Where expert layers leave penalties and statistics, if the caller wants them."""
+    """The collector of expert layers' reports, if the caller wants them."""
     chunk: Chunk | None = None
     source: Tensor | None = None
     """(B, S, D): the other sequence, which cross-attention reads; None without one, or if decode state holds it."""

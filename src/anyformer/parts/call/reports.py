@@ -14,7 +14,7 @@ from anyformer.describe import UserError
 
 @dataclass(frozen=True)
 class Load:
-    """Load of one layer's experts, of tokens that count: choices of each expert, (X,); choices that found no place, 0-d."""
+    """The load of a layer's experts, of tokens that count: choices of each expert, (X,); choices without a place, 0-d."""
 
     counts: Tensor
     dropped: Tensor
@@ -30,7 +30,7 @@ class Load:
 
     @property
     def dropped_share(self) -> float:
-        """The share of the choices that found no place."""
+        """The share of choices without a place."""
         return round(int(self.dropped) / max(int(self.counts.sum()), 1), 4)
 
 

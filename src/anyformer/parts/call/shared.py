@@ -45,6 +45,6 @@ TOKENS = Read("tokens")
 
 
 def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
-    """Those shared values that `reads` name."""
+    """The shared values that `reads` name."""
     keys = ((read.variant, read.name) for read in reads)
     return {key: shared[key] for key in keys if key in shared}

@@ -45,7 +45,7 @@ class DeltaAttention(Sublayer):
     value_width: Count | None = None
     """E, features of a value head; M by default."""
     convolution: ShortConvolution | None = None
-    """Of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
+    """Convolution of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
     decay: Decay | None = None
     beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
     """Above 1 the state can change sign along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""

@@ -152,9 +152,9 @@ def delta_flops(
     )
 
 
-def recurrent(held: int, shape: Shape, heads: int = 1) -> State:
+def recurrent(size: int, shape: Shape, heads: int = 1) -> State:
     """A state of fixed size with `heads` heads: a call of one position reads and writes all of it, a longer one writes it."""
-    return State(held, held if shape.length == 1 else 0, held, heads)
+    return State(size, size if shape.length == 1 else 0, size, heads)
 
 
 def _even(**work: int) -> Tally:
