@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from anyformer.generation.room import grown
+from anyformer.generation.memory import grown
 from anyformer.model import InputError, Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import StateError

@@ -62,7 +62,7 @@ def attend(
         used = "plain"
     # On the meta device every product is counted as itself.
     if used == "plain" or (used == "blocks" and q_BHTE.is_meta):
-        allowed = visible.over(q_BHTE.shape[2], q_BHTE.device)
+        allowed = visible.dense(q_BHTE.shape[2], q_BHTE.device)
         share, _ = shares(scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap), allowed, sink_H)
         share = share.to(v_BKSU.dtype) if drop is None else drop(share.to(v_BKSU.dtype))
         return (side_by_side(share, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
@@ -102,7 +102,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, visible: Visible, scale: float, bias
     """torch's kernel, which takes a bias as a mask of numbers."""
     mask, causal = visible.allowed, visible.causal
     if bias is not None:
-        mask = visible.over(q.shape[2], q.device)
+        mask = visible.dense(q.shape[2], q.device)
         scores = bias if mask is None else torch.where(mask, bias, float("-inf"))
         mask, causal = scores.to(q.dtype).expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2]), False
     return F.scaled_dot_product_attention(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
@@ -29,7 +29,7 @@ class Heads(Sublayer):
     """E, features of a head; D / H by default."""
     value_width: Count | None = None
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
-    bias: Annotated[tuple[Projection, ...], AfterValidator(lambda names: each_once(names, PROJECTIONS))] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     qk_norm: QKNorm | None = None
     """Norm of queries and keys."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, Given, Sketch, biases, chain, fan, number
+from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
@@ -61,9 +61,9 @@ def heads_sketch(
     norm = None if part.qk_norm is None else Cell(over[part.qk_norm.over], "norm")
     cells = [rotary, norm] if part.norms_late else [norm, rotary]
     if memory is not None:
-        read = fan(chain(query, *cells), Given(Cell(f"K, V of the latest {memory} layer", "memory")))
+        read = fan(chain(query, *cells), SideInput(Cell(f"K, V of the latest {memory} layer", "memory")))
     elif source:
-        read = fan(Given(fan(chain(key, norm), value), source=True), chain(query, norm))
+        read = fan(SideInput(fan(chain(key, norm), value), source=True), chain(query, norm))
     else:
         read = fan(chain(fan(query, key), *cells), value)
     numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}

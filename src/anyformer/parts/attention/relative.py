@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -106,7 +106,7 @@ class Disentangled(ScoreBias):
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
     """Distance of the last bucket; None: every distance up to the span has a row of its own (version 1)."""
-    bias: Annotated[tuple[Term, ...], AfterValidator(lambda names: each_once(names, TERMS))] = ()
+    bias: Annotated[tuple[Term, ...], each_once(*TERMS)] = ()
     """Terms whose separate projection adds a bias (version 1: position_to_content, version 2: both)."""
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
-from pydantic import AfterValidator, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
@@ -30,7 +30,7 @@ class PositionwiseNetwork(Sublayer):
     """F, features between the projections."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
-    bias: Annotated[tuple[Projection, ...], AfterValidator(lambda names: each_once(names, PROJECTIONS))] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     clamp: Positive | None = None
     """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
