@@ -24,6 +24,7 @@ class Target:
 
         `attention.heads` is looked up in the first layer that has a branch of that name, `steps.0.norm_after` in the first
         layer, `stack.final_norm` in the stack, `encoder:attention.heads` in a stack by name, `head.tied` in the architecture.
+        `embedding.scale` and `head.scale` are numbers, also where they follow from the width.
         """
         side, _, rest = path.rpartition(":")
         if side:
@@ -33,7 +34,7 @@ class Target:
             if first == "stack":
                 return get(self.stack, inner)
             if first in type(self.architecture).model_fields:
-                return get(self.architecture, path)
+                return get(self.architecture.resolved() if path.endswith(".scale") else self.architecture, path)
             return get(self._block_with(first), path)
         except DescriptionError:
             raise MismatchError(f"the architecture has no {path}") from None

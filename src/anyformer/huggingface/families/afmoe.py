@@ -43,8 +43,7 @@ def read(config: Config) -> Architecture:
 
     seen = words.windows(config, words.every(config("global_attn_every_n_layers", 4)))
     layers = words.layered(block, seen, words.dense_first(config, "num_dense_layers", 1))
-    scaled = config("mup_enabled", False, lambda target: target("embedding.scale") != 1)
-    scale = config("hidden_size") ** 0.5 if scaled else 1.0
+    scale = words.root_scale(config, False, "mup_enabled")
     return words.decoder(config, words.with_experts(config, layers), norm, embedding_scale=scale)
 
 

@@ -22,7 +22,7 @@ def read_small(config: Config) -> Architecture:
     And it does not scale them: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
     """
     made = SMALL.read(config)
-    eps = get(made, "decoder.input_norm.eps") * get(made, "embedding.scale") ** 2
+    eps = get(made, "decoder.input_norm.eps") * get(made.resolved(), "embedding.scale") ** 2
     return change_all(made, {"decoder.input_norm_at": "before_position", "decoder.input_norm.eps": eps})
 
 

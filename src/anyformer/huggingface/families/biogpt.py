@@ -20,7 +20,7 @@ def read(config: Config) -> Architecture:
     network = words.plain(config, width=4096, dropout=config("activation_dropout", 0.0))
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout))
     position = LearnedPosition(length=config("max_position_embeddings", 1024), offset=FIRST)
-    scale, around = words.root_scale(config, config("hidden_size"), True), {"position": position, "dropout": dropout}
+    scale, around = words.root_scale(config, True), {"position": position, "dropout": dropout}
     return words.decoder(config, layers, norm, tied=True, vocab=42384, embedding_scale=scale, around=around)
 
 

@@ -83,7 +83,7 @@ def _norm(config: Config) -> RMSNorm:
 
 
 def _scaled(config: Config, layers: Layers, norm: RMSNorm, **head: Any) -> Architecture:
-    return words.decoder(config, layers, norm, embedding_scale=config("hidden_size") ** 0.5, **head)
+    return words.decoder(config, layers, norm, embedding_scale="sqrt_width", **head)
 
 
 def names3(architecture: Architecture) -> Names:

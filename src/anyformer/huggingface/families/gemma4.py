@@ -58,8 +58,8 @@ def read(config: Config) -> Architecture:
         double = config("use_double_wide_mlp", False, _doubles) and layer >= own
         network = network.but(width=2 * network.width) if double else network
         layers.append((kind if layer < own else f"{kind}_shared", _block(heads, network, experts, norm)))
-    softcap, scale = config("final_logit_softcapping", None), config("hidden_size") ** 0.5
-    made = words.decoder(config, layers, norm, tied=True, embedding_scale=scale, softcap=softcap)
+    softcap = config("final_logit_softcapping", None)
+    made = words.decoder(config, layers, norm, tied=True, embedding_scale="sqrt_width", softcap=softcap)
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
@@ -131,8 +131,7 @@ def _experts(config: Config, norm: RMSNorm) -> Experts | None:
         for name in ("num_experts", "top_k_experts", "moe_intermediate_size"):
             config(name, None)
         return None
-    scale = config("hidden_size") ** -0.5
-    router = Router(norm=norm, multiplier=scale, renormalise=Renormalise(eps=0.0), expert_scale=True)
+    router = Router(norm=norm, multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True)
     act = words.activation(config, "hidden_activation", "gelu_pytorch_tanh")
     config("top_k_experts", None, "experts.chosen")
     return words.experts(config, router, chosen_key=("top_k_experts",), counted=("num_experts",), activation=act, norm=norm)

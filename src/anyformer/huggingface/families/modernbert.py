@@ -62,13 +62,13 @@ def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
     config("max_position_embeddings", None)
     config.put(pad_token_id=lambda target: min(50283, target("embedding.vocab") - 1))
     std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
-    scale = (2 * config("num_hidden_layers")) ** -0.5
-    rule, last = (TruncatedNormal(std=value, cut=cut) for value in (std, std * scale))
+    last = std * (2 * config("num_hidden_layers")) ** -0.5
+    rule, head_rule = (TruncatedNormal(std=value, cut=cut) for value in (std, last))
     return Architecture(
         width=config("hidden_size"),
         embedding=Embedding(vocab=config("vocab_size")),
         head=head,
-        initialisation=Initialisation(matrix=rule, embedding=rule, head=last, residual_scale=scale),
+        initialisation=Initialisation(matrix=rule, embedding=rule, head=head_rule, residual_scale="inverse_sqrt_2_depth"),
         **stacks,
     )
 

@@ -35,15 +35,15 @@ def read(config: Config) -> Architecture:
     config.expect("is_gated_act", False)
     config.expect("router_dtype", "float32")
     tied = config("tie_word_embeddings", True, lambda target: target.architecture.decoder_embedding is None)
-    width, table = config("d_model"), Embedding(vocab=config("vocab_size"))
+    table = Embedding(vocab=config("vocab_size"))
     return Architecture(
-        width=width,
+        width=config("d_model"),
         embedding=table,
         # Untied, transformers gives each side a table of its own.
         decoder_embedding=None if tied else table,
         encoder=_stack(config, "encoder"),
         decoder=_stack(config, "decoder"),
-        head=Head(tied=tied, scale=width**-0.5 if tied else 1.0),
+        head=Head(tied=tied, scale="inverse_sqrt_width" if tied else 1.0),
         initialisation=t5_initialisation(config),
     )
 

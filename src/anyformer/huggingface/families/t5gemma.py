@@ -38,8 +38,8 @@ def read(config: Config) -> Architecture:
     tied, softcap = config("tie_word_embeddings", True), decoder("final_logit_softcapping", 30.0)
     made = Architecture(
         width=width,
-        embedding=Embedding(vocab=encoder("vocab_size"), scale=width**0.5),
-        decoder_embedding=Embedding(vocab=vocab, scale=width**0.5),
+        embedding=Embedding(vocab=encoder("vocab_size"), scale="sqrt_width"),
+        decoder_embedding=Embedding(vocab=vocab, scale="sqrt_width"),
         encoder=_stack(config, encoder, "encoder"),
         decoder=_stack(config, decoder, "decoder"),
         head=Head(tied=tied, softcap=softcap),

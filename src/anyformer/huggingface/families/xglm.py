@@ -30,7 +30,7 @@ def read(config: Config) -> Architecture:
         vocab=256008,
         width="d_model",
         unlimited=2048,
-        embedding_scale=words.root_scale(config, config("d_model"), True),
+        embedding_scale=words.root_scale(config, True),
         starts=words.initialisation(config, key="init_std"),
         around={"position": position, "dropout": dropout},
     )

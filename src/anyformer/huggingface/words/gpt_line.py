@@ -63,7 +63,7 @@ def learned_decoder(
         vocab=50257,
         width="n_embd",
         length="n_positions",
-        starts=initialisation(config).but(residual_scale=(2 * len(attentions)) ** -0.5),
+        starts=initialisation(config).but(residual_scale="inverse_sqrt_2_depth"),
         around={"position": LearnedPosition(length=config("n_positions", 1024)), "dropout": config("embd_pdrop", 0.1)},
     )
 

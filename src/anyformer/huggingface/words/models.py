@@ -13,6 +13,7 @@ from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.norms import Norm
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional, Block, Causal, Embedding, Head, Initialisation, Normal, Stack, stack
+from anyformer.parts.derived import WidthFactor
 
 
 def decoder(
@@ -25,7 +26,7 @@ def decoder(
     width: str = "hidden_size",
     length: str | None = "max_position_embeddings",
     unlimited: int = UNLIMITED,
-    embedding_scale: float = 1.0,
+    embedding_scale: WidthFactor = 1.0,
     embedding_width: int | None = None,
     side: str = "decoder",
     starts: Initialisation | None = None,
@@ -98,6 +99,6 @@ def sees_ahead(config: Config, key: str, default: bool = False) -> tuple[str, Bi
     return ("decoder", Causal()) if causal else ("encoder", Bidirectional())
 
 
-def root_scale(config: Config, width: int, default: bool, key: str = "scale_embedding") -> float:
+def root_scale(config: Config, default: bool, key: str = "scale_embedding") -> WidthFactor:
     """The factor of the embeddings: sqrt(D) if a flag says so."""
-    return width**0.5 if config(key, default, lambda target: target("embedding.scale") != 1.0) else 1.0
+    return "sqrt_width" if config(key, default, lambda target: target("embedding.scale") != 1.0) else 1.0

@@ -125,7 +125,7 @@ class Line:
     def architecture(self, config: Config, vocab: int, tied: bool) -> Architecture:
         """`tied`: both sides and the head have one table."""
         config.expect("is_decoder", False)
-        table = Embedding(vocab=vocab, scale=root_scale(config, config("d_model"), self.scaled))
+        table = Embedding(vocab=vocab, scale=root_scale(config, self.scaled))
         if self.headless and config.target is not None and not config.target("head.bias"):
             config.put(architectures=[self.headless])
         bias = self.bias and self.headless not in (config("architectures", None) or ())

@@ -176,13 +176,13 @@ class Line:
         config.expect("is_decoder", False)
         alone = config.target is not None and config.target.architecture.head is None
         config.put(**({"architectures": [self.encoder]} if alone else {}))
-        width, tied = config("d_model"), config("tie_word_embeddings", True)
+        tied = config("tie_word_embeddings", True)
         made = Architecture(
-            width=width,
+            width=config("d_model"),
             embedding=Embedding(vocab=config("vocab_size")),
             encoder=self.stack(config, "encoder"),
             decoder=self.stack(config, "decoder"),
-            head=Head(tied=tied, scale=width**-0.5 if self.scales and _scaled(config) else 1.0),
+            head=Head(tied=tied, scale="inverse_sqrt_width" if self.scales and _scaled(config) else 1.0),
             initialisation=t5_initialisation(config),
         )
         return made.but(decoder=None, head=None) if self.encoder in (config("architectures", None) or ()) else made
