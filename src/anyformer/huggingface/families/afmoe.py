@@ -8,7 +8,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, SHARED, decoder_names, one_by_one
 from anyformer.model import Architecture
-from anyformer.parts import Block, Gate, QKNorm, Renormalise, sandwich
+from anyformer.parts import Attention, Gate, QKNorm, Renormalise, sandwich
 
 _NAMES: Table = {
     "attention.gate.projection": "self_attn.gate_proj",
@@ -35,16 +35,15 @@ def read(config: Config) -> Architecture:
     router = words.sigmoid_router(config, renormalise=Renormalise(), key="route_scale")
     experts = words.experts(config, router, count=64, chosen=6, width=1408)
     experts = words.shared_of(config, experts, 2, "num_shared_experts")
-    networks = words.mlps(experts, words.feedforward(config, width=6144))
+    dense = words.feedforward(config, width=6144)
 
-    def block(kind: str, network: str) -> Block:
-        placed = heads.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else heads
-        return sandwich(norm, placed, networks[network])
+    def attention(kind: str, _: str) -> Attention:
+        return heads.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else heads
 
-    seen = words.windows(config, words.every(config("global_attn_every_n_layers", 4)))
-    layers = words.layered(block, seen, words.dense_first(config, "num_dense_layers", 1))
-    scale = words.root_scale(config, False, "mup_enabled")
-    return words.decoder(config, words.with_experts(config, layers), norm, embedding_scale=scale)
+    kinds = words.windows(config, words.every(config("global_attn_every_n_layers", 4)))
+    networks = words.dense_first(config, "num_dense_layers", 1)
+    layers = words.expert_layers(config, norm, attention, experts, dense, kinds, networks, wire=sandwich)
+    return words.decoder(config, layers, norm, embedding_scale=words.root_scale(config, False, "mup_enabled"))
 
 
 FAMILIES = (

@@ -10,7 +10,7 @@ from anyformer.huggingface.rules import Names
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, pre_norm
+from anyformer.parts import pre_norm
 
 
 def read(config: Config) -> Architecture:
@@ -20,14 +20,10 @@ def read(config: Config) -> Architecture:
     router, counted = words.v3_router(config, groups=8, keep=4, scale=2.5), ("n_routed_experts", "num_local_experts")
     experts = words.experts(config, router, count=192, chosen=8, width=2048, counted=counted)
     experts = words.shared_of(config, experts, 1, "n_shared_experts")
-    networks, dense = words.mlps(experts, words.feedforward(config, width=18_432)), config("first_k_dense_replace", 1)
-    kinds = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
-
-    def block(kind: str) -> Block:
-        made = pre_norm(norm, attention, networks[kind])
-        return change(made, "experts.norm_after", norm) if kind == "experts" else made
-
-    return words.decoder(config, words.layered(block, kinds), norm)
+    sparse = change(pre_norm(norm, attention, experts), "experts.norm_after", norm)
+    blocks = {"dense": pre_norm(norm, attention, words.feedforward(config, width=18_432)), "experts": sparse}
+    kinds = words.mlp_types(config, config("first_k_dense_replace", 1))
+    return words.decoder(config, words.layered(blocks.__getitem__, kinds), norm)
 
 
 def names(architecture: Architecture) -> Names:

@@ -42,10 +42,10 @@ def read(config: Config) -> Architecture:
         "dense": words.feedforward(config, width=6144),
         "experts": words.moonshot_experts(config, count=512, width=768, groups=8, keep=4, scale=2.5),
     }
-    size, dense = config("layer_group_size", 6), config("first_k_dense_replace", 2)
+    size = config("layer_group_size", 6)
     branches = {DELTA: "linear_attention", "latent_attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if (i + 1) % size else FULL, branches)
-    mlps = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
+    mlps = words.mlp_types(config, config("first_k_dense_replace", 2))
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], parts[mlp]), mixers, mlps)
     return words.decoder(config, layers, norm)
 

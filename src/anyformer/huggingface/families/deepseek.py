@@ -26,7 +26,7 @@ def read_glm(config: Config) -> Architecture:
     config.assume(vocab_size=154_880, hidden_size=2048, num_hidden_layers=47, num_attention_heads=20, intermediate_size=10_240)
     experts = _experts(config, _corrected(config, scale=1.8), count=64, chosen=4, shared=1, width=1536)
     attention = words.latent_attention(config, q_rank=768, nope=192, value=256, interleave=True)
-    return _decoder(config, attention, experts, words.mlp_types(config, lambda i: "sparse" if i else "dense"), eps=1e-5)
+    return _decoder(config, attention, experts, words.mlp_types(config, 1), eps=1e-5)
 
 
 def read_v2(config: Config) -> Architecture:
@@ -61,8 +61,9 @@ def _experts(config: Config, router: Router, *, shared: int, **absent: Any) -> E
 
 def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float) -> Architecture:
     """Layers that are dense or have experts."""
-    norm, networks = words.rms_norm(config, eps), words.mlps(experts, words.feedforward(config))
-    return words.decoder(config, words.layered(lambda mlp: pre_norm(norm, attention, networks[mlp]), mlps), norm)
+    norm = words.rms_norm(config, eps)
+    blocks = {"dense": pre_norm(norm, attention, words.feedforward(config)), "experts": pre_norm(norm, attention, experts)}
+    return words.decoder(config, words.layered(blocks.__getitem__, mlps), norm)
 
 
 def names(architecture: Architecture) -> Names:

@@ -39,11 +39,7 @@ def read2(config: Config, wired: Any = sandwich) -> Architecture:
         scale=config("query_pre_attn_scalar", 256) ** -0.5,
         softcap=config("attn_logit_softcapping", 50.0),
     )
-
-    def block(kind: str) -> Block:
-        return wired(norm, heads.but(mask=words.mask(config, kind)), network)  # type: ignore[no-any-return]
-
-    layers = words.layered(block, words.windows(config, words.every(2)))
+    layers = words.masked_layers(config, norm, heads, network, words.windows(config, words.every(2)), wired)
     return _scaled(config, layers, norm, softcap=config("final_logit_softcapping", 30.0))
 
 

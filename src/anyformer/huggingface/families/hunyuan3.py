@@ -7,7 +7,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, decoder_names, one_by_one, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import QKNorm, Renormalise, pre_norm
+from anyformer.parts import QKNorm, Renormalise
 
 _NAMES = {
     "experts.router": "mlp.router.gate",
@@ -25,10 +25,8 @@ def read(config: Config) -> Architecture:
     router = words.sigmoid_router(config, renormalise=Renormalise(), scale=2.826, key="router_scaling_factor")
     experts = words.experts(config, router, count=192, chosen=8, width=1536)
     experts = words.shared_of(config, experts, 1, "num_shared_experts", bias=dense.bias)
-    networks = words.mlps(experts, dense)
-    kinds = words.mlp_types(config, lambda i: "sparse" if i else "dense")
-    layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), kinds)
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    layers = words.expert_layers(config, norm, lambda _: heads, experts, dense, words.mlp_types(config, 1))
+    return words.decoder(config, layers, norm)
 
 
 FAMILIES = (

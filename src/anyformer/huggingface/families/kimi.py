@@ -49,9 +49,8 @@ def read(config: Config) -> Architecture:
         "dense": words.feedforward(config, width=9216),
         "experts": words.moonshot_experts(config, count=256, width=1024, scale=2.446),
     }
-    dense = config("first_k_dense_replace", 1)
     mixers = words.mixers(config, _absent(config), {DELTA: "linear_attention", "latent_attention": FULL})
-    mlps = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
+    mlps = words.mlp_types(config, config("first_k_dense_replace", 1))
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], parts[mlp]), mixers, mlps)
     return words.decoder(config, layers, norm)
 

@@ -13,7 +13,7 @@ from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, LogTemperature, pre_norm
+from anyformer.parts import LogTemperature
 
 _ROPE = {
     "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384, "beta_fast": 32.0,
@@ -55,14 +55,9 @@ def _warmed_table(target: Target) -> dict[str, Any]:
     return {"original_max_position_embeddings": span, **words.rope_table(target), "llama_4_scaling_beta": strength}
 
 
-def _read(config: Config, seen: Sequence[str], **fields: Any) -> Architecture:
-    norm, network = words.rms_norm(config), words.feedforward(config)
-    heads = words.attention(config, kv_heads=8, bias=(), **fields)
-
-    def block(kind: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), network)
-
-    return words.decoder(config, words.layered(block, seen), norm)
+def _read(config: Config, kinds: Sequence[str], **fields: Any) -> Architecture:
+    norm, heads = words.rms_norm(config), words.attention(config, kv_heads=8, bias=(), **fields)
+    return words.decoder(config, words.masked_layers(config, norm, heads, words.feedforward(config), kinds), norm)
 
 
 _NAMES = decoder_names(ATTENTION, FEEDFORWARD, NORMS)

@@ -35,7 +35,7 @@ _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta"
 def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
-    networks = words.mlps(experts, words.feedforward(config, width=5632))
+    networks = {"experts": experts, "dense": words.feedforward(config, width=5632)}
     return _read(config, networks, words.sparse_layers(config), kv_heads=2)
 
 

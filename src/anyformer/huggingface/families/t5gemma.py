@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import window
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, joined
@@ -76,8 +76,8 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
         cross = () if encodes else (CrossAttention(**heads),)
         return sandwich(norm, Attention(mask=masks[kind], rotary=rotary, **heads), *cross, network, dropout=dropout)
 
-    seen = words.windows(config, lambda i: (SLIDING, FULL)[i % 2])
-    return words.stacked(words.layered(block, seen), dropout=dropout, final_norm=norm)
+    kinds = words.windows(config, words.every(2))
+    return words.stacked(words.layered(block, kinds), dropout=dropout, final_norm=norm)
 
 
 _INERT = ("attention_dropout", "dropout_rate", "is_decoder", "tie_word_embeddings")
