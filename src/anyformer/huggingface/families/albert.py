@@ -17,9 +17,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Block, Stack, Transform
 
 _LAYER: Table = {
-    "attention.query": "attention.query",
-    "attention.key": "attention.key",
-    "attention.value": "attention.value",
+    **{f"attention.{side}": f"attention.{side}" for side in words.QKV},
     "attention.output": "attention.dense",
     "step_0_norm_after": "attention.LayerNorm",
     "feedforward.up": "ffn",

@@ -9,20 +9,14 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import FEEDFORWARD, NORMS, OUTSIDE, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import ChannelDecay, DeltaAttention, Gate, RMSNorm, ShortConvolution, pre_norm
 
 _TABLE: Table = {
-    **{f"{DELTA}.{ours}": f"attention.{theirs}_proj" for ours, theirs in SIDES.items()},
     f"{DELTA}.norm_before": "input_layernorm",
-    f"{DELTA}.beta": "attention.b_proj",
     f"{DELTA}.decay.projection": "attention.f_proj",
-    f"{DELTA}.decay.A_log": "attention.A_log",
-    f"{DELTA}.decay.dt_bias": "attention.dt_bias",
-    f"{DELTA}.gate.projection": "attention.g_proj",
-    f"{DELTA}.norm": "attention.o_norm",
     f"{DELTA}.output": "attention.dense",
     "latent_attention.gate.projection": "attention.g_proj",
     "latent_attention.output": "attention.dense",
@@ -70,9 +64,9 @@ def _delta(config: Config, eps: float) -> DeltaAttention:
 
 
 def names(architecture: Architecture) -> Names:
-    convolutions, latent = words.delta_convolutions(architecture, "attention"), words.latent_names(architecture, "attention")
+    delta, latent = words.delta_names(architecture, "attention"), words.latent_names(architecture, "attention")
     outside = {**OUTSIDE, "embedding": "model.word_embeddings"}
-    return decoder_names(latent, convolutions, ROUTED, SHARED, _TABLE, FEEDFORWARD, NORMS, outside=outside)
+    return decoder_names(latent, delta, ROUTED, SHARED, _TABLE, FEEDFORWARD, NORMS, outside=outside)
 
 
 FAMILIES = (

@@ -6,7 +6,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LayerNorm, LearnedPosition, pre_norm
@@ -30,7 +30,7 @@ _OUTSIDE: Table = {
     "decoder.final_norm": "biogpt.layer_norm",
     "head": "output_projection",
 }
-_NAMES = decoder_names(projections("attention", "self_attn"), PLAIN, NORMS, outside=_OUTSIDE, prefix="biogpt.layers.{i}.")
+_NAMES = decoder_names(ATTENTION, PLAIN, NORMS, outside=_OUTSIDE, prefix="biogpt.layers.{i}.")
 FAMILIES = (
     Family(
         "biogpt",

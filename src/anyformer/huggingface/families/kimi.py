@@ -9,8 +9,8 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Shaped, Table, To
-from anyformer.huggingface.words import DELTA, SIDES
-from anyformer.huggingface.words.names import GATE_UP_DOWN, NORMS, decoder_names, one_by_one, shared_names
+from anyformer.huggingface.words import DELTA
+from anyformer.huggingface.words.names import NORMS, decoder_names, gated_names, one_by_one, shared_names
 from anyformer.model import Architecture
 from anyformer.parts import ChannelDecay, DeltaAttention, Gate, RMSNorm, ShortConvolution, pre_norm
 
@@ -18,21 +18,16 @@ _MLP = "block_sparse_moe"
 """What transformers calls the feed-forward network of every layer, with experts or without."""
 _TABLE: Table = {
     f"{DELTA}.norm_before": "input_layernorm",
-    **{f"{DELTA}.{ours}": f"self_attn.{theirs}_proj" for ours, theirs in SIDES.items()},
-    f"{DELTA}.beta": "self_attn.b_proj",
     f"{DELTA}.decay.down": "self_attn.f_a_proj",
     f"{DELTA}.decay.projection": "self_attn.f_b_proj",
     f"{DELTA}.decay.A_log": To("self_attn.A_log", Shaped((1, 1, -1, 1))),
-    f"{DELTA}.decay.dt_bias": "self_attn.dt_bias",
     f"{DELTA}.gate.down": "self_attn.g_a_proj",
     f"{DELTA}.gate.projection": "self_attn.g_b_proj",
-    f"{DELTA}.norm": "self_attn.o_norm",
-    f"{DELTA}.output": "self_attn.o_proj",
     "experts.router": f"{_MLP}.gate",
     "experts.router.correction": f"{_MLP}.gate.e_score_correction_bias",
     **one_by_one(f"{_MLP}.experts", "w1", "w3", "w2"),
     **shared_names(f"{_MLP}.shared_experts"),
-    **{f"feedforward.{side}": f"{_MLP}.{side}_proj" for side in GATE_UP_DOWN},
+    **gated_names(_MLP),
 }
 
 
@@ -79,8 +74,7 @@ def _delta(config: Config, eps: float) -> DeltaAttention:
 
 
 def names(architecture: Architecture) -> Names:
-    convolutions = words.delta_convolutions(architecture, "self_attn")
-    return decoder_names(_TABLE, convolutions, words.latent_names(architecture), NORMS)
+    return decoder_names(words.delta_names(architecture, "self_attn"), _TABLE, words.latent_names(architecture), NORMS)
 
 
 FAMILIES = (

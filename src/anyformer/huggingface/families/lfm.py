@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.words.names import OUTSIDE, convolution, decoder_names, one_by_one
+from anyformer.huggingface.words.names import OUTSIDE, convolution, decoder_names, one_by_one, projections
 from anyformer.model import Architecture
 from anyformer.parts import (
     Experts,
@@ -31,8 +31,7 @@ _TABLE: Table = {
     f"{_CONVOLUTION}.norm_before": "operator_norm",
     "feedforward.norm_before": "ffn_norm",
     "experts.norm_before": "ffn_norm",
-    **{f"attention.{side}": f"self_attn.{side[0]}_proj" for side in words.QKV},
-    "attention.output": "self_attn.out_proj",
+    **projections("self_attn.*_proj", "self_attn.out_proj"),
     "attention.query_norm": "self_attn.q_layernorm",
     "attention.key_norm": "self_attn.k_layernorm",
     tuple(f"{_CONVOLUTION}.{side}" for side in _SIDES): To("conv.in_proj", Rows()),

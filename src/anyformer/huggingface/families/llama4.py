@@ -13,13 +13,13 @@ from anyformer.huggingface.places import FULL, has_experts, window
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
-from anyformer.huggingface.words.names import ATTENTION, GATE_UP_DOWN, NORMS, decoder_names, shared_names
+from anyformer.huggingface.words.names import ATTENTION, NORMS, decoder_names, gated_names, shared_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Causal, Chunk, Experts, LogTemperature, QKNorm, RMSNorm, Router, TopK
 
 CHUNKED = "chunked_attention"
 _NAMES: Table = {
-    **{f"feedforward.{side}": f"feed_forward.{side}_proj" for side in GATE_UP_DOWN},
+    **gated_names("feed_forward"),
     "experts.router": "feed_forward.router",
     ("experts.gate", "experts.up"): To("feed_forward.experts.gate_up_proj", Then(Transposed(), Rows(dim=1))),
     "experts.down": To("feed_forward.experts.down_proj", Transposed()),

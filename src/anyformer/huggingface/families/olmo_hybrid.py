@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import DeltaAttention, QKNorm, Rotary, output_norm, pre_norm
@@ -20,14 +20,7 @@ _TABLE: Table = {
     "feedforward.norm_after": "post_feedforward_layernorm",
     f"{DELTA}.norm_before": "attention_layer_norm",
     "feedforward.norm_before": "feedforward_layer_norm",
-    **{f"{DELTA}.{ours}": f"linear_attn.{theirs}_proj" for ours, theirs in SIDES.items()},
-    f"{DELTA}.gate.projection": "linear_attn.g_proj",
-    f"{DELTA}.beta": "linear_attn.b_proj",
     f"{DELTA}.decay.projection": "linear_attn.a_proj",
-    f"{DELTA}.decay.A_log": "linear_attn.A_log",
-    f"{DELTA}.decay.dt_bias": "linear_attn.dt_bias",
-    f"{DELTA}.norm": "linear_attn.o_norm",
-    f"{DELTA}.output": "linear_attn.o_proj",
 }
 
 
@@ -68,8 +61,7 @@ def _table(target: Target) -> dict[str, Any]:
 
 
 def names(architecture: Architecture) -> Names:
-    convolutions = words.delta_convolutions(architecture, "linear_attn")
-    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, _TABLE, convolutions)
+    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, words.delta_names(architecture, "linear_attn"), _TABLE)
 
 
 FAMILIES = (

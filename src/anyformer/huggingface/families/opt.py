@@ -7,7 +7,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import joined
 from anyformer.model import Architecture
 from anyformer.parts import Attention, InputProjection, LayerNorm, LearnedPosition, Transform, post_norm, pre_norm
@@ -59,6 +59,6 @@ def _affine(target: Target) -> bool:
     return bool(norm is not None and norm.plain().get("bias", True))
 
 
-_LAYERS = joined(projections("attention", "self_attn"), PLAIN, NORMS)
+_LAYERS = joined(ATTENTION, PLAIN, NORMS)
 _NAMES = Names(_OUTSIDE, {"decoder": ("model.decoder.layers.{i}.", _LAYERS)})
 FAMILIES = (Family("opt", read, _NAMES, "OPTForCausalLM", inert=("activation_dropout",), base="model."),)

@@ -26,7 +26,7 @@ from anyformer.huggingface.words.names import (
 )
 from anyformer.huggingface.words.rope import SHARE, rope_table_with_share
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, FeedForward, Gate, QKNorm, RMSNorm, Router, pre_norm
+from anyformer.parts import Attention, Experts, Gate, QKNorm, RMSNorm, Router, pre_norm
 
 _QKV = tuple(f"{DELTA}.{side}" for side in SIDES)
 _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta", "decay.projection"))
@@ -51,7 +51,7 @@ def read_dense(config: Config) -> Architecture:
     return _read(config, networks, ["dense"] * config("num_hidden_layers"), kv_heads=4)
 
 
-def _read(config: Config, networks: Mapping[str, FeedForward | Experts], mlps: list[str], *, kv_heads: int) -> Architecture:
+def _read(config: Config, networks: Mapping[str, Any], mlps: list[str], *, kv_heads: int) -> Architecture:
     config.expect("use_sliding_window", False)
     norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
     parts: dict[str, Any] = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}

@@ -101,9 +101,7 @@ def _ratio(target: Target) -> int:
 
 
 _ATTENTION: Table = {
-    "attention.query": "attention.attention.query",
-    "attention.key": "attention.attention.key",
-    "attention.value": "attention.attention.value",
+    **{f"attention.{side}": f"attention.attention.{side}" for side in words.QKV},
     "attention.output": "attention.output.dense",
 }
 _VIT: Table = {

@@ -6,7 +6,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import sinusoids
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LayerNorm, SinusoidalPosition, pre_norm
@@ -37,7 +37,7 @@ def read(config: Config) -> Architecture:
 
 
 _NAMES = decoder_names(
-    projections("attention", "self_attn"),
+    ATTENTION,
     PLAIN,
     NORMS,
     outside={"embedding": "model.embed_tokens", "decoder.final_norm": "model.layer_norm", "head": "lm_head"},

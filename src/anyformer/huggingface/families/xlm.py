@@ -10,14 +10,12 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.words.gpt_line import INERT
+from anyformer.huggingface.words.names import projections
 from anyformer.model import Architecture
 from anyformer.parts import Attention, FeedForward, LearnedPosition, Normal, post_norm
 
 _LAYERS: Table = {
-    "attention.query": "attentions.{i}.q_lin",
-    "attention.key": "attentions.{i}.k_lin",
-    "attention.value": "attentions.{i}.v_lin",
-    "attention.output": "attentions.{i}.out_lin",
+    **projections("attentions.{i}.*_lin", "attentions.{i}.out_lin"),
     "step_0_norm_after": "layer_norm1.{i}",
     "feedforward.up": "ffns.{i}.lin1",
     "feedforward.down": "ffns.{i}.lin2",

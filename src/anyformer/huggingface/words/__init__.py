@@ -35,7 +35,7 @@ from anyformer.huggingface.words.models import (
 )
 from anyformer.huggingface.words.networks import feedforward, four_times, plain
 from anyformer.huggingface.words.norms import Norm, layer_norm, rms_norm
-from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_convolutions, gated_delta_net, mixers
+from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_names, gated_delta_net, mixers
 from anyformer.huggingface.words.rope import (
     from_table,
     rope_parameters,
@@ -73,7 +73,7 @@ __all__ = [
     "attention",
     "biases",
     "decoder",
-    "delta_convolutions",
+    "delta_names",
     "dense_first",
     "every",
     "expert_layers",

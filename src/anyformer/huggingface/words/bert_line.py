@@ -9,7 +9,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.encoder_heads import encoder_head
-from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.heads import ALL, QKV
 from anyformer.huggingface.words.layers import repeated
 from anyformer.huggingface.words.models import initialisation, stacked
 from anyformer.huggingface.words.names import joined
@@ -37,9 +37,7 @@ EMBEDDINGS: Table = {
     "encoder.input_norm": "embeddings.LayerNorm",
 }
 ATTENTION: Table = {
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
+    **{f"attention.{side}": f"attention.self.{side}" for side in QKV},
     "attention.output": "attention.output.dense",
 }
 FEEDFORWARD: Table = {"feedforward.up": "intermediate.dense", "feedforward.down": "output.dense"}

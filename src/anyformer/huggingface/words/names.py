@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from anyformer.huggingface.rules import Names, Op, Rows, Shaped, Stacked, Table, Then, To
+from anyformer.huggingface.words.heads import ALL
+
+
+def projections(pattern: str, output: str = "", ours: str = "attention") -> Table:
+    """Names of the projections of an attention: `pattern` with the first letter of each for `*`; `output`: of the last."""
+    return {f"{ours}.{name}": output if output and name == "output" else pattern.replace("*", name[0]) for name in ALL}
+
+
+def gated_names(theirs: str, ours: str = "feedforward") -> Table:
+    """Names of a gated network."""
+    return {f"{ours}.{side}": f"{theirs}.{side}_proj" for side in ("gate", "up", "down")}
+
 
 OUTSIDE: Table = {"embedding": "model.embed_tokens", "decoder.final_norm": "model.norm", "head": "lm_head"}
-ATTENTION: Table = {
-    "attention.query": "self_attn.q_proj",
-    "attention.key": "self_attn.k_proj",
-    "attention.value": "self_attn.v_proj",
-    "attention.output": "self_attn.o_proj",
-}
-FEEDFORWARD: Table = {
-    "feedforward.gate": "mlp.gate_proj",
-    "feedforward.up": "mlp.up_proj",
-    "feedforward.down": "mlp.down_proj",
-}
+ATTENTION = projections("self_attn.*_proj")
+FEEDFORWARD = gated_names("mlp")
 UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down_proj"}
 NORMS: Table = {
     "attention.norm_before": "input_layernorm",
@@ -38,7 +41,6 @@ FUSED_GATE: Table = {
     ("feedforward.gate", "feedforward.up"): To("mlp.gate_up_proj", Rows()),
     "feedforward.down": "mlp.down_proj",
 }
-GATE_UP_DOWN = ("gate", "up", "down")
 LAYER = "model.layers.{i}."
 
 
@@ -58,9 +60,9 @@ def one_by_one(experts: str, gate: str = "gate_proj", up: str = "up_proj", down:
     return {f"experts.{ours}": To(f"{experts}.{{x}}.{theirs}.weight", Stacked()) for ours, theirs in sides.items()}
 
 
-def shared_names(expert: str) -> Table:
+def shared_names(theirs: str) -> Table:
     """Names of the shared expert."""
-    return {f"experts.shared.{side}": f"{expert}.{side}_proj" for side in GATE_UP_DOWN}
+    return gated_names(theirs, "experts.shared")
 
 
 ROUTED: Table = {"experts.router": "mlp.gate", **one_by_one("mlp.experts")}

@@ -53,7 +53,16 @@ def mixers(config: Config, absent: Callable[[int], str], branches: Mapping[str, 
     return layer_types(config, absent, known=MIXERS, at=lambda target: target.branches(dict(branches)))
 
 
-def delta_convolutions(architecture: Architecture, theirs: str) -> Table:
-    """Names of the short convolutions of queries, keys and values, where each is stored by itself."""
+def delta_names(architecture: Architecture, theirs: str) -> Table:
+    """Names of delta attention whose projections and short convolutions are stored one by one."""
     kernel = Target(architecture).get(f"{DELTA}.convolution.kernel", 0)
-    return {f"{DELTA}.{ours}_convolution": To(f"{theirs}.{side}_conv1d", convolution(kernel)) for ours, side in SIDES.items()}
+    return {
+        **{f"{DELTA}.{ours}": f"{theirs}.{side}_proj" for ours, side in SIDES.items()},
+        **{f"{DELTA}.{ours}_convolution": To(f"{theirs}.{side}_conv1d", convolution(kernel)) for ours, side in SIDES.items()},
+        f"{DELTA}.beta": f"{theirs}.b_proj",
+        f"{DELTA}.decay.A_log": f"{theirs}.A_log",
+        f"{DELTA}.decay.dt_bias": f"{theirs}.dt_bias",
+        f"{DELTA}.gate.projection": f"{theirs}.g_proj",
+        f"{DELTA}.norm": f"{theirs}.o_norm",
+        f"{DELTA}.output": f"{theirs}.o_proj",
+    }

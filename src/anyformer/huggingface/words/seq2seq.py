@@ -14,9 +14,10 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import Fixed, sinusoids
 from anyformer.huggingface.rules import Names, Shaped, Table, To
-from anyformer.huggingface.words.fairseq import NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, NORMS, PLAIN
 from anyformer.huggingface.words.heads import ALL, Projection
 from anyformer.huggingface.words.models import initialisation, root_scale
+from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.networks import plain
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -44,10 +45,10 @@ INERT = (
 """Layers dropped in training, and what older files say of a structure that their class fixes."""
 COPIES = r"model\.(shared|encoder\.embed_tokens|decoder\.embed_tokens)\.weight"
 """A table that both sides share is stored once or several times; one that neither side uses is stored beside their own."""
-ENCODER: Table = {**projections("attention", "self_attn"), **PLAIN, **NORMS}
+ENCODER: Table = {**ATTENTION, **PLAIN, **NORMS}
 DECODER: Table = {
     **ENCODER,
-    **projections("cross_attention", "encoder_attn"),
+    **projections("encoder_attn.*_proj", "encoder_attn.out_proj", "cross_attention"),
     "cross_attention.norm_before": "encoder_attn_layer_norm",
     "step_1_norm_after": "encoder_attn_layer_norm",
     "step_2_norm_after": "final_layer_norm",

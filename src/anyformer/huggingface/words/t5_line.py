@@ -9,7 +9,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.activations import known, named
-from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.norms import rms_norm
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -43,12 +43,8 @@ OUTSIDE: Table = {
 }
 
 
-def _projections(ours: str, theirs: str) -> Table:
-    return {f"{ours}.{name}": f"{theirs}.{name[0]}" for name in ALL}
-
-
 CROSS: Table = {
-    **_projections("cross_attention", "layer.1.EncDecAttention"),
+    **projections("layer.1.EncDecAttention.*", ours="cross_attention"),
     "cross_attention.norm_before": "layer.1.layer_norm",
 }
 
@@ -56,7 +52,7 @@ CROSS: Table = {
 def _self_attention(called: str) -> Table:
     """Self-attention, with a table of relative positions if it has its own."""
     return {
-        **_projections("attention", f"layer.0.{called}"),
+        **projections(f"layer.0.{called}.*"),
         "attention.norm_before": "layer.0.layer_norm",
         "attention.score_bias": f"layer.0.{called}.relative_attention_bias",
     }
