@@ -155,6 +155,11 @@ class Config:
                 + (f" ({why})" if why else "")
             )
 
+    def expect_all(self, **values: Any) -> None:
+        """Refuse any value of these keys but the one given for each (or its absence)."""
+        for name, value in values.items():
+            self.expect(name, value)
+
     def finish(self, inert: Iterable[str]) -> None:
         """Refuse keys that nobody read and that are not `inert`."""
         unknown = sorted(self._left - {*INERT, *inert})

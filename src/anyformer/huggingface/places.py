@@ -76,6 +76,11 @@ def turning_layers(target: Target) -> list[int]:
     return [int(rotary is not None) for rotary in target.each("attention.rotary")]
 
 
+def encodes(target: Target) -> bool:
+    """Whether the architecture has an encoder."""
+    return target.architecture.encoder is not None
+
+
 def has_experts(target: Target) -> list[bool]:
     """Whether each layer has experts."""
     return ["experts" in block.branches for block in target.blocks]

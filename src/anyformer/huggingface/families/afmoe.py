@@ -20,16 +20,12 @@ _NAMES: Table = {
     "experts.router.correction": "mlp.expert_bias",
     **one_by_one("mlp.experts"),
 }
-_UNREAD = {
-    "n_group": 1, "topk_group": 1, "num_expert_groups": 1, "num_limited_groups": 1, "route_norm": True, "score_func": "sigmoid",
-}  # fmt: skip
-"""Keys of published files that transformers does not look at, and what it computes."""
 
 
 def read(config: Config) -> Architecture:
     config.assume(sliding_window=1024)
-    for key, value in _UNREAD.items():
-        config.expect(key, value)
+    # Keys of published files that transformers does not read.
+    config.expect_all(n_group=1, topk_group=1, num_expert_groups=1, num_limited_groups=1, route_norm=True, score_func="sigmoid")
     norm, rotary = words.rms_norm(config, 1e-5, cast="after_gain"), words.rotary(config)
     heads = words.attention(config, head_width=128, qk_norm=QKNorm(norm=norm), gate=Gate())
     router = words.sigmoid_router(config, renormalise=Renormalise(), key="route_scale")

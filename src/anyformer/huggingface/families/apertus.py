@@ -48,9 +48,7 @@ _ROPE = {
 
 
 def read(config: Config) -> Architecture:
-    config.expect("qk_norm", True)
-    config.expect("post_norm", False)
-    config.expect("mlp_bias", False)
+    config.expect_all(qk_norm=True, post_norm=False, mlp_bias=False)
     norm, rotary = words.rms_norm(config, 1e-5), words.rotary_or(config, _ROPE, theta=12_000_000.0)
     block = pre_norm(
         norm, words.attention(config, rotary=rotary, qk_norm=QKNorm(norm=norm)), words.plain(config, "xielu", bias=False)

@@ -25,13 +25,9 @@ def read(config: Config) -> Architecture:
 def read2(config: Config) -> Architecture:
     period = config("sliding_window_pattern", 4)
     config.assume(sliding_window=4096, layer_switch=period)
-    # Left by the first files; transformers looks at none of these.
-    config.expect("layer_switch", period)
-    config.expect("order_of_interleaved_layers", "local_attn_first")
-    config.expect("position_embedding_type", "rope_gptj")
-    config.expect("rotary_pct", 1.0)
-    for wiring in ("use_parallel_block", "use_gated_activation", "use_embedding_sharing"):
-        config.expect(wiring, True)
+    # Keys of the first files; transformers reads none of them.
+    config.expect_all(layer_switch=period, order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj")
+    config.expect_all(rotary_pct=1.0, use_parallel_block=True, use_gated_activation=True, use_embedding_sharing=True)
     norm, network = words.layer_norm(config, bias=False), words.feedforward(config)
     heads, placed = words.attention(config), {"local": _rotary(config, 10_000.0), "full": None}
 

@@ -94,8 +94,7 @@ def _encoder(
     config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: Any
 ) -> Architecture:
     """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `fields`: more of the attention's."""
-    config.expect("embedding_size", config("hidden_size"))
-    config.expect("pooler_hidden_size", config("hidden_size"))
+    config.expect_all(embedding_size=config("hidden_size"), pooler_hidden_size=config("hidden_size"))
     config.expect("legacy", True, why="the other head computes the same under other names")
     width = words.head_width(config, config("hidden_size"), config("num_attention_heads"))
     scale = (width * (1 + len(_terms(config)))) ** -0.5

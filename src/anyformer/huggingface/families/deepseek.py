@@ -31,9 +31,8 @@ def read_glm(config: Config) -> Architecture:
 
 def read_v2(config: Config) -> Architecture:
     config.assume(vocab_size=102_400, hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, intermediate_size=11_008)
-    config.expect("mlp_bias", False)
+    config.expect_all(mlp_bias=False, scoring_func="softmax")
     config.expect("norm_topk_prob", False, None)
-    config.expect("scoring_func", "softmax")
     where = "experts.router.choice.groups"
     method = config("topk_method", "greedy", lambda target: "group_limited_greedy" if target(where) else "greedy")
     count, keep = (config(key, None, f"{where}.{field}") for key, field in (("n_group", "count"), ("topk_group", "keep")))
@@ -48,8 +47,7 @@ def read_v2(config: Config) -> Architecture:
 
 
 def _corrected(config: Config, **absent: Any) -> Router:
-    config.expect("scoring_func", "sigmoid")
-    config.expect("topk_method", "noaux_tc")
+    config.expect_all(scoring_func="sigmoid", topk_method="noaux_tc")
     return words.v3_router(config, **absent)
 
 

@@ -21,8 +21,7 @@ from anyformer.parts import Embedding, MaskedTokens, Rotary, pre_norm
 
 def read(config: Config) -> Architecture:
     config.assume(max_position_embeddings=1026)
-    config.expect("hidden_act", "gelu")
-    config.expect("is_decoder", False)
+    config.expect_all(hidden_act="gelu", is_decoder=False)
     config.expect("is_folding_model", False, why="ESMFold is more than a transformer")
     config.expect("position_embedding_type", "absolute", "rotary")
     norm, theta = words.layer_norm(config, 1e-12), config("rope_theta", 10_000.0, "attention.rotary.theta")

@@ -7,9 +7,8 @@ from typing import Any
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import FULL, SLIDING, encodes, window
 from anyformer.huggingface.rules import Names, under
-from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import AFTER, ATTENTION, BEFORE, FEEDFORWARD, NORMS, QK_NORM, decoder_names, joined
@@ -49,8 +48,8 @@ def read_vault(config: Config) -> Architecture:
 
 def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
-    both_ways = config("use_bidirectional_attention", False, _encodes)
-    size = config("sliding_window", None, lambda target: 2 * (window(target) - 1) if _encodes(target) else window(target))
+    both_ways = config("use_bidirectional_attention", False, encodes)
+    size = config("sliding_window", None, lambda target: 2 * (window(target) - 1) if encodes(target) else window(target))
     seen = words.windows(config, words.every(config("sliding_window_pattern", 6, kind=SIZE)))
     thetas = {FULL: config("rope_theta", 1_000_000.0), SLIDING: config("rope_local_base_freq", 10_000.0)}
     tables = words.tables_by_type(config, thetas)
@@ -66,10 +65,6 @@ def read3(config: Config) -> Architecture:
     made = _scaled(config, words.layered(block, seen), norm, softcap=config("final_logit_softcapping", None))
     made = made.but(head=None) if words.headless(config, "Gemma3TextModel") else made
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
-
-
-def _encodes(target: Target) -> bool:
-    return target.architecture.encoder is not None
 
 
 def _norm(config: Config) -> RMSNorm:

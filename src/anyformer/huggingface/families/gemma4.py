@@ -10,7 +10,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import FULL, SLIDING, encodes, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
@@ -40,10 +40,10 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_size_per_layer_input=256, sliding_window=512)
     config.put(hidden_size_per_layer_input=0)
     config.expect("hidden_size_per_layer_input", 0, why="per-layer embeddings that read the input are not described")
-    both_ways = config("use_bidirectional_attention", None, lambda target: "all" if _encodes(target) else None) == "all"
+    both_ways = config("use_bidirectional_attention", None, lambda target: "all" if encodes(target) else None) == "all"
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
-    size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if _encodes(target) else window(target))
+    size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if encodes(target) else window(target))
     seen = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
     near = Window(size=size // 2 + 2, after=size // 2 + 1) if both_ways and size else None
     masks = {kind: near if kind == "local" else Bidirectional() for kind in seen} if both_ways else {}
@@ -61,10 +61,6 @@ def read(config: Config) -> Architecture:
     softcap = config("final_logit_softcapping", None)
     made = words.decoder(config, layers, norm, tied=True, embedding_scale="sqrt_width", softcap=softcap)
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
-
-
-def _encodes(target: Target) -> bool:
-    return target.architecture.encoder is not None
 
 
 def _doubles(target: Target) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anyformer.huggingface import words
@@ -23,11 +23,6 @@ from anyformer.huggingface.words.names import (
 )
 from anyformer.model import Architecture
 from anyformer.parts import Attention, Experts, QKNorm, RMSNorm, Router
-
-_UNREAD: Mapping[str, tuple[Any, ...]] = {
-    "scoring_func": ("sigmoid", "noaux_tc"), "topk_method": ("noaux_tc",), "moe_layer_freq": (1,),
-}  # fmt: skip
-"""Keys of published files that transformers does not look at: what it computes is one of their values."""
 
 
 def read_glm4(config: Config) -> Architecture:
@@ -90,8 +85,9 @@ def _experts(
     **absent: Any,
 ) -> Experts:
     """The experts, and `shared` more of their width that every token passes."""
-    for key, values in _UNREAD.items():
-        config.expect(key, *values)
+    # Keys of published files that transformers does not read.
+    config.expect("scoring_func", "sigmoid", "noaux_tc")
+    config.expect_all(topk_method="noaux_tc", moe_layer_freq=1)
     routed = words.experts(config, router, counted=counted[:1], chosen=8, width=width, **absent)
     return words.shared_of(config, routed, shared, counted[1])
 

@@ -28,8 +28,7 @@ _SHARDED: Table = {("attention.query", "attention.value", "attention.key"): To("
 
 def read(config: Config) -> Architecture:
     config.assume(n_embd=4096, n_layer=28)
-    for name in ("rotary", "scale_attn_weights"):
-        config.expect(name, True)
+    config.expect_all(rotary=True, scale_attn_weights=True)
     width, heads = config("n_embd"), config("n_head", 16)
     fraction = share(config("rotary_dim", 64, _rotated), words.head_width(config, width, heads))
     rotary = Rotary(fraction=fraction, pairing="adjacent")

@@ -13,8 +13,7 @@ from anyformer.parts import QKNorm, pre_norm
 
 def read(config: Config) -> Architecture:
     words.needs(config, "head_dim")
-    config.expect("use_qk_norm", True)
-    config.expect("use_cla", False)
+    config.expect_all(use_qk_norm=True, use_cla=False)
     norm, rotary = words.rms_norm(config, 1e-5), words.rotary_with_alpha(config, config("head_dim", kind=SIZE))
     heads = words.attention(config, rotary=rotary, qk_norm=QKNorm(norm=norm, at="after_rotary"))
     return words.decoder(config, words.repeated(config, pre_norm(norm, heads, words.feedforward(config))), norm)

@@ -19,17 +19,15 @@ _NAMES = {
     **one_by_one("mlp.experts"),
     **shared_names("mlp.shared_mlp"),
 }
-_UNREAD = {
-    "add_classification_head": False, "group_limited_greedy": False, "mlp_bias": False, "moe_layer_num_skipped": 0,
-    "norm_type": "rms", "position_embedding_xdrope": False, "use_cla": False, "use_mla": False, "use_mixed_mlp_moe": True,
-    "use_qk_norm": True, "use_rotary_pos_emb": True,
-}  # fmt: skip
-"""Keys of published files that transformers does not look at, and what it computes."""
 
 
 def read(config: Config) -> Architecture:
-    for key, value in _UNREAD.items():
-        config.expect(key, value)
+    # Keys of published files that transformers does not read.
+    config.expect_all(
+        add_classification_head=False, group_limited_greedy=False, mlp_bias=False, moe_layer_num_skipped=0, norm_type="rms",
+        position_embedding_xdrope=False, use_cla=False, use_mla=False, use_mixed_mlp_moe=True, use_qk_norm=True,
+        use_rotary_pos_emb=True,
+    )  # fmt: skip
     norm, depth, narrow = words.rms_norm(config, 1e-5), config("num_hidden_layers"), config("attention_head_dim", None)
     heads = words.attention(config, qk_norm=QKNorm(norm=norm, at="after_rotary"))
     width = heads.head_width or narrow or config("hidden_size") // heads.heads

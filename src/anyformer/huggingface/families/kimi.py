@@ -34,9 +34,7 @@ _TABLE: Table = {
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=163_840, hidden_size=2304, num_hidden_layers=27, num_attention_heads=32)
     config.put(bos_token_id=None, eos_token_id=None)  # the class's own would stand outside a small vocabulary
-    config.expect("moe_router_activation_func", "sigmoid")
-    config.expect("moe_layer_freq", 1)
-    config.expect("mla_use_nope", True)
+    config.expect_all(moe_router_activation_func="sigmoid", moe_layer_freq=1, mla_use_nope=True)
     norm = words.rms_norm(config, 1e-5)
     parts: dict[str, Any] = {
         "linear": _delta(config, norm.eps),

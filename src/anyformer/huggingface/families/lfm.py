@@ -87,8 +87,7 @@ def _experts(config: Config) -> Experts:
 
 def _decoder(config: Config, mixers: list[str], mlps: list[str], networks: dict[str, Any]) -> Architecture:
     """Convolution or attention, then a network."""
-    config.expect("block_use_swiglu", True)
-    config.expect("use_pos_enc", True)
+    config.expect_all(block_use_swiglu=True, use_pos_enc=True)
     norm, rotary = words.rms_norm(config, 1e-5, "norm_eps"), words.rotary(config, theta=1e6)
     kernel = config("conv_L_cache", 3, f"{_CONVOLUTION}.convolution.kernel")
     biased = config("conv_bias", False, f"{_CONVOLUTION}.convolution.bias")

@@ -35,8 +35,8 @@ def read(config: Config) -> Architecture:
 
 
 def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Sequence[str]) -> None:
-    """Keys of published files that transformers does not look at must say what it computes."""
-    said = {
+    """Refuse keys of published files that transformers does not read and that say another than it computes."""
+    computed = {
         "add_full_attention_sink_bias": False, "add_swa_attention_sink_bias": True, "layernorm_epsilon": 1e-5,
         "n_shared_experts": None, "partial_rotary_factor": FRACTION, "rope_theta": _ROPE[FULL]["rope_theta"],
         "scoring_func": "sigmoid", "swa_head_dim": local.head_width, "swa_num_attention_heads": local.heads,
@@ -45,8 +45,7 @@ def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Seq
         "hybrid_layer_pattern": [int(word == "local") for word in kinds],
         "moe_layer_freq": [int(word == "experts") for word in networks],
     }  # fmt: skip
-    for key, value in said.items():
-        config.expect(key, value)
+    config.expect_all(**computed)
 
 
 def _heads(config: Config) -> dict[str, Attention]:

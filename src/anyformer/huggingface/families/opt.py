@@ -24,8 +24,7 @@ _OUTSIDE: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=768, num_hidden_layers=12)
-    for name, only in (("layerdrop", 0.0), ("scale_embeddings", False), ("learned_embeddings", True)):
-        config.expect(name, only)
+    config.expect_all(layerdrop=0.0, scale_embeddings=False, learned_embeddings=True)
     bias, affine = config("enable_bias", True), config("layer_norm_elementwise_affine", True, _affine)
     first = config("do_layer_norm_before", True, lambda target: target("steps.0.norm_after") is None)
     removed = config("_remove_final_layer_norm", False, lambda target: first and target("stack.final_norm") is None)

@@ -18,8 +18,6 @@ _PHI = {
     "feedforward.up": "mlp.fc1",
     "feedforward.down": "mlp.fc2",
 }
-_UNREAD = {"attention_bias": False, "mlp_bias": False, "lm_head_bias": False, "full_attn_mod": 1, "interpolate_factor": 1}
-"""Keys of published files that Phi 3's class does not read, and what they must say for it to be right."""
 
 
 def read(config: Config) -> Architecture:
@@ -32,8 +30,8 @@ def read(config: Config) -> Architecture:
 
 
 def read3(config: Config) -> Architecture:
-    for name, only in _UNREAD.items():
-        config.expect(name, only)
+    # Keys of published files that transformers does not read.
+    config.expect_all(attention_bias=False, mlp_bias=False, lm_head_bias=False, full_attn_mod=1, interpolate_factor=1)
     norm = words.rms_norm(config, 1e-5)
     heads = words.attention(config, rotary=_long(config), mask=words.mask_of_all(config), bias=())
     block = pre_norm(norm, heads, words.feedforward(config), dropout=config("resid_pdrop", 0.0))

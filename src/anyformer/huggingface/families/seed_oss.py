@@ -41,8 +41,7 @@ def read_internlm(config: Config) -> Architecture:
 
 def read_iquest(config: Config) -> Architecture:
     config.assume(num_key_value_heads=8)
-    config.expect("clip_qkv", None)
-    config.expect("use_sliding_window", False)
+    config.expect_all(clip_qkv=None, use_sliding_window=False)
     return _llama(config, config("attention_bias", False), config("mlp_bias", False))
 
 

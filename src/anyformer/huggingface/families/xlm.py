@@ -27,10 +27,9 @@ def read(config: Config) -> Architecture:
     config.assume(emb_dim=2048, n_layers=12)
     config.put(pad_token_id=2)  # the class's own, without which it cannot run
     side, mask = words.sees_ahead(config, "causal")
-    config.expect("is_encoder", True)
+    config.expect_all(is_encoder=True, share_inout_emb=True)
     config.expect("asm", False, why="logits by an adaptive softmax")
     config.expect("pre_norm", False, why="its class cannot run it")
-    config.expect("share_inout_emb", True)
     if config("use_lang_emb", True):
         config.expect("n_langs", 1, why="a language's embedding is added where a call names it")
     norm, width, dropout = words.layer_norm(config, 1e-12), config("emb_dim"), config("dropout", 0.1)

@@ -43,10 +43,7 @@ def read(config: Config) -> Architecture:
     width, heads, dropout = config("d_model"), config("n_head", 16), config("dropout", 0.1)
     config.expect("attn_type", "bi", "uni")
     config.expect("d_head", None, width // heads)
-    config.expect("untie_r", True)
-    for name in ("bi_data", "same_length"):
-        config.expect(name, False)
-    config.expect("clamp_len", -1)
+    config.expect_all(untie_r=True, bi_data=False, same_length=False, clamp_len=-1)
     causal = config("attn_type", "bi", lambda target: "uni" if target.architecture.decoder else "bi") == "uni"
     mask = Causal() if causal else Bidirectional()
     attention = Attention(heads=heads, score_bias=TransformerXL(), mask=mask, dropout=dropout)

@@ -76,8 +76,7 @@ def encoder(
 
     `types`: kinds of segments where the configuration does not say how many, None where its class has none.
     """
-    config.expect("is_decoder", False)
-    config.expect("position_embedding_type", "absolute")
+    config.expect_all(is_decoder=False, position_embedding_type="absolute")
     config("max_position_embeddings", None)
     segments = 0 if types is None else config("type_vocab_size", types)
     if types and not segments:

@@ -35,8 +35,6 @@ INERT = (
     "summary_proj_to_labels", "summary_type", "summary_use_proj",
 )  # fmt: skip
 """Keys of the line's files about other heads and other years."""
-ROUNDING = ("reorder_and_upcast_attn",)
-"""In what order and type scores are scaled."""
 
 
 def gpt_names(*tables: Table, outside: Table = OUTSIDE) -> Names:
