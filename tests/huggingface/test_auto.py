@@ -88,7 +88,7 @@ def test_a_loop_by_hand_goes_on_from_the_cache():
         model(x[:, 4:], attention_mask=mask, past_key_values=fork)
     with pytest.raises(ValueError, match="position_ids should continue from"):
         model(x[:, 4:], past_key_values=cache, position_ids=torch.arange(3)[None])
-    with pytest.raises(ValueError, match="the cache holds 2 rows, and 1 go on"):
+    with pytest.raises(ValueError, match="the cache holds 2 rows, and this call has 1"):
         model(x[:1, 4:], past_key_values=cache)
 
 

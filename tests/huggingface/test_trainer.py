@@ -8,6 +8,7 @@ import transformers
 from zoo import ENCODERS
 
 import anyformer as af
+from anyformer.describe import change
 from anyformer.huggingface.auto import AnyformerForCausalLM
 from anyformer.model import build
 from anyformer.parts import Head
@@ -50,7 +51,11 @@ def batch(count: int = 4) -> dict[str, torch.Tensor]:
 
 
 def test_a_trainer_trains_a_classifier(tmp_path):
-    af.export(build(ENCODERS["encoder"].but(head=Head(outputs=2, pool="mean"))), tmp_path / "own", model_type="anyformer")
+    af.export(
+        build(change(ENCODERS["encoder"].but(head=Head(outputs=2, pool="mean")), "embedding.vocab", VOCAB)),
+        tmp_path / "own",
+        model_type="anyformer",
+    )
     model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "own")
     labelled = [{"input_ids": row["input_ids"], "labels": i % 2} for i, row in enumerate(rows())]
     arguments = transformers.TrainingArguments(

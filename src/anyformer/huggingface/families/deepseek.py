@@ -1,14 +1,16 @@
-"""DeepSeek V2 and V3, and GLM 4.7 Flash: latent attention, dense layers first, then fine experts beside shared ones."""
+"""DeepSeek V2 and V3, GLM 4.7 Flash and A.X K1: latent attention, dense layers, then fine experts beside shared ones."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from anyformer.describe import change
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
+from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Experts, Groups, LatentAttention, Router, TopK, pre_norm
@@ -46,6 +48,20 @@ def read_v2(config: Config) -> Architecture:
     return _decoder(config, attention, experts, words.dense_first(config, "first_k_dense_replace", 0), eps=1e-6)
 
 
+def read_axk1(config: Config) -> Architecture:
+    """Queries always have a latent, and what experts give is normed."""
+    config.assume(vocab_size=163_840, hidden_size=7168, num_hidden_layers=61, num_attention_heads=64)
+    config("q_lora_rank", 1536, kind=SIZE)
+    norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True)
+    router, counted = words.v3_router(config, groups=8, keep=4, scale=2.5), ("n_routed_experts", "num_local_experts")
+    experts = words.experts(config, router, count=192, chosen=8, width=2048, counted=counted)
+    experts = words.shared_of(config, experts, 1, "n_shared_experts")
+    sparse = change(pre_norm(norm, attention, experts), "experts.norm_after", norm)
+    blocks = {"dense": pre_norm(norm, attention, words.feedforward(config, width=18_432)), "experts": sparse}
+    kinds = words.mlp_types(config, config("first_k_dense_replace", 1))
+    return words.decoder(config, words.layered(blocks.__getitem__, kinds), norm)
+
+
 def _corrected(config: Config, **absent: Any) -> Router:
     config.expect_all(scoring_func="sigmoid", topk_method="noaux_tc")
     return words.v3_router(config, **absent)
@@ -65,7 +81,8 @@ def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps:
 
 
 def names(architecture: Architecture) -> Names:
-    return decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS)
+    after = {"experts.norm_after": "post_mlp_layernorm"}
+    return decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS, after)
 
 
 _INERT = ("aux_loss_alpha", "ep_size", "head_dim", "num_nextn_predict_layers", "seq_aux")
@@ -74,4 +91,5 @@ FAMILIES = (
     Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=_INERT),
     Family("glm4_moe_lite", read_glm, names, "Glm4MoeLiteForCausalLM", inert=_INERT, ignored=(r"model\.layers\.47\..*",)),
+    Family("axk1", read_axk1, names, "AXK1ForCausalLM", inert=("head_dim",)),
 )

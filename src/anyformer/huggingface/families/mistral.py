@@ -1,4 +1,4 @@
-"""Mistral: Llama with a sliding window on every layer; Ministral: on some; Ministral 3: queries warmer by position."""
+"""Mistral: Llama with sliding windows; Ministral: in some layers; 3: queries warmer by position; Mixtral: experts."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
+from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, NUMBERED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import LogTemperature
+from anyformer.parts import LogTemperature, Router, pre_norm
 
 _ROPE = {
     "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384, "beta_fast": 32.0,
@@ -60,9 +60,19 @@ def _read(config: Config, kinds: Sequence[str], **fields: Any) -> Architecture:
     return words.decoder(config, words.masked_layers(config, norm, heads, words.feedforward(config), kinds), norm)
 
 
+def read_mixtral(config: Config) -> Architecture:
+    config.expect("router_jitter_noise", 0.0, 0, why="its noise reaches the experts too")
+    norm, rotary = words.rms_norm(config, 1e-5), words.rotary(config, theta=1e6)
+    heads = words.attention(config, kv_heads=8, bias=(), mask=words.mask_of_all(config), rotary=rotary)
+    router, counted = Router(renormalise=words.EXACT), ("num_local_experts",)
+    experts = words.experts(config, router, count=8, chosen=2, counted=counted, size="intermediate_size")
+    return words.decoder(config, words.repeated(config, pre_norm(norm, heads, experts)), norm)
+
+
 _NAMES = decoder_names(ATTENTION, FEEDFORWARD, NORMS)
 FAMILIES = (
     Family("mistral", read, _NAMES, "MistralForCausalLM"),
     Family("ministral", read_ministral, _NAMES, "MinistralForCausalLM"),
     Family("ministral3", read_ministral3, _NAMES, "Ministral3ForCausalLM"),
+    Family("mixtral", read_mixtral, decoder_names(ATTENTION, NUMBERED, NORMS), "MixtralForCausalLM"),
 )
