@@ -1,4 +1,4 @@
-"""The families by file and model type, and how one is found for a model type."""
+"""The families by file and model type."""
 
 from __future__ import annotations
 
@@ -97,22 +97,21 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
 ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
-"""Model types of files with code of their own -> the one of transformers that computes the same."""
-
+"""Model type of files that bring their own code -> the one of transformers that computes the same."""
 
 OWN = "anyformer"
-"""The model type, and the file, of our own layout, which expresses every architecture."""
+"""Model type and file of our own layout, which expresses every architecture."""
 
 _FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items() for model_type in types} | {OWN: OWN}
 
 
 def family(model_type: str) -> Family:
-    """The family of a model type; refuses an unknown one with the known."""
+    """The family of a model type; `HuggingFaceError` with suggestions for an unknown one."""
     model_type = ALIASES.get(model_type, model_type)
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
         raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
-    return next(each for each in families_of(_FILES[model_type]) if each.model_type == model_type)
+    return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 
 def own() -> Family:
@@ -122,13 +121,13 @@ def own() -> Family:
 
 def families_of(file: str) -> Iterable[Family]:
     """The families that a file defines."""
-    found: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
-    return found
+    families: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
+    return families
 
 
 def read_architecture(config: Config) -> tuple[Architecture, Family]:
-    """The architecture of a configuration; every key is read, known to be inert, or refused by name."""
-    found = family(config.model_type)
-    made = found.read(config)
-    config.finish(found.inert)
-    return made, found
+    """The architecture and family of a configuration; every key is read, known to be inert, or refused by name."""
+    reader = family(config.model_type)
+    architecture = reader.read(config)
+    config.finish(reader.inert)
+    return architecture, reader

@@ -14,7 +14,7 @@ from anyformer.parts import Attention, LearnedPosition, post_norm
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=1024, num_hidden_layers=24)
-    side, mask = words.sees_ahead(config, "is_decoder")
+    side, mask = words.stack_and_mask(config, "is_decoder")
     norm, dropout = words.layer_norm(config, 1e-12), config("hidden_dropout_prob", 0.1)
     heads, rate = config("num_attention_heads", 16), config("attention_probs_dropout_prob", 0.1)
     attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)

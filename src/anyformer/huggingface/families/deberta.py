@@ -11,7 +11,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import there
+from anyformer.huggingface.places import has_part
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.target import Place, Target
 from anyformer.huggingface.words.bert_line import (
@@ -62,7 +62,7 @@ def read_first(config: Config) -> Architecture:
 
 
 def _relative(config: Config) -> bool:
-    return bool(config("relative_attention", False, there(_SCORES)))
+    return bool(config("relative_attention", False, has_part(_SCORES)))
 
 
 def _terms(config: Config) -> tuple[Term, ...]:
@@ -103,7 +103,7 @@ def _encoder(
     head = bert_head(config, name, words.layer_norm(config, 1e-7), pooled=Transform(activation=pooled))
     block = post_norm(norm, *sublayers, dropout=config("hidden_dropout_prob", 0.1))
     length = config("max_position_embeddings", 512, lambda target: target.get("stack.position.length", 512))
-    placed = config("position_biased_input", True, there("stack.position"))
+    placed = config("position_biased_input", True, has_part("stack.position"))
     position = LearnedPosition(length=length) if placed else None
     return encoder(config, block, head, types=0, position=position, input_norm=norm, relative=table)
 

@@ -31,7 +31,7 @@ def read(config: Config) -> Architecture:
     config.put(pad_token_id=1)
     token = config("mask_token_id", None, "embedding.masked.token")
     masked = config("token_dropout", False, lambda target: target("embedding.masked") is not None)
-    sees = words.there("stack.input_norm")
+    sees = words.has_part("stack.input_norm")
     around = {
         "position": position,
         "input_norm": norm if config("emb_layer_norm_before", None, sees) else None,

@@ -28,8 +28,8 @@ def read(config: Config) -> Architecture:
     period = config("sliding_window_pattern", 4)
     usual = words.every(period) if isinstance(period, int) and period else None
     # Files that spell the period in letters spell out the layers too.
-    seen = words.windows(config, (lambda i: FULL) if everywhere else usual)
-    return words.decoder(config, words.layered(block, seen), norm)
+    kinds = words.windows(config, (lambda i: FULL) if everywhere else usual)
+    return words.decoder(config, words.layered(block, kinds), norm)
 
 
 def _window(target: Target) -> int | None:

@@ -50,7 +50,7 @@ def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
     both_ways = config("use_bidirectional_attention", False, encodes)
     size = config("sliding_window", None, lambda target: 2 * (window(target) - 1) if encodes(target) else window(target))
-    seen = words.windows(config, words.every(config("sliding_window_pattern", 6, kind=SIZE)))
+    kinds = words.windows(config, words.every(config("sliding_window_pattern", 6, kind=SIZE)))
     thetas = {FULL: config("rope_theta", 1_000_000.0), SLIDING: config("rope_local_base_freq", 10_000.0)}
     tables = words.tables_by_type(config, thetas)
     rotary = {kind: words.from_table(table, unread=("truncate",)) for kind, table in tables.items()}
@@ -62,7 +62,7 @@ def read3(config: Config) -> Architecture:
         mask = near if both_ways else words.mask(config, kind)
         return sandwich(norm, heads.but(mask=mask, rotary=rotary[SLIDING if kind == "local" else FULL]), network)
 
-    made = _scaled(config, words.layered(block, seen), norm, softcap=config("final_logit_softcapping", None))
+    made = _scaled(config, words.layered(block, kinds), norm, softcap=config("final_logit_softcapping", None))
     made = made.but(head=None) if words.headless(config, "Gemma3TextModel") else made
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 

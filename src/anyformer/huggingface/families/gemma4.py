@@ -44,13 +44,13 @@ def read(config: Config) -> Architecture:
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
     size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if encodes(target) else window(target))
-    seen = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
+    kinds = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
     near = Window(size=size // 2 + 2, after=size // 2 + 1) if both_ways and size else None
-    masks = {kind: near if kind == "local" else Bidirectional() for kind in seen} if both_ways else {}
-    rotary, wider, norm = _rotary(config), _wider(config, seen), words.rms_norm(config, cast="after_gain")
-    own = len(seen) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
+    masks = {kind: near if kind == "local" else Bidirectional() for kind in kinds} if both_ways else {}
+    rotary, wider, norm = _rotary(config), _wider(config, kinds), words.rms_norm(config, cast="after_gain")
+    own = len(kinds) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
     experts, layers = _experts(config, norm), []
-    for layer, kind in enumerate(seen):
+    for layer, kind in enumerate(kinds):
         heads = _heads(config, kind, norm, reads=layer < own).but(
             mask=masks.get(kind) or words.mask(config, kind), rotary=rotary[kind], **wider.get(layer, {})
         )
@@ -76,13 +76,13 @@ def _rotary(config: Config) -> dict[str, Any]:
     return {"full": words.from_table(tables[FULL]), "local": words.from_table(tables[SLIDING])}
 
 
-def _wider(config: Config, seen: list[str]) -> dict[int, dict[str, Any]]:
+def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
     """Layer -> the heads that it has in place of the usual ones: named layer by layer, else for all full layers together."""
     width, groups = config("global_head_dim", 512), config("num_global_key_value_heads", None)
     by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
     named = config("per_layer_config", None, _written_wider)
-    found = {layer: together for layer, kind in enumerate(seen) if kind == "full"} if named is None else named
+    found = {layer: together for layer, kind in enumerate(kinds) if kind == "full"} if named is None else named
     for layer, table in found.items():
         if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
             raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")

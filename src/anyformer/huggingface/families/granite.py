@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, there
+from anyformer.huggingface.places import FULL, SLIDING, has_part
 from anyformer.huggingface.rules import Rows, Table, To
 from anyformer.huggingface.vocabulary import POSITIVE
 from anyformer.huggingface.words.layers import Layers
@@ -30,7 +30,7 @@ def read_swa(config: Config) -> Architecture:
 def read_clova(config: Config) -> Architecture:
     scale = config("attention_multiplier", None, "attention.scale")
     heads = words.attention(config, rotary=words.rotary(config), scale=scale)
-    wired = sandwich if config("use_post_norm", True, there("attention.norm_after")) else pre_norm
+    wired = sandwich if config("use_post_norm", True, has_part("attention.norm_after")) else pre_norm
     layers = words.repeated(config, _block(config, heads, _network(config), wired))
     return _model(config, layers, config("logits_scaling", 1.0, "head.scale"))
 

@@ -38,7 +38,7 @@ def read(config: Config) -> Architecture:
     norm = words.rms_norm(config, 1e-5)
     parts: dict[str, Any] = {
         "linear": _delta(config, norm.eps),
-        "full": words.latent_attention(config, q_rank=None, turns=False),
+        "full": words.latent_attention(config, q_rank=None, rotates=False),
         "dense": words.feedforward(config, width=9216),
         "experts": words.moonshot_experts(config, count=256, width=1024, scale=2.446),
     }

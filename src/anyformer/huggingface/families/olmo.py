@@ -27,22 +27,22 @@ def read2(config: Config) -> Architecture:
 
 def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
-    seen = words.windows(config, words.every(4))
+    kinds = words.windows(config, words.every(4))
     # In files that spell it so, transformers 5 gives sliding layers its own default whatever is said here.
     config.expect("rope_theta", 500_000.0, why="spell rope_parameters by layer type")
     tables = words.tables_by_type(config, {FULL: 500_000.0, SLIDING: 500_000.0})
     rotary = {kind: words.from_table(table, unread=("truncate",), rotate_in="fp32") for kind, table in tables.items()}
-    return _output_normed(config, seen, {"full": rotary[FULL], "local": rotary[SLIDING]})
+    return _output_normed(config, kinds, {"full": rotary[FULL], "local": rotary[SLIDING]})
 
 
-def _output_normed(config: Config, seen: Sequence[str], rotary: Mapping[str, Rotary]) -> Architecture:
+def _output_normed(config: Config, kinds: Sequence[str], rotary: Mapping[str, Rotary]) -> Architecture:
     norm, network = words.rms_norm(config, 1e-5, cast="after_gain"), words.feedforward(config)
     heads = words.attention(config, qk_norm=QKNorm(norm=norm, over="projection"))
 
     def block(kind: str) -> Block:
         return output_norm(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[kind]), network)
 
-    return words.decoder(config, words.layered(block, seen), norm)
+    return words.decoder(config, words.layered(block, kinds), norm)
 
 
 def read_moe(config: Config) -> Architecture:

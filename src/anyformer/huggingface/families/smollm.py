@@ -22,12 +22,12 @@ def read(config: Config) -> Architecture:
     placed = {"rotary": words.rotary(config, theta=2_000_000.0), "nope": None}
     # Windows, where they are used, are of the layers that do not rotate, unless the layers' types are given.
     used = config("use_sliding_window", False) and config("sliding_window", None) is not None
-    seen = words.windows(config, lambda i: SLIDING if used and turns[i] == "nope" else FULL)
+    kinds = words.windows(config, lambda i: SLIDING if used and turns[i] == "nope" else FULL)
 
     def block(kind: str, turn: str) -> Block:
         return pre_norm(norm, heads.but(mask=words.mask(config, kind), rotary=placed[turn]), network)
 
-    return words.decoder(config, words.layered(block, seen, turns), norm, tied=True)
+    return words.decoder(config, words.layered(block, kinds, turns), norm, tied=True)
 
 
 def _turns(config: Config) -> list[str]:

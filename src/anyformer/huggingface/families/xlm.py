@@ -26,7 +26,7 @@ _LAYERS: Table = {
 def read(config: Config) -> Architecture:
     config.assume(emb_dim=2048, n_layers=12)
     config.put(pad_token_id=2)  # the class's own, without which it cannot run
-    side, mask = words.sees_ahead(config, "causal")
+    side, mask = words.stack_and_mask(config, "causal")
     config.expect_all(is_encoder=True, share_inout_emb=True)
     config.expect("asm", False, why="logits by an adaptive softmax")
     config.expect("pre_norm", False, why="its class cannot run it")

@@ -1,10 +1,10 @@
-"""Words of configurations: each reads keys into a part of an architecture, and says where their values stand for writing.
+"""Words of configurations: each reads keys into a part of an architecture, and knows the places of their values for writing.
 
-CONTRIBUTING.md lists them by key. What only one line of models shares is imported from its own file: `gpt_line`, `bert_line`,
+CONTRIBUTING.md lists them by key. Words of one line of models are imported from its own file: `gpt_line`, `bert_line`,
 `fairseq`, `seq2seq`, `t5_line`, and the names of weights from `names`.
 """
 
-from anyformer.huggingface.places import there
+from anyformer.huggingface.places import has_part
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, implied_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
@@ -30,7 +30,7 @@ from anyformer.huggingface.words.models import (
     multiplied,
     needs,
     root_scale,
-    sees_ahead,
+    stack_and_mask,
     stacked,
 )
 from anyformer.huggingface.words.networks import feedforward, four_times, plain
@@ -82,6 +82,7 @@ __all__ = [
     "four_times",
     "from_table",
     "gated_delta_net",
+    "has_part",
     "head_width",
     "headless",
     "implied_width",
@@ -112,7 +113,6 @@ __all__ = [
     "rotary_by_layer",
     "rotary_or",
     "rotary_with_alpha",
-    "sees_ahead",
     "shared_expert",
     "shared_of",
     "shared_of_width",
@@ -120,9 +120,9 @@ __all__ = [
     "sigmoid_router",
     "softmax_router",
     "sparse_layers",
+    "stack_and_mask",
     "stacked",
     "tables_by_type",
-    "there",
     "types",
     "v3_router",
     "windows",

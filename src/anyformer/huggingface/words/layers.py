@@ -13,7 +13,7 @@ from anyformer.huggingface.words.norms import Norm
 from anyformer.parts import Attention, Block, Causal, Experts, FeedForward, Window, pre_norm
 
 Layers = Sequence[tuple[str, Block]]
-"""Every layer, with the name of its variant."""
+"""(name of the variant, block) of every layer."""
 MASKS: Mapping[str, str] = {SLIDING: "local", FULL: "full"}
 NETWORKS: Mapping[str, str] = {"sparse": "experts", "dense": "dense"}
 MIXERS: Mapping[str, str] = {FULL: "full", "linear_attention": "linear", "conv": "convolution"}
@@ -53,7 +53,7 @@ def windows(config: Config, absent: Callable[[int], str] | None, **more: Any) ->
 
 
 def every(period: int) -> Callable[[int], str]:
-    """Sliding layers, and a full one at the end of each `period`."""
+    """The type of layer i: full at the end of each `period`, else sliding."""
     return lambda layer: SLIDING if (layer + 1) % period else FULL
 
 
@@ -75,7 +75,7 @@ def mask(config: Config, kind: str) -> Causal | Window:
 
 
 def mask_of_all(config: Config) -> Causal | Window:
-    """The mask of a model whose layers are alike."""
+    """The mask of a model whose layers all have the same."""
     config("sliding_window", None, window_of_all)
     return mask(config, "local")
 

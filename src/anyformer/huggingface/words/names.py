@@ -1,4 +1,4 @@
-"""Names of weights that many decoders share: ours, from the branch of a layer on, to theirs."""
+"""Tables of names that many decoders share: our name, from the branch of a layer on, to the stored one."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ LAYER = "model.layers.{i}."
 
 
 def decoder_names(*tables: Table, outside: Table = OUTSIDE, prefix: str = LAYER) -> Names:
-    """The names of a decoder whose layers hold these tables."""
+    """The names of a decoder whose layers have the names of these tables."""
     return Names(outside, {"decoder": (prefix, joined(*tables))})
 
 
 def joined(*tables: Table) -> Table:
-    """One table of several; the later ones count where they speak of the same."""
+    """One table of several, of which a later one replaces names of the earlier."""
     return {ours: theirs for table in tables for ours, theirs in table.items()}
 
 
@@ -70,7 +70,7 @@ NUMBERED: Table = {
     "experts.router": "block_sparse_moe.gate",
     **one_by_one("block_sparse_moe.experts", "w1", "w3", "w2"),
 }
-"""Of Mixtral's line."""
+"""Names of experts in Mixtral's line."""
 SHARED: Table = shared_names("mlp.shared_experts")
 CORRECTION: Table = {"experts.router.correction": "mlp.gate.e_score_correction_bias"}
 

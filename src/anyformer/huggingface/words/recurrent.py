@@ -24,10 +24,10 @@ _QWEN = {"num_key_heads": 16, "num_value_heads": 32, "key_head_dim": 128, "value
 
 
 def gated_delta_net(config: Config, *, eps: float, **absent: int) -> DeltaAttention:
-    """A gated delta net by the keys `linear_...`; `absent`: what absent ones mean, where they are not Qwen's."""
+    """A gated delta net by the keys `linear_...`; `absent`: defaults of absent keys, where they differ from Qwen's."""
     usual = _QWEN | absent
-    found = {name: config(f"linear_{name}", None, f"{DELTA}.{field}") for name, field in _FIELDS.items()}
-    keys, values, key_width, value_width, kernel = (usual[n] if value is None else int(value) for n, value in found.items())
+    given = {name: config(f"linear_{name}", None, f"{DELTA}.{field}") for name, field in _FIELDS.items()}
+    keys, values, key_width, value_width, kernel = (usual[n] if value is None else int(value) for n, value in given.items())
     return DeltaAttention(
         heads=keys,
         value_heads=values,
@@ -41,15 +41,13 @@ def gated_delta_net(config: Config, *, eps: float, **absent: int) -> DeltaAttent
 
 
 def convolution_activation(target: Target) -> str:
-    """The activation of networks; of a model without any, that of the convolutions."""
-    found: str = (
-        target.get("feedforward.activation") or target.get("experts.activation") or target(f"{DELTA}.convolution.activation")
-    )
-    return found
+    """The activation of networks; of a model without networks, that of the convolutions."""
+    networks = target.get("feedforward.activation") or target.get("experts.activation")
+    return str(networks or target(f"{DELTA}.convolution.activation"))
 
 
 def mixers(config: Config, absent: Callable[[int], str], branches: Mapping[str, str]) -> list[str]:
-    """Our word for the mixer of each layer, from `layer_types`; `branches`: ours -> theirs."""
+    """Our word for the mixer of each layer, from `layer_types`; `branches`: name of a branch -> word in `layer_types`."""
     return layer_types(config, absent, known=MIXERS, at=lambda target: target.branches(dict(branches)))
 
 
