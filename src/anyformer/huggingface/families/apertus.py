@@ -22,7 +22,7 @@ BETA, EPS = 0.5, -1e-6
 
 @dataclass(frozen=True)
 class WithConstants:
-    """The learned curvatures of xIELU, and beside them two constants, which transformers stores and needs."""
+    """The learned curvatures of xIELU, stored with two constants that transformers requires."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         *learned, beta, eps = stored

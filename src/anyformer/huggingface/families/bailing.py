@@ -1,4 +1,4 @@
-"""Ling 3.0: Kimi delta attention whose decay is bounded, every few layers gated latent attention, DeepSeek-V3's experts."""
+"""Ling 3.0: Kimi delta attention with a bounded decay, gated latent attention in every few layers, DeepSeek-V3's experts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TABLE: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=157_184, hidden_size=2560, num_hidden_layers=42, num_attention_heads=32)
-    config.put(bos_token_id=None, eos_token_id=None)  # the class's own would stand outside a small vocabulary
+    config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect("q_lora_rank", None)
     norm = words.rms_norm(config)
     latent = words.latent_attention(config, q_rank=None, theta=6e6, pairing="adjacent")
@@ -45,7 +45,7 @@ def read(config: Config) -> Architecture:
 
 
 def _delta(config: Config, eps: float) -> DeltaAttention:
-    """Published files call its head width `head_dim`, and transformers saves that of latent attention by this name."""
+    """Kimi delta attention; published files call its head width `head_dim`, by which transformers means latent attention's."""
     width, kernel = f"{DELTA}.key_width", f"{DELTA}.convolution.kernel"
     heads = config("num_attention_heads", 32)
     wide, short = config("head_dim", 128, width), config("short_conv_kernel_size", 4, kernel)

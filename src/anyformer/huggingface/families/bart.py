@@ -1,4 +1,4 @@
-"""BART and its next of kin: encoder-decoders with LayerNorm and biases everywhere; Pegasus and M2M-100: with sinusoids."""
+"""BART and its kin: encoder-decoders with LayerNorm and biases everywhere; Pegasus and M2M-100: with sinusoids."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ M2M = Line(after_padding, wiring=pre_norm, final_norm=True, bias=False, scaled=T
 
 
 def read_small(config: Config) -> Architecture:
-    """BlenderbotSmall's decoder normalises the tokens before their positions are added, its encoder after.
+    """BlenderbotSmall: its decoder normalises embeddings before positions are added, its encoder after.
 
-    And it does not scale them: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
+    The decoder does not scale embeddings by s: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
     """
     made = SMALL.read(config)
     eps = get(made, "decoder.input_norm.eps") * get(made.resolved(), "embedding.scale") ** 2

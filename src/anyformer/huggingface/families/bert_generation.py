@@ -1,4 +1,4 @@
-"""BERT for generation: BERT's layers without token types; causal with a head on its own, features both ways for an encoder."""
+"""BERT for generation: BERT's layers without token types, a causal decoder with a head or a bidirectional encoder."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def read(config: Config) -> Architecture:
 def names(architecture: Architecture) -> Names:
     stack = next(iter(architecture.stacks))
     base = "bert." if stack == "decoder" else ""
-    # A tied head's bias is stored once, under the name outside its projection; an untied head never reads that one.
+    # A tied head's bias is stored outside its projection, where an untied head reads nothing.
     bias = "lm_head.bias" if architecture.head is not None and architecture.head.tied else "lm_head.decoder.bias"
     outside: Table = {
         "embedding": "word_embeddings",

@@ -37,7 +37,7 @@ FAMILIES = (
         read,
         _NAMES,
         "BioGptForCausalLM",
-        # Its class makes every norm with PyTorch's own eps and never looks at this key.
+        # Its class builds every norm with PyTorch's eps and never reads this key.
         inert=("layer_norm_eps",),
         ignored=(r"output_projection\.weight",),
         base="biogpt.",

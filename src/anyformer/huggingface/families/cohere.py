@@ -1,4 +1,4 @@
-"""Cohere's Command R: one centred norm before attention and feed-forward in parallel; R7B: windows, others unplaced."""
+"""Cohere's Command R: one LayerNorm before attention and network in parallel; R7B: rotary positions in windows only."""
 
 from __future__ import annotations
 
@@ -46,9 +46,9 @@ def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    """One gain per head there, (H, E); side by side here."""
-    apart = Shaped((-1, Target(architecture)("attention.sublayer").width_of_head(architecture.width)))
-    qk_norm = {f"attention.{side}_norm": To(f"self_attn.{side[0]}_norm", apart) for side in ("query", "key")}
+    """Names of the weights; stored gains of the norms of heads have the shape (H, E), here (H E)."""
+    by_head = Shaped((-1, Target(architecture)("attention.sublayer").width_of_head(architecture.width)))
+    qk_norm = {f"attention.{side}_norm": To(f"self_attn.{side[0]}_norm", by_head) for side in ("query", "key")}
     return decoder_names(ATTENTION, qk_norm, FEEDFORWARD, SHARED_NORM)
 
 

@@ -36,20 +36,20 @@ def read(config: Config) -> Architecture:
 
 
 def _early(target: Target) -> int:
-    """1 where dense layers that see all have rotary positions."""
+    """The pattern: 1 if dense layers with full attention have rotary positions, else 2."""
     layers = zip(target.each("attention.rotary"), layer_types(target), mlp_layer_types(target), strict=False)
     return 2 if any(rotary is None and of == [FULL, "dense"] for rotary, *of in layers) else 1
 
 
 def _norm(config: Config) -> words.Norm:
-    """An RMS norm where its epsilon is given."""
-    plain = config("rms_norm_eps", None, lambda target: None if _centred(target) else norm_eps(target))
-    centred = config("layer_norm_eps", 1e-5, lambda target: norm_eps(target) if _centred(target) else 1e-5)
+    """An RMS norm if its epsilon is given, else a LayerNorm."""
+    plain = config("rms_norm_eps", None, lambda target: None if _is_layer_norm(target) else norm_eps(target))
+    centred = config("layer_norm_eps", 1e-5, lambda target: norm_eps(target) if _is_layer_norm(target) else 1e-5)
     return LayerNorm(eps=centred, bias=False) if plain is None else RMSNorm(eps=plain)
 
 
-def _centred(target: Target) -> bool:
-    """Of the two norms only the centred one is cast after its gain."""
+def _is_layer_norm(target: Target) -> bool:
+    """Whether the norms are LayerNorms, of the two the only one cast after its gain."""
     return bool(target("stack.final_norm.cast") == "after_gain")
 
 

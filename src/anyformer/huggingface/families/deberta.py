@@ -1,6 +1,7 @@
-"""DeBERTa, versions 1 to 3: BERT whose scores also compare content with relative positions.
+"""DeBERTa, versions 1 to 3: BERT whose scores also compare contents with relative positions.
 
-Version 3 has the architecture of version 2. In training transformers also drops entries of the table of relative positions.
+Version 3 has the architecture of version 2. The dropout of the table of relative positions, which transformers has, is not
+described here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTa
 
 Term = Literal["content_to_position", "position_to_content"]
 _TERMS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}
-"""Our name of a comparison -> theirs."""
+"""Our name of a term of the scores -> transformers'."""
 _SCORES = "attention.score_bias"
 
 
@@ -66,7 +67,7 @@ def _relative(config: Config) -> bool:
 
 
 def _terms(config: Config) -> tuple[Term, ...]:
-    """What is compared besides contents: a list, or names with bars between."""
+    """The terms of the scores besides contents: a list, or names with bars between."""
     given = config("pos_att_type", None, lambda target: [_TERMS[term] for term in _compared(target)]) or []
     named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
     strange = sorted(set(named) - set(_TERMS.values()))
@@ -76,7 +77,7 @@ def _terms(config: Config) -> tuple[Term, ...]:
 
 
 def _compared(target: Target) -> tuple[Term, ...]:
-    """The terms; without scores of positions their number, by which the scores are scaled all the same."""
+    """The terms; without relative positions as many as the scale of the scores implies."""
     attention = target("attention.sublayer")
     if target(_SCORES) is not None:
         return tuple(target(f"{_SCORES}.terms"))
@@ -85,7 +86,7 @@ def _compared(target: Target) -> tuple[Term, ...]:
 
 
 def _span(config: Config, at: Place) -> int:
-    """Distances counted: `max_relative_positions`, or as many as there are positions."""
+    """The largest distance: `max_relative_positions`, or the number of positions."""
     given: int = config("max_relative_positions", -1, at)
     return given if given > 0 else config("max_position_embeddings", 512)
 
@@ -93,7 +94,7 @@ def _span(config: Config, at: Place) -> int:
 def _encoder(
     config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: Any
 ) -> Architecture:
-    """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `fields`: more of the attention's."""
+    """The model; `norm`: of the layers; `scores`, `table`: relative positions; `fields`: more fields of the attention."""
     config.expect_all(embedding_size=config("hidden_size"), pooler_hidden_size=config("hidden_size"))
     config.expect("legacy", True, why="the other head computes the same under other names")
     width = words.head_width(config, config("hidden_size"), config("num_attention_heads"))
@@ -133,7 +134,7 @@ def second_names(made: Architecture) -> Names:
 
 
 def first_names(made: Architecture) -> Names:
-    """Rows of [query; key; value] stand head by head."""
+    """Names of the weights, with rows of [query; key; value] head by head."""
     rows = tuple(f"attention.{side}.weight" for side in words.QKV)
     fused: Table = {rows: To("attention.self.in_proj.weight", Groups(Target(made)("attention.heads")))}
     head = head_names(made, pooled=("pooler.dense", "classifier"))

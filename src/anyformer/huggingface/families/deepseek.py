@@ -40,7 +40,7 @@ def read_v2(config: Config) -> Architecture:
     count, keep = (config(key, None, f"{where}.{field}") for key, field in (("n_group", "count"), ("topk_group", "keep")))
     if method not in ("greedy", "group_limited_greedy"):
         raise HuggingFaceError(f"{config.where}: topk_method = {method!r} is not known for deepseek_v2")
-    # transformers scores experts of other groups 0: one that is chosen nevertheless, since all else underflowed, weighs 0 too.
+    # transformers sets scores in other groups to 0; one still chosen, where all others underflow, has weight 0 too.
     groups = Groups(count=count, keep=keep) if method == "group_limited_greedy" else None
     router = Router(choice=TopK(groups=groups), scale=float(config("routed_scaling_factor", 1.0)))
     experts = _experts(config, router, count=64, chosen=6, shared=2, width=1407)
@@ -49,7 +49,7 @@ def read_v2(config: Config) -> Architecture:
 
 
 def read_axk1(config: Config) -> Architecture:
-    """Queries always have a latent, and what experts give is normed."""
+    """Queries always have a latent, and a norm follows the experts."""
     config.assume(vocab_size=163_840, hidden_size=7168, num_hidden_layers=61, num_attention_heads=64)
     config("q_lora_rank", 1536, kind=SIZE)
     norm, attention = words.rms_norm(config), words.latent_attention(config, q_rank=1536, interleave=True)
@@ -74,7 +74,7 @@ def _experts(config: Config, router: Router, *, shared: int, **absent: Any) -> E
 
 
 def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float) -> Architecture:
-    """Layers that are dense or have experts."""
+    """The model of layers that are dense or have experts."""
     norm = words.rms_norm(config, eps)
     blocks = {"dense": pre_norm(norm, attention, words.feedforward(config)), "experts": pre_norm(norm, attention, experts)}
     return words.decoder(config, words.layered(blocks.__getitem__, mlps), norm)
@@ -86,7 +86,7 @@ def names(architecture: Architecture) -> Names:
 
 
 _INERT = ("aux_loss_alpha", "ep_size", "head_dim", "num_nextn_predict_layers", "seq_aux")
-"""`head_dim` only says again how wide the rotated features are; the predictors of later tokens are no part of the model."""
+"""`head_dim` repeats the width of the rotated features; the predictors of later tokens are not read."""
 FAMILIES = (
     Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=_INERT),

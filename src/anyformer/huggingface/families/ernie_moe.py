@@ -33,7 +33,7 @@ def read(config: Config) -> Architecture:
 
 
 def _networks(config: Config) -> list[str]:
-    """Experts in every so many layers from one to another."""
+    """`experts` or `dense` for every layer: experts at an interval between two layers."""
     depth, step = config("num_hidden_layers"), config("moe_layer_interval", 1, _interval)
     start = config("moe_layer_start_index", 1, lambda target: _sparse(target)[0])
     end = config("moe_layer_end_index", -1, lambda target: _sparse(target)[-1])
@@ -50,7 +50,7 @@ def _sparse(target: Target) -> list[int]:
 
 
 def _interval(target: Target) -> int:
-    """The step from one layer with experts to the next; where there is one, the step that reaches it."""
+    """The interval of layers with experts; the number of the only one where there is one."""
     first, *others = _sparse(target)
     return others[0] - first if others else first + 1
 

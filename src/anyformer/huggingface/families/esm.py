@@ -1,4 +1,4 @@
-"""ESM: a pre-norm BERT for proteins, with rotary or learned positions, whose embeddings know the share of masked tokens."""
+"""ESM: a pre-norm BERT for proteins, with rotary or learned positions and embeddings rescaled by the share of masked tokens."""
 
 from __future__ import annotations
 

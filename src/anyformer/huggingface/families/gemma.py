@@ -1,4 +1,4 @@
-"""Gemma: norms of 1 + w, embeddings times sqrt(D); Gemma 2: norms around, windows and soft caps; Gemma 3: normed heads."""
+"""Gemma: norms of 1 + w, embeddings times sqrt(D); Gemma 2: sandwich norms, windows and soft caps; Gemma 3: normed heads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def read3(config: Config) -> Architecture:
 
 
 def _norm(config: Config) -> RMSNorm:
-    """The norm of all places, and what else every Gemma takes for granted."""
+    """The norm of every Gemma; also sets defaults that all share."""
     config.assume(head_dim=256, tie_word_embeddings=True)
     return words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
 
@@ -95,7 +95,7 @@ FAMILIES = (
         read3,
         names3,
         "Gemma3ForCausalLM",
-        # transformers stores a cap of the scores and never applies it.
+        # transformers saves a cap of the scores and never applies it.
         inert=(*_OLD, "attn_logit_softcapping", "_sliding_window_pattern"),
     ),
 )

@@ -32,7 +32,7 @@ from anyformer.parts import (
 )
 
 _WIDE: Mapping[str, Any] = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0}
-"""The rotary positions of full layers where a configuration has none."""
+"""The rotary positions of full layers where the key is absent."""
 _OURS = {"head_dim": "head_width", "num_key_value_heads": "kv_heads"}
 
 
@@ -44,7 +44,7 @@ def read(config: Config) -> Architecture:
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
     size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if encodes(target) else window(target))
-    kinds = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
+    kinds = [*words.windows(config, words.every(6))[:-1], "full"]  # the last layer has no window, whatever its type
     near = Window(size=size // 2 + 2, after=size // 2 + 1) if both_ways and size else None
     masks = {kind: near if kind == "local" else Bidirectional() for kind in kinds} if both_ways else {}
     rotary, wider, norm = _rotary(config), _wider(config, kinds), words.rms_norm(config, cast="after_gain")
@@ -77,7 +77,7 @@ def _rotary(config: Config) -> dict[str, Any]:
 
 
 def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
-    """Layer -> the heads that it has in place of the usual ones: named layer by layer, else for all full layers together."""
+    """Layer -> fields of its heads that differ from the usual: listed by layer, else the same for all full layers."""
     width, groups = config("global_head_dim", 512), config("num_global_key_value_heads", None)
     by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
@@ -111,7 +111,7 @@ def _usual(field: str) -> Callable[[Target], Any]:
 
 
 def _heads(config: Config, kind: str, norm: RMSNorm, *, reads: bool) -> Attention:
-    """`reads`: keys and values are the layer's own, else those of the last such layer of its type."""
+    """The attention of a layer; `reads`: with its own keys and values, else with those of the last such layer of its type."""
     config("head_dim", 256, _usual("head_width"))
     config("num_key_value_heads", 4, _usual("kv_heads"))
     by_keys = config("attention_k_eq_v", False) and kind == "full"
@@ -170,7 +170,7 @@ FAMILIES = (
         names,
         "Gemma4ForCausalLM",
         inert=("cache_implementation", "vocab_size_per_layer_input"),
-        # Left in published files where a layer reads another's keys and values.
+        # Unused weights in published files of layers that read another's keys and values.
         ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),
 )

@@ -84,7 +84,7 @@ def _experts(
     width: int = 1408,
     **absent: Any,
 ) -> Experts:
-    """The experts, and `shared` more of their width that every token passes."""
+    """The experts, with a shared one of `shared` times their width."""
     # Keys of published files that transformers does not read.
     config.expect("scoring_func", "sigmoid", "noaux_tc")
     config.expect_all(topk_method="noaux_tc", moe_layer_freq=1)

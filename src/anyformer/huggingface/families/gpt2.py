@@ -1,4 +1,4 @@
-"""GPT-2: LayerNorm pre-norm, learned positions, fused projections stored input first; Image GPT: GPT-2 over colours."""
+"""GPT-2: LayerNorm pre-norm, learned positions, fused and transposed projections; Image GPT: GPT-2 over colours."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Head, LayerNorm, RMSNorm
 
 _NEMO = ("apply_query_key_layer_scaling", "normalize_attention_scores")
-"""Left in GPT-SW3's files by what trained it; nobody reads them."""
+"""Keys that the training code of GPT-SW3 left in its files."""
 
 
 def read(config: Config) -> Architecture:
@@ -37,7 +37,7 @@ def read_image(config: Config) -> Architecture:
 
 
 _NAMES, _INERT = gpt_names(NORMS, TRANSPOSED), (*INERT, "reorder_and_upcast_attn")
-"""One key says in what order and type scores are scaled."""
+"""The last key sets the order and dtype in which scores are scaled."""
 FAMILIES = (
     Family("gpt2", read, _NAMES, "GPT2LMHeadModel", inert=(*_INERT, *_NEMO), ignored=(MASKS,), base=BASE),
     Family("imagegpt", read_image, _NAMES, "ImageGPTForCausalImageModeling", inert=_INERT, ignored=(MASKS,), base=BASE),

@@ -1,4 +1,4 @@
-"""gpt-oss: sinks, alternating windows, experts with biases whose gate and up stand column by column (arXiv 2508.10925)."""
+"""gpt-oss: sinks, alternating windows, experts with biases and interleaved gate and up columns (arXiv 2508.10925)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Router
 
 ALPHA = 1.702
-"""Of gate * sigmoid(alpha * gate): what `quick_gelu` has."""
+"""The alpha of `quick_gelu`: gate * sigmoid(alpha * gate)."""
 _YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096}
 _EXPERTS: Table = {
     "experts.router": "mlp.router",

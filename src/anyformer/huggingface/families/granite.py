@@ -1,4 +1,4 @@
-"""Granite: Llama with its scales as numbers; HyperCLOVA X: norms after too; Granite MoE; the SWA models: windows and sinks."""
+"""Granite: Llama with its scales as numbers; HyperCLOVA X: norms after branches too; Granite MoE; SWA: windows and sinks."""
 
 from __future__ import annotations
 

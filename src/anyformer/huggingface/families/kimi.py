@@ -1,4 +1,4 @@
-"""Kimi Linear: Kimi delta attention, every few layers latent attention without positions, DeepSeek-V3's experts."""
+"""Kimi Linear: Kimi delta attention, latent attention without positions in every few layers, DeepSeek-V3's experts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.model import Architecture
 from anyformer.parts import ChannelDecay, DeltaAttention, Gate, RMSNorm, ShortConvolution, pre_norm
 
 _MLP = "block_sparse_moe"
-"""What transformers calls the feed-forward network of every layer, with experts or without."""
+"""Transformers' name of the network of every layer, with experts or without."""
 _TABLE: Table = {
     f"{DELTA}.norm_before": "input_layernorm",
     f"{DELTA}.decay.down": "self_attn.f_a_proj",
@@ -33,7 +33,7 @@ _TABLE: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=163_840, hidden_size=2304, num_hidden_layers=27, num_attention_heads=32)
-    config.put(bos_token_id=None, eos_token_id=None)  # the class's own would stand outside a small vocabulary
+    config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect_all(moe_router_activation_func="sigmoid", moe_layer_freq=1, mla_use_nope=True)
     norm = words.rms_norm(config, 1e-5)
     parts: dict[str, Any] = {
@@ -49,7 +49,7 @@ def read(config: Config) -> Architecture:
 
 
 def _absent(config: Config) -> Any:
-    """Which mixer layer i has where no list says so: published files number the layers from 1."""
+    """The default type of layer i; the table of published files numbers layers from 1."""
     table = config("linear_attn_config", None) or {}
     if "full_attn_layers" in table:
         return lambda i: FULL if i + 1 in table["full_attn_layers"] else "linear_attention"
@@ -57,7 +57,7 @@ def _absent(config: Config) -> Any:
 
 
 def _delta(config: Config, eps: float) -> DeltaAttention:
-    """Kimi delta attention, from keys of their own or from the published files' table."""
+    """Kimi delta attention, by keys of the configuration or of the published files' table."""
     table = config("linear_attn_config", None) or {}
     width = table.get("head_dim", config("linear_head_dim", 128, f"{DELTA}.key_width"))
     kernel = table.get("short_conv_kernel_size", config("linear_conv_kernel_dim", 4, f"{DELTA}.convolution.kernel"))
@@ -82,7 +82,7 @@ FAMILIES = (
         names,
         "KimiLinearForCausalLM",
         older_names={r"\.mlp\.": f".{_MLP}."},
-        # Nothing is rotated; and a model without later tokens' predictors has none of them.
+        # There are no rotary positions, and predictors of later tokens are not read.
         inert=("head_dim", "rope_theta", "rope_scaling", "num_nextn_predict_layers", "use_grouped_topk"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Laguna: softplus gates of heads, whose number differs by layer, rotary positions by kind of layer, capped router logits."""
+"""Laguna: softplus gates of heads, number of heads by layer, rotary positions by type of layer, capped router logits."""
 
 from __future__ import annotations
 

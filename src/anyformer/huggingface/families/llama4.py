@@ -1,4 +1,4 @@
-"""Llama 4's text model: layers of chunks with rotary positions, layers that see all without, experts of scaled inputs."""
+"""Llama 4's text model: chunked layers with rotary positions, full layers without, experts of scaled inputs."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _types(target: Target) -> list[str]:
 
 
 def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:
-    """With rotary positions, and norms without gain after them; and without, whose queries grow with their position."""
+    """Heads with rotary positions, then norms without gain; and heads without, whose queries grow with the position."""
     plain = words.attention(config, kv_heads=8, head_width=128)
     rotary = plain.but(rotary=words.rotary(config, theta=5e5, pairing="adjacent", rotate_in="fp32"))
     if config("use_qk_norm", True, lambda target: any(target.each("attention.qk_norm"))):

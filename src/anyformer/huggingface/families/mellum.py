@@ -1,4 +1,4 @@
-"""Mellum 2: Qwen 3 MoE with windows, rotary settings for each type of layer, and dense layers where asked for."""
+"""Mellum 2: Qwen 3 MoE with windows, rotary settings for each type of layer, and dense layers by a list."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FAMILIES = (
         read,
         decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, ROUTED, NORMS),
         "MellumForCausalLM",
-        # A further layer that predicts a second token, which the model does without.
+        # The layer that predicts a second token is not read.
         inert=("num_mtp_layers", "num_nextn_predict_layers", "mtp_layer_types", "mtp_mlp_layer_types"),
         ignored=(r"mtp\..*",),
     ),

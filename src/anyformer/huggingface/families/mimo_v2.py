@@ -35,7 +35,7 @@ def read(config: Config) -> Architecture:
 
 
 def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Sequence[str]) -> None:
-    """Refuse keys of published files that transformers does not read and that say another than it computes."""
+    """Refuse keys of published files that transformers does not read, if they differ from what it computes."""
     computed = {
         "add_full_attention_sink_bias": False, "add_swa_attention_sink_bias": True, "layernorm_epsilon": 1e-5,
         "n_shared_experts": None, "partial_rotary_factor": FRACTION, "rope_theta": _ROPE[FULL]["rope_theta"],
@@ -49,7 +49,7 @@ def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Seq
 
 
 def _heads(config: Config) -> dict[str, Attention]:
-    """Of layers that see all, and of windows."""
+    """The attention of full and of local layers."""
     rotary, groups = words.shares_by_type(config, _ROPE, FRACTION), config("num_key_value_heads", 4, _groups, kind=SIZE)
     scale = config("attention_value_scale", 0.707, "attention.value_scale")
     full = words.attention(
@@ -67,7 +67,7 @@ def _heads(config: Config) -> dict[str, Attention]:
 
 
 def _groups(target: Target) -> int:
-    """Of layers that see all; those with windows have twice as many."""
+    """Key-value heads of full layers; layers with windows have twice as many."""
     return key_value_heads(target) // (1 if layer_types(target)[0] == FULL else 2)
 
 

@@ -1,4 +1,4 @@
-"""Mistral: Llama with sliding windows; Ministral: in some layers; 3: queries warmer by position; Mixtral: experts."""
+"""Mistral: Llama with sliding windows; Ministral: in some layers; 3: queries scaled by position; Mixtral: experts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROPE = {
     "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "original_max_position_embeddings": 16_384, "beta_fast": 32.0,
     "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1,
 }  # fmt: skip
-"""What Ministral 3 has where the configuration has no table."""
+"""The rotary settings of Ministral 3 where the configuration has no table."""
 
 
 def read(config: Config) -> Architecture:
@@ -44,7 +44,7 @@ def read_ministral3(config: Config) -> Architecture:
         )
     words.mask_of_all(config)
     strength, span = table.pop("llama_4_scaling_beta"), table["original_max_position_embeddings"]
-    if table["rope_type"] in ("default", "linear"):  # scalings that know no trained length of their own
+    if table["rope_type"] in ("default", "linear"):  # scalings without a training length
         table.pop("original_max_position_embeddings")
     warm = LogTemperature(strength=strength, span=span, shift=0) if strength else None
     return _read(config, ["local"] * config("num_hidden_layers"), rotary=words.from_table(table), temperature=warm)

@@ -32,7 +32,7 @@ def read(config: Config) -> Architecture:
 
 
 def _attention(config: Config) -> Attention:
-    """From the table `attn_config`. What transformers' class ignores in it but MPT's own code obeys must be as released."""
+    """Attention by the table `attn_config`; keys that only MPT's own code reads must have the released values."""
     inner = config.inner("attn_config")
     inner.expect_all(attn_type="multihead_attention", alibi=True, alibi_bias_max=8)
     inner.expect_all(prefix_lm=False, qk_ln=False, attn_uses_sequence_id=False)
@@ -47,5 +47,5 @@ _INERT = (
     "max_seq_len", "learned_pos_emb", "norm_type", "init_device", "init_config", "verbose", "tokenizer_name", "emb_pdrop",
     "resid_pdrop",
 )  # fmt: skip
-"""Its class reads none of these but the length of its table of distances; it has no learned positions beside ALiBi."""
+"""Keys that its class does not read, and the length of its table of distances."""
 FAMILIES = (Family("mpt", read, _NAMES, "MptForCausalLM", inert=_INERT, base="transformer."),)

@@ -28,7 +28,7 @@ def read2(config: Config) -> Architecture:
 def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
     kinds = words.windows(config, words.every(4))
-    # In files that spell it so, transformers 5 gives sliding layers its own default whatever is said here.
+    # Where this key is given, transformers 5 gives sliding layers its own default all the same.
     config.expect("rope_theta", 500_000.0, why="spell rope_parameters by layer type")
     tables = words.tables_by_type(config, {FULL: 500_000.0, SLIDING: 500_000.0})
     rotary = {kind: words.from_table(table, unread=("truncate",), rotate_in="fp32") for kind, table in tables.items()}

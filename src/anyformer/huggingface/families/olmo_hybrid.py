@@ -1,4 +1,4 @@
-"""OLMo hybrid: gated delta nets normed before, with betas up to 2; every few layers OLMo 3's attention normed after."""
+"""OLMo hybrid: pre-norm gated delta nets with betas up to 2, and OLMo 3's attention with norms after in every few layers."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _delta(config: Config) -> DeltaAttention:
 
 
 def _rotary(config: Config) -> Rotary | None:
-    """None where a table says that its base is none, as the published files do."""
+    """Rotary positions; None where the table's theta is null, as in the published files."""
     table = config("rope_parameters", None, _table)
     if table is not None and table.get("rope_theta") is None:
         return None

@@ -1,4 +1,4 @@
-"""Phi 1 and 2: attention beside feed-forward under one LayerNorm, biases everywhere. Phi 3 and 4: Llama, fused, LongRoPE."""
+"""Phi 1 and 2: parallel attention and network with one LayerNorm, biases everywhere. Phi 3 and 4: Llama, fused, LongRoPE."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def read3(config: Config) -> Architecture:
 
 
 def _long(config: Config) -> Rotary:
-    """LongRoPE, also under its older names; the factor of the waves follows from the lengths unless it is given."""
+    """LongRoPE, also under its older names; its attention factor follows from the lengths unless it is given."""
     table = words.rope_parameters(config)
     fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     key = "original_max_position_embeddings"

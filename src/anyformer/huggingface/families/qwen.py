@@ -1,4 +1,4 @@
-"""Qwen 2: biases on queries, keys and values, windows from some layer up; Qwen 3: normed heads in place of the biases."""
+"""Qwen 2: biases on queries, keys and values, windows from a given layer on; Qwen 3: normed heads in place of the biases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _read(config: Config, **fields: Any) -> Architecture:
 
 
 def _windows(config: Config) -> list[str]:
-    """No layer has one unless asked for, and then those from `max_window_layers` up."""
+    """The type of each layer: windows only if a flag is set, and then from `max_window_layers` on."""
     used, first = config("use_sliding_window", False), config("max_window_layers")
     if not used:
         config.expect("layer_types", None, [FULL] * config("num_hidden_layers"), why="use_sliding_window is false")

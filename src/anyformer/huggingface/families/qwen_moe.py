@@ -1,4 +1,4 @@
-"""Qwen 1.5, 2 and 3 MoE: Qwen's attention, many small experts, beside them one that all tokens pass or none."""
+"""Qwen 1.5, 2 and 3 MoE: Qwen's attention and many small experts, with a shared one or none."""
 
 from __future__ import annotations
 

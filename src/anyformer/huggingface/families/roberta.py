@@ -1,4 +1,4 @@
-"""RoBERTa and its kin: BERT with positions from the padding's id + 1, and a head whose activation is always GELU."""
+"""RoBERTa and its kin: BERT with positions that begin after the id of padding, and a head whose activation is always GELU."""
 
 from __future__ import annotations
 

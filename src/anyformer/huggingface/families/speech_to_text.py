@@ -51,7 +51,7 @@ FAMILIES = (
         "Speech2TextForConditionalGeneration",
         read=read,
         names=names,
-        # Tables of sinusoids grow as needed.
+        # Sinusoids have no limit of length.
         inert=("max_source_positions", "max_target_positions"),
         fixed=SINUSOIDS,
     ),

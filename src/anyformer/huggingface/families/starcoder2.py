@@ -1,4 +1,4 @@
-"""StarCoder 2: LayerNorm before, a plain feed-forward with biases, rotary positions in a sliding window."""
+"""StarCoder 2: LayerNorm, a plain network with biases, rotary positions and a sliding window."""
 
 from __future__ import annotations
 

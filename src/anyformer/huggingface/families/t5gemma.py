@@ -1,4 +1,4 @@
-"""T5Gemma: Gemma 2's layers as an encoder and, with cross-attention between, as a decoder; two configurations in one."""
+"""T5Gemma: Gemma 2's layers as an encoder and, with cross-attention, as a decoder; one configuration holds one of each."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def read(config: Config) -> Architecture:
 
 
 def _stack(whole: Config, config: Config, side: str) -> Stack:
-    """A stack; its dropout stands in the configuration around both."""
+    """A stack, whose dropout is a key of the whole configuration."""
     encodes = side == "encoder"
-    # What the class takes for granted, and demands even where no layer is local.
+    # The class's default; its value must be a number even where no layer is local.
     config.assume(sliding_window=4096)
     size = config("sliding_window", None, lambda target: window(target) - encodes, kind=SIZE)
     masks: dict[str, Any] = {"local": Window(size=size + 1, after=size), "full": Bidirectional()}
@@ -81,7 +81,7 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
 
 
 _INERT = ("attention_dropout", "dropout_rate", "is_decoder", "tie_word_embeddings")
-"""What a side's configuration repeats of the whole one's."""
+"""Keys that the configuration of a side repeats from the whole one."""
 _CROSS: Table = {f"cross_{ours}": str(theirs).replace("self", "cross") for ours, theirs in ATTENTION.items()}
 _NORMS: Table = {
     f"{branch}.{place}": f"{theirs}_{called}_layernorm"

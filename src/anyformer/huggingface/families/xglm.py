@@ -20,7 +20,7 @@ def read(config: Config) -> Architecture:
     inner = config("activation_dropout", 0.0)
     network = words.plain(config, "gelu", "activation_function", size="ffn_dim", width=4096, dropout=inner)
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout), "num_layers")
-    # Its table grows with the text, so `max_position_embeddings` is no limit.
+    # Its sinusoids have no limit of length, so `max_position_embeddings` is none.
     position = SinusoidalPosition(layout="halves", spacing="inclusive", offset=FIRST)
     return words.decoder(
         config,
