@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Count
 from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
+from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.norm import Norm
@@ -145,7 +146,8 @@ class GatedFrames(Frames):
     """Frames that each convolution reads at once: odd numbers."""
     channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
     """Outputs of every convolution but the last; the gate halves them."""
-    scale: Positive = 1.0
+    scale: WidthFactor = 1.0
+    """Factor of every position (fairseq: `sqrt_width`)."""
 
     @field_validator("kernels")
     @classmethod
@@ -162,6 +164,9 @@ class GatedFrames(Frames):
         """(outputs, inputs) of each convolution."""
         outputs = [self.channels] * (len(self.kernels) - 1) + [2 * width]
         return list(zip(outputs, [self.features, *(half // 2 for half in outputs[:-1])], strict=True))
+
+    def resolved(self, width: int) -> Self:
+        return self.but(scale=of_width(self.scale, width))
 
     def build(self, width: int) -> GatedFramesModule:
         return GatedFramesModule(self, width)
@@ -182,7 +187,7 @@ class GatedFramesModule(InputModule):
 
     def __init__(self, part: GatedFrames, width: int) -> None:
         super().__init__()
-        self.scale = part.scale
+        self.scale = of_width(part.scale, width)
         self.layers = nn.ModuleList(
             nn.Conv1d(inputs, outputs, kernel, stride=2, padding=kernel // 2)
             for kernel, (outputs, inputs) in zip(part.kernels, part.sides(width), strict=True)
