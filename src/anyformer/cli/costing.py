@@ -251,7 +251,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Line]:
     """The formulas of each architecture, one after the other."""
     from anyformer.costs.derived import derived
-    from anyformer.costs.explain import chosen_component, explained
+    from anyformer.costs.explain import explained, named_components
     from anyformer.costs.page import reached, title
     from anyformer.costs.rows import Line
     from anyformer.costs.text import lines
@@ -260,7 +260,7 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
         if at:
             yield Line("")
         found = explained(sheet.architecture, sheet.shape, sheet.plan)
-        only = None if what == EVERYTHING else chosen_component(what, [line.component for line in found.lines])
+        only = None if what == EVERYTHING else named_components(what, [line.component for line in found.lines])
         yield Line(f"{name}: {title(sheet)}", strong=True)
         yield Line(reached(sheet))
         yield Line("")

@@ -35,7 +35,7 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch:
     """Yes or no for each way, then where the bytes go."""
     yield Line(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
-        f"({scaled(on.room)}B of its memory are for tensors)",
+        f"({scaled(on.usable_memory)}B of its memory are for tensors)",
         strong=True,
     )
     wide = max(len(each.name) for each in choices)
@@ -48,21 +48,21 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch:
 
 
 def _answer(choice: Choice, on: Hardware) -> str:
-    total, fixed = f"{scaled(choice.held.total)}B", f"{scaled(choice.fixed)}B"
+    total, fixed = f"{scaled(choice.memory.total)}B", f"{scaled(choice.fixed)}B"
     if choice.fits:
-        more = choice.largest_again > choice.largest
-        full = f" ({choice.largest_again:,} with full recomputation)" if more else ""
+        more = choice.largest_recomputed > choice.largest
+        full = f" ({choice.largest_recomputed:,} with full recomputation)" if more else ""
         return f"yes, {total}; up to batch {choice.largest:,}{full}"
-    if choice.fixed > on.room:
+    if choice.fixed > on.usable_memory:
         what = "weights, gradients and optimiser state alone"
         return f"no, {total} for {what}" if total == fixed else f"no, {total}; {what} take {fixed}"
     return f"no, {total}" + (f"; batch {choice.largest:,} fits" if choice.largest else "")
 
 
 def _memory(choices: Sequence[Choice]) -> Section:
-    """By purpose, when most is held."""
+    """Bytes by purpose at the peak of a step."""
     rows = [
-        Row(each.name, (*(_some(getattr(each.held, what)) for what in PURPOSES), size(each.held.total))) for each in choices
+        Row(each.name, (*(_some(getattr(each.memory, what)) for what in PURPOSES), size(each.memory.total))) for each in choices
     ]
     return Section("Memory at its peak", (*PURPOSES.values(), "together"), tuple(rows))
 
@@ -76,7 +76,7 @@ def _speed(choices: Sequence[Choice]) -> Section:
                 Figure(each.checkpointing),
                 count(each.tokens_per_second) if each.fits else NOTHING,
                 count(each.largest) if each.largest else NOTHING,
-                count(each.largest_again) if each.largest_again else NOTHING,
+                count(each.largest_recomputed) if each.largest_recomputed else NOTHING,
             ),
         )
         for each in choices
@@ -95,7 +95,7 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
     return {
         "name": name,
         "hardware": on.name,
-        "room": on.room,
+        "room": on.usable_memory,
         "length": length,
         "methods": [
             {
@@ -105,9 +105,9 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
                 "checkpointing": each.checkpointing,
                 "learning": each.learning,
                 "weights_gradients_and_optimiser": each.fixed,
-                "memory": {what: getattr(each.held, what) for what in PURPOSES} | {"total": each.held.total},
+                "memory": {what: getattr(each.memory, what) for what in PURPOSES} | {"total": each.memory.total},
                 "largest_batch": each.largest,
-                "largest_batch_computed_again": each.largest_again,
+                "largest_batch_computed_again": each.largest_recomputed,
                 "tokens_per_second": each.tokens_per_second if each.fits else None,
             }
             for each in choices

@@ -95,7 +95,7 @@ def _table(service: Service, rate: float) -> Section:
         Row(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
         Row("cache, a user, with positions", (size(cache.per_sequence),)),
         Row(f"cache, {_users(service)}", (size(cache.total),)),
-        Row(f"fullest accelerator, of {size(service.hardware.room)}", (size(service.held),)),
+        Row(f"fullest accelerator, of {size(service.hardware.usable_memory)}", (size(service.held),)),
         Row("time per token", (seconds(service.step),)),
         Row("  of it sending", (seconds(service.sending),)),
         Row("tokens per second, a user", (count(1 / service.step),)),
