@@ -30,7 +30,7 @@ def columns(architecture: Architecture) -> Columns:
         position=_joined(word for stack in stacks for word in _positions(stack)),
         activation=_joined(sublayer.traits.activation for sublayer in sublayers),
         attention=_joined(sublayer.traits.mixing for sublayer in sublayers),
-        reach=_joined(word for block in blocks for word in _reaches(block)),
+        window=_joined(word for block in blocks for word in _windows(block)),
         experts=experts,
         chosen=chosen,
         stability=tuple(dict.fromkeys(_stability(architecture, blocks))),
@@ -52,7 +52,7 @@ def _positions(stack: Stack) -> Iterator[str]:
     yield from (name for name in own if name is not None and not (shared and name == NONE))
 
 
-def _reaches(block: Block) -> Iterator[str]:
+def _windows(block: Block) -> Iterator[str]:
     for sublayer in block.sublayers:
         for mask in sublayer.masks:
             yield "full" if mask.window is None else f"local {mask.window}"

@@ -51,7 +51,7 @@ PLACES: dict[str, Callable[[Listed], str]] = {
     "norm": lambda entry: f"{entry.columns.norm}+{entry.columns.placement}",
     "position": lambda entry: entry.columns.position,
     "activation": lambda entry: entry.columns.activation,
-    "attention": lambda entry: f"{entry.columns.attention}+{'+'.join(word.split()[0] for word in _words(entry.columns.reach))}",
+    "attention": lambda entry: f"{entry.columns.attention}+{'+'.join(word.split()[0] for word in _words(entry.columns.window))}",
 }
 """Where each filter looks: words with a plus between them, but for the text."""
 
@@ -183,7 +183,7 @@ MADE_OF: tuple[Column, ...] = (
     ("activation", lambda entry: entry.columns.activation),
     ("norm", lambda entry: f"{entry.columns.placement} {entry.columns.norm}"),
     ("experts", lambda entry: f"{entry.columns.chosen}/{entry.columns.experts}" if entry.columns.experts else ""),
-    ("reach", lambda entry: entry.columns.reach),
+    ("window", lambda entry: entry.columns.window),
     ("shape", lambda entry: entry.columns.shape),
     ("branches", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
     ("stability", lambda entry: ", ".join(entry.columns.stability)),
