@@ -67,7 +67,7 @@ def test_a_layout_on_many_is_part_of_the_page():
     page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--gpus", "8"))
     layout = page["Training on 8 x H100 SXM 80 GB"]
     assert layout["fits"] == ["yes"]
-    assert float(layout["memory of the fullest"][0].split()[0]) < 80
+    assert float(layout["memory of the fullest rank"][0].split()[0]) < 80
     assert int(layout["tokens per second"][0].replace(",", "")) > 8_000
     (found,) = json.loads(call("llama-3.1-405b", "--gpus", "8", "--json"))
     assert not found["training_on"]["fits"]

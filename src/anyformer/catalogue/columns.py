@@ -30,7 +30,7 @@ def columns(architecture: Architecture) -> Columns:
         position=_joined(word for stack in stacks for word in _positions(stack)),
         activation=_joined(sublayer.traits.activation for sublayer in sublayers),
         attention=_joined(sublayer.traits.mixing for sublayer in sublayers),
-        reach=_joined(word for block in blocks for word in _windows(block)),
+        window=_joined(word for block in blocks for word in _windows(block)),
         experts=experts,
         chosen=chosen,
         stability=tuple(dict.fromkeys(_stability(architecture, blocks))),

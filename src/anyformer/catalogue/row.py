@@ -21,8 +21,8 @@ class Columns:
     position: str
     activation: str
     attention: str
-    reach: str
-    """The window of queries: `full`, `local 4096`."""
+    window: str
+    """How many positions back a query sees: `full`, `local 4096`."""
     experts: int
     """Experts of a layer, 0 in a dense network."""
     chosen: int

@@ -15,27 +15,19 @@ if TYPE_CHECKING:
     from anyformer.planning.tuned import Choice
 
 BASIS = (
-    "Weights that learn are in fp32, as their gradients, where nothing else is said; products are in {number}. Each way with "
-    "the least recomputation that fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters "
-    "keep for the backward pass is exact; experts, recurrences and convolutions are counted as if they learned. `train` "
-    "trains all weights in fp32, so far."
+    "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
+    "least recomputation that fits. Every matrix of the layers has an adapter. Bytes that norms, matrices and adapters save "
+    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. So far "
+    "`train` trains all weights in fp32."
 )
-PURPOSES = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimiser": "optimiser",
-    "copies": "copies",
-    "activations": "activations",
-    "logits": "logits",
-    "temporaries": "temporary",
-}
+PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logits", "temporaries")
 
 
 def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Line]:
-    """Yes or no for each way, then where the bytes go."""
+    """Yes or no for each way, then memory by purpose and speed."""
     yield Line(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
-        f"({scaled(on.usable_memory)}B of its memory are for tensors)",
+        f"({scaled(on.usable_memory)}B of its memory are free for tensors)",
         strong=True,
     )
     wide = max(len(each.name) for each in choices)
@@ -64,7 +56,7 @@ def _memory(choices: Sequence[Choice]) -> Section:
     rows = [
         Row(each.name, (*(_some(getattr(each.memory, what)) for what in PURPOSES), size(each.memory.total))) for each in choices
     ]
-    return Section("Memory at its peak", (*PURPOSES.values(), "together"), tuple(rows))
+    return Section("Memory at its peak", (*PURPOSES, "together"), tuple(rows))
 
 
 def _speed(choices: Sequence[Choice]) -> Section:
@@ -91,7 +83,7 @@ def _some(number: int) -> Figure:
 
 
 def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dict[str, Any]:
-    """Plain data, for JSON: bytes."""
+    """Plain data, for JSON; sizes are bytes."""
     return {
         "name": name,
         "hardware": on.name,

@@ -166,4 +166,4 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _vocabulary)
-"""4, 8/3, 100 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the leeway around them is ours."""
+"""4, 8/3, 100 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the tolerance is ours."""
