@@ -180,4 +180,4 @@ def test_a_field_given_twice_is_refused():
 def test_the_schema_describes_kinds_fields_and_choices():
     table = json.loads(schema(Architecture))
     assert table["$defs"]["FeedForward"]["properties"]["activation"]["enum"][0] == "relu"
-    assert "F." in table["$defs"]["FeedForward"]["properties"]["width"]["description"]
+    assert "F," in table["$defs"]["FeedForward"]["properties"]["width"]["description"]

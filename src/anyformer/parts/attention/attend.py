@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from anyformer.parts.attention.attend_blocks import attend_blocks
-from anyformer.parts.attention.scores import scores, shares, side_by_side
+from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.context import Visible
 from anyformer.parts.call.noise import Drop
 
@@ -63,9 +63,9 @@ def attend(
     # On the meta device every product is counted as itself.
     if used == "plain" or (used == "blocks" and q_BHTE.is_meta):
         allowed = visible.dense(q_BHTE.shape[2], q_BHTE.device)
-        share, _ = shares(scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap), allowed, sink_H)
-        share = share.to(v_BKSU.dtype) if drop is None else drop(share.to(v_BKSU.dtype))
-        return (side_by_side(share, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
+        weights, _ = attention_weights(scores(q_BHTE, k_BKSE, scale, bias_BHTS, softcap), allowed, sink_H)
+        weights = weights.to(v_BKSU.dtype) if drop is None else drop(weights.to(v_BKSU.dtype))
+        return (by_group(weights, k_BKSE.shape[1]) @ v_BKSU).view(*q_BHTE.shape[:3], v_BKSU.shape[-1])
     if used == "sdpa":
         return _fused(q_BHTE, k_BKSE, v_BKSU, visible, scale, bias_BHTS)
     return attend_blocks(

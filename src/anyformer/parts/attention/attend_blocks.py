@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from anyformer.parts.attention.scores import scores, shares, side_by_side
+from anyformer.parts.attention.scores import attention_weights, by_group, scores
 from anyformer.parts.call.noise import Drop, Noise, bits_of, keep_factors
 
 
@@ -67,12 +67,12 @@ class _Call:
         bias = None if self.bias is None else _cut(self.bias, queries, keys)
         return scores(q[:, :, queries], k[:, :, keys], self.scale, bias, self.softcap)
 
-    def shares(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
+    def weights(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
         """Attention weights of a block, (B, H, rows, keys) in fp32, and the weight of a sink."""
         allowed = None if self.allowed is None else _cut(self.allowed, queries, keys)
         if self.causal:
             allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)
-        return shares(scores, allowed, self.sink)
+        return attention_weights(scores, allowed, self.sink)
 
     def factors(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor | None:
         """Factors of dropout for the elements of (B, H, T, S) in this block."""
@@ -104,10 +104,10 @@ def _attend(
     K, k, v = k.shape[1], k.contiguous(), v.contiguous()
     mixed = _heads_side_by_side(q, v)
     for queries, keys in call.blocks(q, k):
-        used = call.shares(call.scores(q, k, queries, keys), queries, keys)[0].to(v.dtype)
+        used = call.weights(call.scores(q, k, queries, keys), queries, keys)[0].to(v.dtype)
         factors = call.factors(q, k, queries, keys)
         used = used if factors is None else used * factors
-        mixed[:, :, queries] = (side_by_side(used, K) @ v[:, :, keys]).view_as(mixed[:, :, queries])
+        mixed[:, :, queries] = (by_group(used, K) @ v[:, :, keys]).view_as(mixed[:, :, queries])
     return mixed
 
 
@@ -127,24 +127,24 @@ def _attend_backward(
     d_bias, d_sink = (q.new_zeros(() if x is None else x.shape, dtype=torch.float32) for x in (bias, sink))
     for queries, keys in call.blocks(q, k):
         capped = call.scores(q, k, queries, keys)
-        share, left = call.shares(capped, queries, keys)
-        used, factors = share.to(v.dtype), call.factors(q, k, queries, keys)
-        given = side_by_side(gradient[:, :, queries], K)
-        dv[:, :, keys] += side_by_side(used if factors is None else used * factors, K).mT @ given
-        d_used = (given @ v[:, :, keys].mT).view_as(share)
-        d_share = (d_used if factors is None else d_used * factors).float()
-        common = (d_share * share).sum(-1, keepdim=True)
-        if left is not None:
-            d_sink -= (left * common).sum((0, 2, 3))
-        d_scores = share * (d_share - common)
+        weights, sink_weights = call.weights(capped, queries, keys)
+        used, factors = weights.to(v.dtype), call.factors(q, k, queries, keys)
+        d_mixed = by_group(gradient[:, :, queries], K)
+        dv[:, :, keys] += by_group(used if factors is None else used * factors, K).mT @ d_mixed
+        d_used = (d_mixed @ v[:, :, keys].mT).view_as(weights)
+        d_weights = (d_used if factors is None else d_used * factors).float()
+        common = (d_weights * weights).sum(-1, keepdim=True)
+        if sink_weights is not None:
+            d_sink -= (sink_weights * common).sum((0, 2, 3))
+        d_scores = weights * (d_weights - common)
         if softcap is not None:
             d_scores = d_scores * (1 - (capped / softcap).square())
         if bias is not None:
             part = _cut(d_bias, queries, keys)
             part += d_scores.sum_to_size(part.shape)
-        d_products = side_by_side((d_scores * scale).to(q.dtype), K)
+        d_products = by_group((d_scores * scale).to(q.dtype), K)
         dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])
-        dk[:, :, keys] += d_products.mT @ side_by_side(q[:, :, queries], K)
+        dk[:, :, keys] += d_products.mT @ by_group(q[:, :, queries], K)
     return dq, dk.to(k.dtype), dv.to(v.dtype), d_bias, d_sink
 
 

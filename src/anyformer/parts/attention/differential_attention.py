@@ -13,7 +13,7 @@ from anyformer.describe import Probability
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
-from anyformer.parts.attention.scores import paired
+from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Visible
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
@@ -66,7 +66,7 @@ class DifferentialAttention(SelfAttention):
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """The products of `Heads`, with values twice as wide."""
-        return paired(shape, self.heads, self.width_of_head(width), 2 * self.width_of_value(width), pairs, exact)
+        return pair_work(shape, self.heads, self.width_of_head(width), 2 * self.width_of_value(width), pairs, exact)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         E, (pairs, features) = self.width_of_head(width), self.mixed(width)

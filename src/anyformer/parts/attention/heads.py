@@ -9,7 +9,7 @@ from pydantic import model_validator
 from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.qk_norm import QKNorm
-from anyformer.parts.attention.scores import paired
+from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.gate import Gate
 from anyformer.parts.sublayer import Resizing, Sublayer, Traits, each_once, head_width
@@ -142,4 +142,4 @@ class Heads(Sublayer):
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
         """Scores, softmax and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
-        return paired(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)
+        return pair_work(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)

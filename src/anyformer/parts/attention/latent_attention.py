@@ -14,7 +14,7 @@ from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
 from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cell
-from anyformer.parts.attention.scores import paired
+from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Digested, Visible
 from anyformer.parts.call.state import FullState, RingState
 from anyformer.parts.masks.mask import Mask
@@ -121,7 +121,7 @@ class LatentAttention(Sublayer):
         parts += matrix("value_up", self.kv_rank, H * self.value_width, expanded, role="column")
         key, value = (self.kv_rank, self.kv_rank) if self.absorbed(shape) else (self.nope_width, self.value_width)
         exact = self.mask.pairs(shape)
-        parts += paired(shape, H, key + self.rope_width, value, shape.length * shape.keys, exact)
+        parts += pair_work(shape, H, key + self.rope_width, value, shape.length * shape.keys, exact)
         if self.rotary is not None:
             # Every query is rotated, and the one key.
             parts += Tally(own_work={"rotary": rotated(rows * self.rotary.rotated(self.rope_width) * (H + 1))})

@@ -9,7 +9,7 @@ from anyformer.operations import Pairs, Shape, Tally
 from anyformer.operations.elementwise import softmax
 
 
-def side_by_side(x_BHTE: Tensor, groups: int) -> Tensor:
+def by_group(x_BHTE: Tensor, groups: int) -> Tensor:
     """(B, H, T, E) -> (B, K, H / K * T, E): query heads of the same keys side by side, so that keys are not copied per head."""
     B, H, T, E = x_BHTE.shape
     return x_BHTE.reshape(B, groups, H // groups * T, E)
@@ -18,13 +18,13 @@ def side_by_side(x_BHTE: Tensor, groups: int) -> Tensor:
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
     """cap(q k^T * scale + bias) in fp32, (B, H, T, S)."""
     B, H, T, _ = q_BHTE.shape
-    scores_BHTS = (side_by_side(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
+    scores_BHTS = (by_group(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
         scores_BHTS = scores_BHTS + bias_BHTS
     return scores_BHTS if softcap is None else softcap * torch.tanh(scores_BHTS / softcap)
 
 
-def shares(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def attention_weights(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -> tuple[Tensor, Tensor | None]:
     """Attention weights, the softmax where `allowed`, (B, H, T, S); and the weight (B, H, T, 1) of each head's sink."""
     if allowed is not None:
         scores_BHTS = scores_BHTS.masked_fill(~allowed, float("-inf"))
@@ -35,7 +35,7 @@ def shares(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -
     return whole[..., :-1], whole[..., -1:]
 
 
-def paired(shape: Shape, heads: int, key: int, value: int, pairs: int, exact: int) -> Tally:
+def pair_work(shape: Shape, heads: int, key: int, value: int, pairs: int, exact: int) -> Tally:
     """The work between queries and keys: scores over `key` features, their softmax, `value` features mixed.
 
     Of `pairs` (query, key) pairs of each head and row the mask allows `exact`.

@@ -158,11 +158,14 @@ class AllOf(_Combined):
 
     @property
     def window(self) -> int | None:
-        return min((mask.window for mask in self.masks if mask.window is not None), default=None)
+        # Compilers trace this, and know no `default` of `min`.
+        windows = [mask.window for mask in self.masks if mask.window is not None]
+        return min(windows) if windows else None
 
     @property
     def chunk(self) -> int | None:
-        return min((mask.chunk for mask in self.masks if mask.chunk is not None), default=None)
+        chunks = [mask.chunk for mask in self.masks if mask.chunk is not None]
+        return min(chunks) if chunks else None
 
 
 class AnyOf(_Combined):
