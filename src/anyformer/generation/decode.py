@@ -98,7 +98,7 @@ def continuations(
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
     """(B, T) tokens with padding on the left, and the padding as bool (B, T), or None without any."""
-    rows = [torch.tensor(prompt, device=device) for prompt in prompts]
+    rows = [torch.tensor(prompt, dtype=torch.int64, device=device) for prompt in prompts]
     tokens = pad_sequence(rows, batch_first=True, padding_side="left")
     lengths = torch.tensor([[len(row)] for row in rows], device=device)
     padding = torch.arange(tokens.shape[1], device=device) < tokens.shape[1] - lengths

@@ -164,7 +164,7 @@ class RouterModule(Draws):
             return Routing(inputs, self.router.choice.preference(inputs))
 
     def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
-        """The weights (Z, J) of the experts chosen; 0 where `taken` is false, and renormalised over the others."""
+        """The weights (Z, J) of the experts chosen; a renormalisation leaves out those with `taken` false."""
         inputs = routing.inputs
         if inputs.scores is None:
             return torch.full(chosen_ZJ.shape, self.router.scale / self.chosen, device=chosen_ZJ.device)
