@@ -206,7 +206,7 @@ def test_generation_says_how_a_source_is_given():
         (ALONE["pooled_text"], {"head.tied": True}, "leave outputs out or untie it"),
         (ALONE["sentences"], {"head.bias": True}, "leave bias, scale and softcap out"),
         (ALONE["sentences"], {"head.pool": None}, "needs a pool or a transform"),
-        (SOURCES["features_before_text"], {"source": "attended"}, "no layer has cross-attention"),
+        (SOURCES["features_before_text"], {"source": "attended"}, "no layer reads the source"),
         (SOURCES["features_before_text"], {"decoder_embedding": None}, "needs a source"),
         (SOURCES["text_of_features"], {"source": "prefix"}, "take cross-attention out"),
         (SOURCES["speech_to_text"], {"decoder_embedding": None}, "set decoder_embedding"),
