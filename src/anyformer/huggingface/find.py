@@ -97,12 +97,12 @@ def _different_parts(candidate: Family, wanted: Architecture) -> list[str]:
 
 def _difference(path: str, left: Any, right: Any) -> str:
     """The family's value at a path and the architecture's: a part by its name, anything else as it is."""
-    there, here = (
+    theirs, ours = (
         "none" if value is None else type(value).__name__ if isinstance(value, Value) else repr(value)
         for value in (left, right)
     )
     # Two parts of one name differ in a field, so both are written out.
-    return f"{path} is {left!r} there and {right!r} here" if there == here else f"{path} is {there} there and {here} here"
+    return f"{path} is {left!r} there and {right!r} here" if theirs == ours else f"{path} is {theirs} there and {ours} here"
 
 
 def _listed(differences: list[str], most: int = 4) -> str:

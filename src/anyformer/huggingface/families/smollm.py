@@ -34,7 +34,7 @@ def _positions(config: Config) -> list[str]:
     """`rotary` or `nope` for every layer: by `no_rope_layers`, else `nope` at every `no_rope_layer_interval`-th."""
     depth, interval = config("num_hidden_layers"), config("no_rope_layer_interval", 4, kind=SIZE)
     rotates: Sequence[int] | None = config("no_rope_layers", None)
-    rotates = [(layer + 1) % interval for layer in range(depth)] if rotates is None else turns
+    rotates = [(layer + 1) % interval for layer in range(depth)] if rotates is None else rotates
     if len(rotates) < depth:
         raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(rotates)} entries for {depth} layers")
     return ["rotary" if rotate else "nope" for rotate in rotates[:depth]]
