@@ -25,7 +25,7 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
 
     Without `model_type` the first family that has one. Raises with the differences of the family, or of the nearest three.
     """
-    candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
+    candidates = [family(model_type)] if model_type else [known for file in FAMILIES for known in families_of(file)]
     wanted = canonical(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
     for candidate in candidates:

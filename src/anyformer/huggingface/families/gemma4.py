@@ -105,7 +105,7 @@ def _usual(field: str) -> Callable[[Target], Any]:
 
     def value(target: Target) -> Any:
         heads = target.each("attention.sublayer")
-        return next((each for each in heads if each.mask.window), heads[0]).plain().get(field)
+        return next((local for local in heads if local.mask.window), heads[0]).plain().get(field)
 
     return value
 

@@ -77,9 +77,9 @@ def _temperature(field: str) -> Callable[[Target], Any]:
     """A field of the temperature of the first layer that has one."""
 
     def value(target: Target) -> Any:
-        for each in _temperatures(target):
-            if field in each.plain():
-                return each.plain()[field]
+        for temperature in _temperatures(target):
+            if field in temperature.plain():
+                return temperature.plain()[field]
         raise MismatchError(f"no layer has a temperature with a {field}")
 
     return value

@@ -54,8 +54,8 @@ def read(config: Config) -> Architecture:
 
     branches = {"lightning": "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if i % 2 else FULL, branches)
-    called = [f"lightning_{i}" if each == "linear" else "softmax" for i, each in enumerate(mixers)]
-    return words.decoder(config, words.layered(block, called), norm)
+    names = [f"lightning_{i}" if mixer == "linear" else "softmax" for i, mixer in enumerate(mixers)]
+    return words.decoder(config, words.layered(block, names), norm)
 
 
 def slope(layer: int, depth: int) -> float:
