@@ -64,8 +64,8 @@ class Config:
             wanted = kind or KINDS[name]
             if value is None and default is not None and (kind is not None or name not in NULL):
                 raise self.refused(name, value, wanted.words)
-            for path, found, expected in misfits(name, value, kind):
-                raise self.refused(path, found, expected.words)
+            for path, misfit, expected in misfits(name, value, kind):
+                raise self.refused(path, misfit, expected.words)
             return value
         default = self._usual.get(name, default)
         if default is REQUIRED:
@@ -115,9 +115,9 @@ class Config:
         """The configuration that is the value of a key; `side`: the stack that it describes."""
         table = self(name, None) or {}
         target = None if self.target is None else Target(self.target.architecture, side)
-        found = Config(table, f"{self.where}: {name}", target=target)
-        self._data |= {} if target is None else {name: found._data}
-        return found
+        inner = Config(table, f"{self.where}: {name}", target=target)
+        self._data |= {} if target is None else {name: inner._data}
+        return inner
 
     def refused(self, path: str, value: Any, expected: str) -> HuggingFaceError:
         """The error about a value that is not what it has to be."""

@@ -25,7 +25,7 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
 
     Without `model_type` the first family that has one. Raises with the differences of the family, or of the nearest three.
     """
-    candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
+    candidates = [family(model_type)] if model_type else [known for file in FAMILIES for known in families_of(file)]
     wanted = canonical(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
     for candidate in candidates:
@@ -97,12 +97,12 @@ def _different_parts(candidate: Family, wanted: Architecture) -> list[str]:
 
 def _difference(path: str, left: Any, right: Any) -> str:
     """The family's value at a path and the architecture's: a part by its name, anything else as it is."""
-    there, here = (
+    theirs, ours = (
         "none" if value is None else type(value).__name__ if isinstance(value, Value) else repr(value)
         for value in (left, right)
     )
     # Two parts of one name differ in a field, so both are written out.
-    return f"{path} is {left!r} there and {right!r} here" if there == here else f"{path} is {there} there and {here} here"
+    return f"{path} is {left!r} there and {right!r} here" if theirs == ours else f"{path} is {theirs} there and {ours} here"
 
 
 def _listed(differences: list[str], most: int = 4) -> str:

@@ -219,7 +219,7 @@ def _matching(
         if len(parameters) < len(parts):
             continue
         name = f"{stored_prefix}{to.name}{leaf}"
-        each = to.each or tuple(str(x) for x in range(declared[parameters[0]][0]))
-        stored = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
+        numbers = to.each or tuple(str(x) for x in range(declared[parameters[0]][0]))
+        stored = tuple(name.replace("{x}", x) for x in numbers) if "{x}" in name else (name,)
         made.append(Rule(stored, parameters, to.op))
     return made

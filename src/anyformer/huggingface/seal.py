@@ -44,12 +44,12 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
         if not file.is_file():
             raise HuggingFaceError(f"{file}: missing, and {DIGESTS} names it; export again, or delete {DIGESTS}")
         if file.stat().st_size != size:
-            found = f"has {file.stat().st_size:,} bytes and had {size:,} when it was exported"
+            problem = f"has {file.stat().st_size:,} bytes and had {size:,} when it was exported"
         elif _sha256(file) != sha256:
-            found = "is not as it was exported: its SHA-256 differs"
+            problem = "is not as it was exported: its SHA-256 differs"
         else:
             continue
-        raise HuggingFaceError(f"{file}: {found}; export again, or delete {path} if the change is meant")
+        raise HuggingFaceError(f"{file}: {problem}; export again, or delete {path} if the change is meant")
 
 
 def _sha256(path: Path) -> str:

@@ -65,8 +65,8 @@ def names(architecture: Architecture) -> Names:
     _, inner = _sets(architecture.output_stack)
     outside = {**EMBEDDINGS, "encoder.input_projection": "encoder.embedding_hidden_mapping_in"}
     for number, owner in enumerate(dict.fromkeys(architecture.output_stack.owners)):
-        there = f"encoder.albert_layer_groups.{number // inner}.albert_layers.{number % inner}."
-        outside |= {f"encoder.layers.{owner}.{ours}": f"{there}{theirs}" for ours, theirs in _LAYER.items()}
+        prefix = f"encoder.albert_layer_groups.{number // inner}.albert_layers.{number % inner}."
+        outside |= {f"encoder.layers.{owner}.{ours}": f"{prefix}{theirs}" for ours, theirs in _LAYER.items()}
     modules = ("predictions.dense", "predictions.LayerNorm", "predictions.decoder")
     head = head_names(architecture, modules, "predictions.bias", ("albert.pooler", "classifier"))
     return encoder_names(architecture, "albert", outside, head)

@@ -43,7 +43,9 @@ def read(config: Config) -> Architecture:
 
 def _residual_of_the_norm(norm: LayerNorm, *sublayers: Any, dropout: float) -> Block:
     """x = norm(x) + sublayer(norm(x))."""
-    branches: list[Named[Branch]] = [Named({each.kind: Branch(sublayer=each, dropout=dropout)}) for each in sublayers]
+    branches: list[Named[Branch]] = [
+        Named({sublayer.kind: Branch(sublayer=sublayer, dropout=dropout)}) for sublayer in sublayers
+    ]
     return Block(steps=tuple(Step(norm_before=norm, branches=branch, residual="normed") for branch in branches))
 
 

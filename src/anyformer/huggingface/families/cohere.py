@@ -29,10 +29,10 @@ def read2(config: Config) -> Architecture:
     config.expect_all(layer_switch=period, order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj")
     config.expect_all(rotary_pct=1.0, use_parallel_block=True, use_gated_activation=True, use_embedding_sharing=True)
     norm, network = words.layer_norm(config, bias=False), words.feedforward(config)
-    heads, placed = words.attention(config), {"local": _rotary(config, 10_000.0), "full": None}
+    heads, rotary = words.attention(config), {"local": _rotary(config, 10_000.0), "full": None}
 
     def block(kind: str) -> Block:
-        return parallel(norm, heads.but(mask=words.mask(config, kind), rotary=placed[kind]), network)
+        return parallel(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[kind]), network)
 
     return _scaled(config, words.layered(block, words.windows(config, words.every(period))), norm)
 

@@ -37,7 +37,7 @@ _SCORES = "attention.score_bias"
 
 def read_second(config: Config) -> Architecture:
     config.assume(layer_norm_eps=1e-7)
-    config.expect("conv_kernel_size", 0, why="the convolution after the first layer is not there yet")
+    config.expect("conv_kernel_size", 0, why="the convolution after the first layer is not described here")
     config.expect("attention_head_size", config("hidden_size") // config("num_attention_heads"))
     norm, terms = words.layer_norm(config, 1e-7), _terms(config)
     buckets = config("position_buckets", -1, lambda t: t(f"{_SCORES}.span") if t(f"{_SCORES}.max_distance") else -1)
@@ -70,8 +70,8 @@ def _terms(config: Config) -> tuple[Term, ...]:
     """The terms of the scores besides contents: a list, or names with bars between."""
     given = config("pos_att_type", None, lambda target: [_TERMS[term] for term in _compared(target)]) or []
     named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
-    strange = sorted(set(named) - set(_TERMS.values()))
-    if strange or len(set(named)) < len(named):
+    unknown = sorted(set(named) - set(_TERMS.values()))
+    if unknown or len(set(named)) < len(named):
         raise HuggingFaceError(f"{config.where}: pos_att_type = {given} is not supported, only c2p and p2c, each once")
     return tuple(term for term, theirs in _TERMS.items() if theirs in named)
 
@@ -104,8 +104,8 @@ def _encoder(
     head = bert_head(config, name, words.layer_norm(config, 1e-7), pooled=Transform(activation=pooled))
     block = post_norm(norm, *sublayers, dropout=config("hidden_dropout_prob", 0.1))
     length = config("max_position_embeddings", 512, lambda target: target.get("stack.position.length", 512))
-    placed = config("position_biased_input", True, has_part("stack.position"))
-    position = LearnedPosition(length=length) if placed else None
+    absolute = config("position_biased_input", True, has_part("stack.position"))
+    position = LearnedPosition(length=length) if absolute else None
     return encoder(config, block, head, types=0, position=position, input_norm=norm, relative=table)
 
 

@@ -43,10 +43,10 @@ def _networks(config: Config) -> list[str]:
 
 def _sparse(target: Target) -> list[int]:
     """The numbers of the layers with experts."""
-    found = [i for i, there in enumerate(has_experts(target)) if there]
-    if not found:
+    numbers = [i for i, sparse in enumerate(has_experts(target)) if sparse]
+    if not numbers:
         raise MismatchError("no layer has experts")
-    return found
+    return numbers
 
 
 def _interval(target: Target) -> int:

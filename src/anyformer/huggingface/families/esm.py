@@ -26,8 +26,8 @@ def read(config: Config) -> Architecture:
     config.expect("position_embedding_type", "absolute", "rotary")
     norm, theta = words.layer_norm(config, 1e-12), config("rope_theta", 10_000.0, "attention.rotary.theta")
     kind = config("position_embedding_type", "absolute", lambda t: "rotary" if t("attention.rotary") else "absolute")
-    turned = Rotary(theta=theta, rotate_in="fp32") if kind == "rotary" else None
-    position = None if turned else position_after_padding(config)
+    rotary = Rotary(theta=theta, rotate_in="fp32") if kind == "rotary" else None
+    position = None if rotary else position_after_padding(config)
     config.put(pad_token_id=1)
     token = config("mask_token_id", None, "embedding.masked.token")
     masked = config("token_dropout", False, lambda target: target("embedding.masked") is not None)
@@ -42,7 +42,7 @@ def read(config: Config) -> Architecture:
         width=config("hidden_size"),
         embedding=Embedding(vocab=config("vocab_size"), masked=MaskedTokens(token=token) if masked else None),
         encoder=words.stacked(
-            words.repeated(config, pre_norm(norm, *bert_sublayers(config, rotary=turned), dropout=dropout)), **around
+            words.repeated(config, pre_norm(norm, *bert_sublayers(config, rotary=rotary), dropout=dropout)), **around
         ),
         head=bert_head(config, "Esm", norm, "gelu"),
         initialisation=words.initialisation(config),

@@ -22,8 +22,8 @@ def read(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=32, bias=(), qk_norm=QKNorm(norm=norm))
 
     def block(kind: str) -> Block:
-        placed = rotary if everywhere or kind == "local" else None
-        return output_norm(norm, heads.but(mask=words.mask(config, kind), rotary=placed), network)
+        positions = rotary if everywhere or kind == "local" else None
+        return output_norm(norm, heads.but(mask=words.mask(config, kind), rotary=positions), network)
 
     period = config("sliding_window_pattern", 4)
     usual = words.every(period) if isinstance(period, int) and period else None

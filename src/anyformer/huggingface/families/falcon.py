@@ -50,15 +50,15 @@ def _attention(config: Config) -> Attention:
 
 def _block(config: Config, norm: LayerNorm, attention: Attention, network: FeedForward) -> Block:
     """The layer: parallel branches with one norm or two, or serial branches."""
-    grouped, beside = config("new_decoder_architecture", False), config("parallel_attn", True, words.in_parallel)
+    grouped, side_by_side = config("new_decoder_architecture", False), config("parallel_attn", True, words.in_parallel)
     norms = config("num_ln_in_parallel_attn", None, lambda t: 2 if _two_norms(t) else 1) or (2 if grouped else 1)
     dropout = config("hidden_dropout", 0.0, "feedforward.dropout")
     if grouped:
         config.expect("parallel_attn", True, why="the new decoder architecture has no other form")
         config.expect("num_ln_in_parallel_attn", None, 1, 2)
-    elif beside:
+    elif side_by_side:
         config.expect("num_ln_in_parallel_attn", None, 1, why="two norms need new_decoder_architecture")
-    if grouped or beside:
+    if grouped or side_by_side:
         config.expect("hidden_dropout", 0.0, why="its class drops the sum of the branches, not each")
         return parallel(norm, attention, network, shared_norm=norms == 1)
     block = pre_norm(norm, attention, network, dropout=config("attention_dropout", 0.0))

@@ -18,8 +18,8 @@ def read(config: Config) -> Architecture:
     if tied:
         config.expect("src_vocab_size", target, why="a table that both sides share has one size")
     config.expect("vocab_size", target)
-    found = FSMT.architecture(config, source, tied)
-    return found if tied else found.but(decoder_embedding=change(found.embedding, "vocab", target))
+    made = FSMT.architecture(config, source, tied)
+    return made if tied else made.but(decoder_embedding=change(made.embedding, "vocab", target))
 
 
 def _target(target: Target) -> int:

@@ -82,14 +82,14 @@ def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
     by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
     named = config("per_layer_config", None, _written_wider)
-    found = {layer: together for layer, kind in enumerate(kinds) if kind == "full"} if named is None else named
-    for layer, table in found.items():
+    by_layer = {layer: together for layer, kind in enumerate(kinds) if kind == "full"} if named is None else named
+    for layer, table in by_layer.items():
         if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
             raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")
-    strange = sorted({key for table in found.values() for key in table} - set(_OURS))
-    if strange:
-        raise HuggingFaceError(f"{config.where}: per_layer_config may hold {' and '.join(_OURS)}, not {', '.join(strange)}")
-    return {int(layer): {_OURS[key]: value for key, value in table.items()} for layer, table in found.items()}
+    unknown = sorted({key for table in by_layer.values() for key in table} - set(_OURS))
+    if unknown:
+        raise HuggingFaceError(f"{config.where}: per_layer_config may hold {' and '.join(_OURS)}, not {', '.join(unknown)}")
+    return {int(layer): {_OURS[key]: value for key, value in table.items()} for layer, table in by_layer.items()}
 
 
 def _written_wider(target: Target) -> dict[str, dict[str, Any]]:
@@ -105,7 +105,7 @@ def _usual(field: str) -> Callable[[Target], Any]:
 
     def value(target: Target) -> Any:
         heads = target.each("attention.sublayer")
-        return next((each for each in heads if each.mask.window), heads[0]).plain().get(field)
+        return next((local for local in heads if local.mask.window), heads[0]).plain().get(field)
 
     return value
 

@@ -37,7 +37,7 @@ def read_solar(config: Config) -> Architecture:
     config.expect("use_qk_norm", False)
     norm, rotary = words.rms_norm(config, 1e-5), words.rotary(config, fraction=1.0, theta=1e6)
     if rotary.fraction != 1:
-        raise HuggingFaceError(f"{config.where}: partial_rotary_factor is {rotary.fraction}; solar_open turns whole heads")
+        raise HuggingFaceError(f"{config.where}: partial_rotary_factor is {rotary.fraction}; solar_open rotates whole heads")
     bias = words.biases(config, names=words.QKV)
     heads = words.attention(config, kv_heads=8, head_width=128, bias=bias, rotary=rotary)
     experts = _experts(config, words.v3_router(config), count=128, shared=1, width=1280)

@@ -20,8 +20,8 @@ def read(config: Config) -> Architecture:
     rate = config("attention_dropout", 0.0)
     attention = Attention(heads=config("num_attention_heads", 64), bias=bias, rotary=_rotary(config, 0.25), dropout=rate)
     network, dropout = words.plain(config, width=24576), config("hidden_dropout", 0.0, "attention.dropout")
-    beside = config("use_parallel_residual", True, words.in_parallel)
-    wire = partial(parallel, shared_norm=False) if beside else pre_norm
+    side_by_side = config("use_parallel_residual", True, words.in_parallel)
+    wire = partial(parallel, shared_norm=False) if side_by_side else pre_norm
     layers = words.repeated(config, wire(norm, attention, network, dropout=dropout))
     return words.decoder(config, layers, norm, vocab=50432, around={"dropout": dropout})
 

@@ -29,12 +29,12 @@ _NAMES: Table = {
 
 def read(config: Config) -> Architecture:
     depth, step = config("num_hidden_layers"), config("no_rope_layer_interval", 4, kind=SIZE)
-    turned = config("no_rope_layers", None) or [int((i + 1) % step != 0) for i in range(depth)]
-    if len(turned) != depth:
-        raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(turned)} entries for {depth} layers")
-    places = ["rotary" if turn else "unplaced" for turn in turned]
+    rotates = config("no_rope_layers", None) or [int((i + 1) % step != 0) for i in range(depth)]
+    if len(rotates) != depth:
+        raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(rotates)} entries for {depth} layers")
+    places = ["rotary" if rotate else "unplaced" for rotate in rotates]
     known = {CHUNKED: "local", FULL: "full"}
-    kinds = words.types(config, lambda i: CHUNKED if turned[i] else FULL, known=known, at=_types)
+    kinds = words.types(config, lambda i: CHUNKED if rotates[i] else FULL, known=known, at=_types)
     norm, chunk = words.rms_norm(config, 1e-5), config("attention_chunk_size", 8192, window)
     if chunk is None and "local" in kinds:
         raise config.refused("attention_chunk_size", None, f"a number where layer_types names {CHUNKED}")
@@ -77,9 +77,9 @@ def _temperature(field: str) -> Callable[[Target], Any]:
     """A field of the temperature of the first layer that has one."""
 
     def value(target: Target) -> Any:
-        for each in _temperatures(target):
-            if field in each.plain():
-                return each.plain()[field]
+        for temperature in _temperatures(target):
+            if field in temperature.plain():
+                return temperature.plain()[field]
         raise MismatchError(f"no layer has a temperature with a {field}")
 
     return value
@@ -88,7 +88,7 @@ def _temperature(field: str) -> Callable[[Target], Any]:
 def _sparse(config: Config) -> list[str]:
     """`experts` or `dense` for every layer."""
     depth, step = config("num_hidden_layers"), config("interleave_moe_layer_step", 1)
-    sparse = config("moe_layers", None, lambda target: [i for i, there in enumerate(has_experts(target)) if there])
+    sparse = config("moe_layers", None, lambda target: [i for i, has in enumerate(has_experts(target)) if has])
     sparse = range(step - 1, depth, step) if sparse is None else sparse
     return ["experts" if i in sparse else "dense" for i in range(depth)]
 

@@ -32,7 +32,7 @@ def read(config: Config) -> Architecture:
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
     norm, depth = words.rms_norm(config, 1e-5), config("num_hidden_layers")
     factors = {branch: _factors(config, branch) for branch in _FACTORS}
-    config.expect("partial_rotary_factor", 1.0, None, why="transformers turns whole heads")
+    config.expect("partial_rotary_factor", 1.0, None, why="transformers rotates whole heads")
     rotary, mask = words.rotary(config, theta=1e6), words.mask_of_all(config)
     softmax = words.attention(config, heads=32, kv_heads=8, bias=(), mask=mask, rotary=rotary)
     act = words.activation(config, at="lightning.activation")
@@ -54,8 +54,8 @@ def read(config: Config) -> Architecture:
 
     branches = {"lightning": "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if i % 2 else FULL, branches)
-    called = [f"lightning_{i}" if each == "linear" else "softmax" for i, each in enumerate(mixers)]
-    return words.decoder(config, words.layered(block, called), norm)
+    names = [f"lightning_{i}" if mixer == "linear" else "softmax" for i, mixer in enumerate(mixers)]
+    return words.decoder(config, words.layered(block, names), norm)
 
 
 def slope(layer: int, depth: int) -> float:

@@ -56,8 +56,8 @@ def _rotary(config: Config) -> Rotary | None:
 
 
 def _table(target: Target) -> dict[str, Any]:
-    turns = target("attention.rotary") is not None
-    return words.rope_table(target) if turns else {"rope_type": "default", "rope_theta": None}
+    rotates = target("attention.rotary") is not None
+    return words.rope_table(target) if rotates else {"rope_type": "default", "rope_theta": None}
 
 
 def names(architecture: Architecture) -> Names:

@@ -34,8 +34,8 @@ def _windows(config: Config) -> list[str]:
     used, first = config("use_sliding_window", False), config("max_window_layers")
     if not used:
         config.expect("layer_types", None, [FULL] * config("num_hidden_layers"), why="use_sliding_window is false")
-    there = used and config("sliding_window")
-    return words.windows(config, lambda layer: SLIDING if there and layer >= first else FULL)
+    windowed = used and config("sliding_window")
+    return words.windows(config, lambda layer: SLIDING if windowed and layer >= first else FULL)
 
 
 FAMILIES = (

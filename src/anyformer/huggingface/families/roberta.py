@@ -51,8 +51,8 @@ def read_xl(config: Config) -> Architecture:
 def read_mpnet(config: Config) -> Architecture:
     norm, position = words.layer_norm(config, 1e-12), position_after_padding(config)
     attention, network = bert_sublayers(config)
-    config.expect("relative_attention_num_buckets", 32, why="transformers looks up 32 whatever is said")
-    config.expect("pad_token_id", 1, why="transformers counts positions from 2 whatever is said")
+    config.expect("relative_attention_num_buckets", 32, why="transformers always uses 32")
+    config.expect("pad_token_id", 1, why="transformers always counts positions from 2")
     buckets = RelativeBuckets(buckets=32, max_distance=128, two_sided=True)
     block = post_norm(norm, attention, network, dropout=config("hidden_dropout_prob", 0.1))
     bias, head = SharedBias(heads=attention.heads, buckets=buckets), bert_head(config, "MPNet", norm, "gelu")

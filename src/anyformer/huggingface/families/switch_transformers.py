@@ -95,7 +95,7 @@ def _width(target: Target) -> int:
 
 def _step(sparse: list[bool]) -> int:
     """The interval of layers with experts, of which the second layer is the first unless all have experts."""
-    places = [i for i, there in enumerate(sparse) if there]
+    places = [i for i, is_sparse in enumerate(sparse) if is_sparse]
     if not places:
         return 0
     if places[0] == 0:
@@ -104,11 +104,11 @@ def _step(sparse: list[bool]) -> int:
 
 
 def names(architecture: Architecture) -> Names:
-    found = stacks_names(_network(1), {**CROSS, **_network(2)})
+    both = stacks_names(_network(1), {**CROSS, **_network(2)})
     if architecture.decoder_embedding is None:
-        return found
+        return both
     own: Table = {"embedding": "encoder.embed_tokens", "decoder_embedding": "decoder.embed_tokens"}
-    return Names({**found.outside, **own}, found.layers)
+    return Names({**both.outside, **own}, both.layers)
 
 
 def _network(number: int) -> Table:

@@ -15,4 +15,4 @@ NORMS: Table = {
     "step_0_norm_after": "self_attn_layer_norm",
     "step_1_norm_after": "final_layer_norm",
 }
-"""Norms of pre-norm and of post-norm layers: names without a weight are passed over."""
+"""Norms of pre-norm and of post-norm layers: names that a layer does not have are ignored."""
