@@ -21,26 +21,16 @@ __version__ = "0.1.0"
 
 # Resolved at first use: importing anyformer imports no torch.
 _HOMES = {
-    "Architecture": "model",
-    "Budget": "costs",
-    "Plan": "plan",
-    "Run": "training",
-    "Transformer": "model",
-    "architecture": "resolving",
-    "build": "api",
-    "change": "describe",
-    "cost": "api",
-    "decoder_only": "model",
-    "diff": "describe",
-    "difference": "api",
-    "encoder_decoder": "model",
-    "encoder_only": "model",
-    "export": "huggingface",
-    "generate": "generation",
-    "get": "describe",
-    "load": "loading",
-    "match": "api",
-    "train": "training",
+    "api": ("build", "cost", "difference", "match"),
+    "costs": ("Budget",),
+    "describe": ("change", "diff", "get"),
+    "generation": ("generate",),
+    "huggingface": ("export",),
+    "loading": ("load",),
+    "model": ("Architecture", "Transformer", "decoder_only", "encoder_decoder", "encoder_only"),
+    "plan": ("Plan",),
+    "resolving": ("architecture",),
+    "training": ("Run", "train"),
 }
 
 __all__ = [
@@ -68,9 +58,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'anyformer' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"anyformer.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(importlib.import_module(f"anyformer.{home}"), name)
+    raise AttributeError(f"module 'anyformer' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

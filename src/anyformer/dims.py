@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 LARGEST = 2**31 - 1
-"""The largest that a dimension may be: what is beyond it no model has, and tensor libraries count in other integers."""
+"""The largest dimension: no model has a larger one, and tensor libraries count larger ones in other integers."""
 
 LONGEST = 2**50
-"""The longest sequence that is priced, in positions: about 10^15, and every count of it stays a whole number."""
+"""The longest sequence that is priced, in positions: about 10^15; every count for it is still exact."""
 
 LEGEND: Mapping[str, str] = MappingProxyType(
     {
@@ -35,11 +35,11 @@ LEGEND: Mapping[str, str] = MappingProxyType(
         "V": "vocabulary: rows of the token embedding",
         "L": "layers of a stack",
         "M": "features of a key of linear attention, after its feature map",
-        "C": "capacity: positions that a decode state has room for",
+        "C": "capacity: positions that a decode state can hold",
         "N": "residual streams of hyper-connections",
         "I": "inputs: features or channels that an embedding or a matrix reads",
-        "O": "outputs: features that a matrix gives",
+        "O": "outputs: features that a matrix computes",
         "P": "narrow features: of a latent, or of an embedding narrower than the stream, before a matrix widens them",
-        "W": "channels that a convolution or a decay treats one by one",
+        "W": "channels that a convolution or a decay treats separately",
     }
 )

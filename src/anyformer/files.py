@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import glob
+import hashlib
 import os
 import shutil
 from collections.abc import Iterator
@@ -15,8 +16,8 @@ from safetensors import SafetensorError
 from anyformer.describe import UserError
 
 _REASONS = {
-    errno.ENOSPC: "the disk is full; make room or choose another place",
-    errno.EDQUOT: "the disk quota is used up; make room or choose another place",
+    errno.ENOSPC: "the disk is full; free some space or choose another place",
+    errno.EDQUOT: "the disk quota is used up; free some space or choose another place",
     errno.EROFS: "the file system is read-only; choose another place",
     errno.EACCES: "permission denied; choose another place or change its permissions",
     errno.EPERM: "permission denied; choose another place or change its permissions",
@@ -128,6 +129,12 @@ def replacing_directory(path: Path) -> Iterator[Path]:
         partial.rename(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _check_writable(directory: Path) -> None:

@@ -18,9 +18,9 @@ from anyformer.plan import Plan
 def load(
     path: str | Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model of a checkpoint, of a run's latest whole one, or of a Hugging Face directory, in evaluation mode.
+    """The model of a checkpoint, of a run's latest undamaged checkpoint, or of a Hugging Face directory, in evaluation mode.
 
-    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: convert the weights, else keep theirs.
+    And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
     A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
@@ -30,35 +30,37 @@ def load(
                 f"{path}: an architecture without weights; train it first with anyformer train {path} --data PATH, and give "
                 "the directory of that run"
             )
-        what = "is a file" if exists(path) else "no such directory"
-        raise checkpoint.CheckpointError(f"{path}: {what}; give the directory of a run, a checkpoint or a Hugging Face model")
+        problem = "is a file" if exists(path) else "no such directory"
+        raise checkpoint.CheckpointError(
+            f"{path}: {problem}; give the directory of a run, a checkpoint or a Hugging Face model"
+        )
     if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
         return huggingface.load(path, plan=plan, device=device, dtype=dtype)
     if checkpoint.steps(path):
-        found, damaged = checkpoint.latest(path)
-        if found is None:
+        newest, damaged = checkpoint.latest(path)
+        if newest is None:
             raise checkpoint.CheckpointError(f"{path}: every checkpoint is damaged: {'; '.join(damaged)}")
         for problem in damaged:
             warnings.warn(f"skipping a damaged checkpoint: {problem}", Notice, stacklevel=2)
-        path = found
+        path = newest
     elif (path / "run.toml").is_file():
         raise checkpoint.CheckpointError(
             f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}"
         )
     elif not (path / checkpoint.MANIFEST).is_file():
         raise checkpoint.CheckpointError(
-            f"{path}: holds no weights that are known here: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a "
-            f"checkpoint), nor config.json (a Hugging Face model)"
+            f"{path}: holds no weights: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a checkpoint), nor "
+            "config.json (a Hugging Face model)"
         )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
     return model, tokenizer
 
 
 def trained_length(path: str | Path) -> int | None:
-    """Positions of the texts that a model was trained on, None where nobody says.
+    """Length of the texts that a model was trained on, None where it is not recorded.
 
-    Of a run, or a checkpoint in one, its `length`; of a Hugging Face directory, or a checkpoint imported from one, its
-    `max_position_embeddings`.
+    The `length` of a run, also for its checkpoints; the `max_position_embeddings` of a Hugging Face directory, also for a
+    checkpoint imported from it.
     """
     path = Path(path)
     for run in (path, path.absolute().parent.parent):

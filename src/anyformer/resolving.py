@@ -1,6 +1,6 @@
-"""One resolver: whatever names an architecture, on a command line or in Python, becomes the architecture here.
+"""One resolver for command line and Python: from a name, a path or a dictionary to the architecture.
 
-Rooms are imported where they are needed: a misspelt name is refused before torch is, and a catalogue name needs no converter.
+Packages are imported where they are needed: a misspelt name is refused before torch is imported.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from anyformer.describe import DescriptionError, change_all, read_data
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
-What: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
+ArchitectureLike: TypeAlias = "Architecture | str | Path | Mapping[str, Any]"
 RUN, CHECKPOINT, CONFIG = "run.toml", "architecture.json", "config.json"
 _LONGEST_CHAIN = 8
-"""Most files that name one another for one architecture."""
+"""Longest chain of files, each of which names the next."""
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def architecture(what: What, *, tiny: bool = False, changes: Mapping[str, Any] | None = None) -> Architecture:
+def architecture(what: ArchitectureLike, *, tiny: bool = False, changes: Mapping[str, Any] | None = None) -> Architecture:
     """The architecture that `what` names.
 
     `what` is one of: a catalogue name; a TOML or JSON file, of an architecture or of a run; a `config.json` of Hugging Face;
@@ -35,13 +35,13 @@ def architecture(what: What, *, tiny: bool = False, changes: Mapping[str, Any] |
     `tiny`: the same mechanisms at small sizes, one layer of each kind. `changes`: values by path, set after that.
     Raises `UserError`, which says what was looked for and where.
     """
-    found = _found(what)
+    resolved = _resolve(what)
     if tiny:
         from anyformer.resizing.tiny import tiny as shrink
 
-        found = shrink(found)
-    bare = {path.removeprefix("architecture."): value for path, value in (changes or {}).items()}
-    return change_all(found, bare) if bare else found
+        resolved = shrink(resolved)
+    values = {path.removeprefix("architecture."): value for path, value in (changes or {}).items()}
+    return change_all(resolved, values) if values else resolved
 
 
 def is_run(what: str | Path) -> bool:
@@ -55,27 +55,27 @@ def is_run(what: str | Path) -> bool:
     return isinstance(data, Mapping) and "architecture" in data and "data" in data
 
 
-def resolved(verb: Callable[Concatenate[Architecture, P], R]) -> Callable[Concatenate[What, P], R]:
-    """The same function for whatever names an architecture."""
+def resolved(verb: Callable[Concatenate[Architecture, P], R]) -> Callable[Concatenate[ArchitectureLike, P], R]:
+    """The same function, for an architecture in any form."""
 
     @functools.wraps(verb)
-    def taking(what: What, /, *args: P.args, **more: P.kwargs) -> R:
+    def accept(what: ArchitectureLike, /, *args: P.args, **more: P.kwargs) -> R:
         return verb(architecture(what), *args, **more)
 
-    return taking
+    return accept
 
 
-def _found(what: What, chain: tuple[str, ...] = ()) -> Architecture:
-    """`chain`: the files that named `what`, one after the other."""
+def _resolve(what: ArchitectureLike, chain: tuple[str, ...] = ()) -> Architecture:
+    """The architecture; `chain`: the files that led to `what`, each of which named the next."""
     if isinstance(what, Mapping):
-        return _of_data(what, "the dictionary", Path(), chain)
+        return _from_data(what, "the dictionary", Path(), chain)
     if not isinstance(what, str | Path):
         return _checked(what)
     path = Path(what)
     if isdir(path):
-        return _of_directory(path, chain)
+        return _from_directory(path, chain)
     if isinstance(what, Path) or path.suffix in (".toml", ".json"):
-        return _of_data(read_data(path), str(path), path.parent, chain)
+        return _from_data(read_data(path), str(path), path.parent, chain)
     return catalogue.architecture(what)
 
 
@@ -87,12 +87,12 @@ def _checked(what: object) -> Architecture:
     raise DescriptionError(f"an architecture is named by text, a path, a dictionary or itself, got {type(what).__name__}")
 
 
-def _of_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
-    """Of a run, a checkpoint, or Hugging Face's layout, in this order: each holds what the one before it needs."""
+def _from_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
+    """From the directory of a run, a checkpoint or a Hugging Face model; a run's may hold the files of the others too."""
     if (path / RUN).is_file():
-        return _of_data(read_data(path / RUN), str(path / RUN), path, chain)
+        return _from_data(read_data(path / RUN), str(path / RUN), path, chain)
     if (path / CHECKPOINT).is_file():
-        return _of_data(read_data(path / CHECKPOINT), str(path / CHECKPOINT), path, chain)
+        return _from_data(read_data(path / CHECKPOINT), str(path / CHECKPOINT), path, chain)
     if not (path / CONFIG).is_file():
         raise DescriptionError(
             f"holds none of {RUN} (a run), {CHECKPOINT} (a checkpoint), {CONFIG} (a Hugging Face model)", where=str(path)
@@ -104,8 +104,8 @@ def _of_directory(path: Path, chain: tuple[str, ...]) -> Architecture:
     return huggingface.read_architecture(huggingface.read_config(path))[0]
 
 
-def _of_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> Architecture:
-    """Of plain data; a path that a run names is looked for `beside` its file first."""
+def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> Architecture:
+    """From plain data; a path in the data is looked for `beside` its file first."""
     if not isinstance(data, Mapping):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=where)
     if len(chain) > _LONGEST_CHAIN:
@@ -118,18 +118,26 @@ def _of_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> Arc
         return huggingface.read_architecture(huggingface.Config(data, where))[0]
     if "architecture" not in data:
         return Architecture.parse(data, where=where)
-    named = data["architecture"]
-    made = _found(near(named, beside), (*chain, where)) if isinstance(named, str) else Architecture.parse(named, where=where)
-    # Of a run's changes those of its architecture: the first word is one of its fields.
+    named, data = data["architecture"], dict(data)
+    if isinstance(named, str):
+        base = _resolve(path_beside(named, beside), (*chain, where))
+    else:
+        base = Architecture.parse(named, where=where)
+    # Of a run's changes only those of its architecture: their paths begin with one of its fields.
     fields = ("architecture", *Architecture.model_fields)
-    given = data.get("set", {})
-    if not isinstance(given, Mapping):
-        raise DescriptionError(f"set: should be a table of values by path, got {type(given).__name__}", where=where)
-    changes = {path: value for path, value in given.items() if path.split(".")[0] in fields}
-    return architecture(made, changes=changes)
+    changes = {path: value for path, value in pop_changes(data, where).items() if path.split(".")[0] in fields}
+    return architecture(base, changes=changes)
 
 
-def near(named: str, beside: Path) -> str | Path:
-    """The file or directory that a run's file names, if it lies `beside` that file; else the name itself."""
+def pop_changes(data: dict[str, Any], where: str) -> Mapping[str, Any]:
+    """Remove the table `set` from a run's file and return it: values by path."""
+    changes = data.pop("set", {})
+    if not isinstance(changes, Mapping):
+        raise DescriptionError(f"set: should be a table of values by path, got {type(changes).__name__}", where=where)
+    return changes
+
+
+def path_beside(named: str, beside: Path) -> str | Path:
+    """The file or directory `named` in a file, if it is `beside` that file; else the name itself."""
     path = beside / named
     return path if exists(path) else named

@@ -14,6 +14,7 @@ from zoo import ZOO
 from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.checkpoint.manifest import MANIFEST, writing
+from anyformer.files import sha256
 from anyformer.loading import load
 from anyformer.model import build
 
@@ -83,7 +84,7 @@ def test_weights_of_another_architecture_are_refused(saved):
     manifest = json.loads((directory / MANIFEST).read_text())
     manifest["files"]["architecture.json"] = {
         "bytes": len(text.encode()),
-        "sha256": checkpoint.manifest.digest(directory / "architecture.json"),
+        "sha256": sha256(directory / "architecture.json"),
     }
     (directory / MANIFEST).write_text(json.dumps(manifest))
     with pytest.raises(CheckpointError, match=r"embedding\.weight has shape \(37, 24\), the architecture says \(38, 24\)"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from anyformer.data import IGNORED, Batch, Batches, Bytes, DataError, Split, spread, windows
 from data.texts import Prepare
 
-NAMES = ("tokens", "targets", "positions", "rows", "documents", "padding")
+NAMES = ("tokens", "targets", "rows", "documents")
 
 
 def _split(tokens: int, documents: int = 1) -> Split:
@@ -76,7 +76,7 @@ def test_ranks_and_micro_batches_share_the_same_samples(world: int, micro: int, 
     whole = batches.at(step)
     parts = [batches.at(step, rank, world) for rank in range(world)]
     pieces = [part.slice(start, start + micro) for part in parts for start in range(0, 12 // world, micro)]
-    for name in NAMES[:4]:
+    for name in NAMES[:3]:
         assert np.array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), getattr(whole, name))
     assert sum(piece.valid for piece in pieces) == whole.valid
 
@@ -89,10 +89,8 @@ def test_random_windows_start_everywhere() -> None:
 def test_targets_are_the_next_tokens_across_documents() -> None:
     batch = Batches(_split(400, 40), 16, 4, 0).at(2)
     assert np.array_equal(batch.targets, batch.tokens + 1)
-    assert np.array_equal(batch.positions, np.tile(np.arange(16), (4, 1)))
     assert batch.documents is None
-    assert batch.padding is None
-    assert {getattr(batch, name).dtype for name in NAMES[:4]} == {np.dtype(np.int64)}
+    assert {getattr(batch, name).dtype for name in NAMES[:3]} == {np.dtype(np.int64)}
 
 
 def test_isolated_documents_number_reset_and_end_at_their_last_token() -> None:
@@ -100,7 +98,6 @@ def test_isolated_documents_number_reset_and_end_at_their_last_token() -> None:
     batch = next(windows(split, 12, 1, isolate=True))
     assert batch.documents is not None
     assert batch.documents.tolist() == [[0, 0, 0, 1, 2, 2, 2, 2, 2, 3, 3, 3]]
-    assert batch.positions.tolist() == [[0, 1, 2, 0, 0, 1, 2, 3, 4, 0, 1, 2]]
     assert batch.targets.tolist() == [[101, 102, -100, -100, 105, 106, 107, 108, -100, 110, 111, 112]]
 
 
@@ -110,7 +107,7 @@ def test_the_end_of_text_is_a_target_and_nothing_crosses_it(make: Prepare, libra
         assert batch.documents is not None
         ends = batch.tokens == 256
         assert (batch.targets[ends] == IGNORED).all()
-        if batch.padding is None:
+        if batch.rows.max() * 64 + 64 < len(corpus.train):
             assert (batch.targets[~ends] != IGNORED).all()
     targets = np.concatenate([batch.targets.ravel() for batch in windows(corpus.train, 64, 4, isolate=True)])
     assert (targets == 256).sum() == len(corpus.train.starts)
@@ -135,7 +132,7 @@ def test_evaluation_has_every_token_once(tokens: int, length: int, batch: int, w
     wanted = set(range(1, tokens)) - (set(split.starts.tolist()) if isolate else set())
     assert sorted(targets[targets != IGNORED].tolist()) == sorted(wanted)
     for batch in (batch for batches in ranks for batch in batches):
-        padding = np.zeros_like(batch.tokens, dtype=bool) if batch.padding is None else batch.padding
+        padding = batch.rows[:, None] * length + np.arange(length) >= tokens
         assert (batch.targets[padding] == IGNORED).all()
         assert not batch.tokens[padding].any()
         if batch.documents is not None and padding.any():

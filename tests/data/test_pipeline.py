@@ -19,11 +19,11 @@ from anyformer.data import (
     Data,
     DataError,
     TokenizerFile,
-    default_cache,
     pipeline,
     prepare,
 )
 from anyformer.data.shards import SplitWriter, Tokens
+from anyformer.files import default_cache
 from data.texts import Prepare
 
 
@@ -202,7 +202,7 @@ def test_skipped_files_are_reported_and_stay_reported(library: Path, make: Prepa
     bad = library / "bad"
     bad.mkdir()
     (bad / "a.txt").write_bytes(b"\0")
-    with pytest.raises(DataError, match=r"no file found has text \(.*a\.txt: binary"):
+    with pytest.raises(DataError, match=r"no file has text \(.*a\.txt: binary"):
         make(paths=(str(bad),))
 
 

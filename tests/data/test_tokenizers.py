@@ -11,8 +11,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import decoders, models, pre_tokenizers
 
-from anyformer.data import BytePairs, Bytes, Characters, DataError, Tokenizer, TokenizerFile
-from anyformer.data.vocabulary import Spec, make_tokenizer, sample
+from anyformer.data import BytePairs, Bytes, Characters, DataError, Tokenizer, TokenizerFile, TokenizerSpec
+from anyformer.data.vocabulary import make_tokenizer, sample
 from data.texts import prose
 
 TEXT = prose(3, 3000)
@@ -21,7 +21,7 @@ END = "<|endoftext|>"
 
 
 @cache
-def _made(spec: Spec) -> Tokenizer:
+def _made(spec: TokenizerSpec) -> Tokenizer:
     return make_tokenizer(spec, lambda: [TEXT], lambda: [TEXT])
 
 
@@ -38,7 +38,7 @@ def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path
 @example(text=END)
 @example(text=f"a{END}{END}\r\n\r\n  x\t\t 1234567 ''s é 👩‍👩‍👧 \u0000\ufeff\u2028")
 @example(text=" leading and trailing  \n")
-def test_every_string_survives(spec: Spec, text: str) -> None:
+def test_every_string_survives(spec: TokenizerSpec, text: str) -> None:
     tokenizer = _made(spec)
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text
@@ -47,7 +47,7 @@ def test_every_string_survives(spec: Spec, text: str) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_saving_changes_nothing(spec: Spec, tmp_path: Path) -> None:
+def test_saving_changes_nothing(spec: TokenizerSpec, tmp_path: Path) -> None:
     tokenizer = _made(spec)
     tokenizer.save(tmp_path)
     for path in (tmp_path, tmp_path / "tokenizer.json"):
@@ -59,7 +59,7 @@ def test_saving_changes_nothing(spec: Spec, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_the_end_of_text_is_a_token_that_text_cannot_make(spec: Spec) -> None:
+def test_the_end_of_text_is_a_token_that_text_cannot_make(spec: TokenizerSpec) -> None:
     tokenizer = _made(spec)
     end = tokenizer.end_of_text
     assert end is not None
@@ -102,7 +102,7 @@ def test_training_is_reproducible_and_batches_equal_single_texts() -> None:
 @pytest.mark.parametrize("spec", [Bytes(), Characters(), Characters(unknown="replace")], ids=str)
 @settings(max_examples=40)
 @given(text=st.text(alphabet=sorted(set(TEXT)), max_size=60))
-def test_the_table_equals_the_library(spec: Spec, text: str) -> None:
+def test_the_table_equals_the_library(spec: TokenizerSpec, text: str) -> None:
     tokenizer = _made(spec)
     assert tokenizer.instant
     assert (
@@ -119,7 +119,7 @@ def test_an_unknown_character_is_named_or_replaced() -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
-def test_half_a_surrogate_pair_is_refused(spec: Spec) -> None:
+def test_half_a_surrogate_pair_is_refused(spec: TokenizerSpec) -> None:
     with pytest.raises(DataError, match="surrogate"):
         _made(spec).encode("a\ud800")
 

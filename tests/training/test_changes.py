@@ -82,7 +82,7 @@ def test_a_run_with_nothing_left_says_so_and_touches_nothing(done, monkeypatch):
 
 
 def test_fewer_updates_than_are_done_is_refused(done):
-    with pytest.raises(UserError, match=r"8 updates are done, and steps = 5 is fewer"):
+    with pytest.raises(UserError, match=r"8 updates are done, but steps = 5"):
         resume(done, {"steps": 5}, console=QUIET)
 
 
@@ -102,7 +102,7 @@ def test_the_files_that_changed_are_named(tiny, tmp_path):
         resume(tmp_path / "run", {"steps": 4}, console=QUIET)
     assert [line.strip() for line in str(error.value).splitlines()[1:-1]] == [
         f"{folder / 'b.txt'}: its text changed",
-        f"{folder / 'c.txt'}: is not read any more",
+        f"{folder / 'c.txt'}: is no longer read",
         f"{folder / 'e.txt'}: is new",
     ]
 

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.data import BytePairs, learning
-from anyformer.data.learning import learn, learn_apart
+from anyformer.data.learning import learn, learn_in_process
 from anyformer.describe import change_all, to_toml
 from anyformer.training import Stopped, loop, resume, train, trainer
 from anyformer.training.journal import read_metrics
@@ -111,14 +111,14 @@ def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):
     timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
     timer.start()
     with pytest.raises(KeyboardInterrupt):
-        learn_apart(BytePairs(vocab=300), ["some text"])
+        learn_in_process(BytePairs(vocab=300), ["some text"])
     assert started[0].returncode == -signal.SIGKILL
 
 
 def test_tokens_learnt_apart_are_those_learnt_here():
     texts = [f"the cat number {i} sat on the mat\n" for i in range(200)]
     spec = BytePairs(vocab=320)
-    assert learn_apart(spec, texts) == learn(spec, texts)
+    assert learn_in_process(spec, texts) == learn(spec, texts)
 
 
 def test_ctrl_c_of_the_command_saves_and_says_how_to_go_on(tiny, tmp_path):

@@ -22,7 +22,7 @@ from anyformer.training.journal import read_metrics
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, thread_hint
 from anyformer.training.remembered import known, remember, remembered
-from anyformer.training.summary import Beside, summarise
+from anyformer.training.summary import Prediction, summarise
 
 QUIET = Console(quiet=True)
 CPU = torch.device("cpu")
@@ -153,8 +153,8 @@ def test_words(tiny, tmp_path):
         "FLOPs per update",
     ]
     assert lines[3].endswith(" 0")
-    assert Beside(110, 100).difference == pytest.approx(0.1)
-    assert Beside(None, 100).difference is None
+    assert Prediction(110, 100).difference == pytest.approx(0.1)
+    assert Prediction(None, 100).difference is None
 
 
 def test_only_the_second_update_s_tensors_are_counted():

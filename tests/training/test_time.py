@@ -137,7 +137,7 @@ def test_text_that_eats_the_minutes_is_said_and_leaves_one_update(two_minutes, c
     assert trained.step == 1
     assert trained.validation.tokens <= 4 * 32
     text = console.export_text()
-    assert "10 s of them into the text: one update only" in text
+    assert "10 s of them to prepare the text: one update only" in text
     assert f"evaluating {trained.validation.tokens:,} of {trained.validation.whole:,} held-out tokens, evenly sampled" in text
 
 

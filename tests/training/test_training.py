@@ -158,7 +158,7 @@ def test_a_text_that_is_too_short_is_told_so(tiny, text):
 def test_fewer_steps_than_are_done_are_refused_before_anything_is_said(tiny, tmp_path):
     train(tiny, tmp_path / "run", console=QUIET)
     console = Console(record=True, width=300, file=io.StringIO())
-    with pytest.raises(UserError, match=r"8 updates are done, and steps = 4 is fewer"):
+    with pytest.raises(UserError, match=r"8 updates are done, but steps = 4"):
         resume(tmp_path / "run", {"steps": 4}, console=console)
     assert "changed" not in console.export_text()
     resume(tmp_path / "run", {"steps": 9}, console=console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from anyformer.describe import UserError
-from anyformer.files import disk_errors, replacing_directory
+from anyformer.files import disk_errors, replacing_directory, sha256
 from anyformer.files import writing as file_writing
 
 MANIFEST = "manifest.json"
@@ -118,8 +117,8 @@ def _problem(data: Any) -> str:
     if type(step) is not int or step < 0:
         return f"step should be a whole number, got {step!r}"
     for name, entry in files.items():
-        size, sha256 = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-        if name != Path(name).name or type(size) is not int or not (isinstance(sha256, str) and _SHA256.match(sha256)):
+        size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
+        if name != Path(name).name or type(size) is not int or not (isinstance(digest, str) and _SHA256.match(digest)):
             return f"the entry of {name!r} should have 'bytes' and a 'sha256' of 64 digits"
     return ""
 
@@ -137,23 +136,17 @@ def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
         path = directory / name
         if not path.is_file():
             raise CheckpointError(f"{path}: missing")
-        size, sha256 = _measured(path)
+        size, digest = _measured(path)
         if size != entry.bytes:
             raise CheckpointError(f"{path}: truncated or grown, {size} bytes where the manifest says {entry.bytes}")
-        if sha256 != entry.sha256:
+        if digest != entry.sha256:
             raise CheckpointError(f"{path}: changed since it was written, its SHA-256 differs from the manifest")
     return manifest
 
 
-def digest(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _measured(path: Path) -> tuple[int, str]:
     try:
-        return path.stat().st_size, digest(path)
+        return path.stat().st_size, sha256(path)
     except OSError as error:
         raise CheckpointError(f"{path}: cannot be read ({error.strerror})") from None
 

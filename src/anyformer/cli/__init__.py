@@ -1,4 +1,4 @@
-"""The command line: one verb each, thin. Nothing here imports torch until a command needs it."""
+"""The command line: one module for each command. Nothing here imports torch until a command needs it."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ COMMANDS = {
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),
 }
-"""Each verb, the module that has its `run` and `EXAMPLES`, and the group that `anyformer --help` shows it in."""
+"""Each command: the module of its `run` and `EXAMPLES`, and its group in `anyformer --help`."""
 CLASSES = {"cost": costing.Command}
-"""Commands that read their words in a way of their own."""
+"""Commands that parse their arguments in their own way."""
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(given: bool) -> None:
+    if given:
         print(f"anyformer {__version__}")
         raise typer.Exit
 
@@ -102,7 +102,7 @@ def _notices() -> Iterator[None]:
 
 
 def main() -> None:
-    """Run the command; a mistake of the user's is one clear message and exit code 2, never a traceback."""
+    """Run the command; a user's error is one clear message and exit code 2, never a traceback."""
     try:
         with _notices():
             app(prog_name="anyformer")
@@ -112,6 +112,6 @@ def main() -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe left, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)  # as a shell says of a program that the end of a pipe has ended
+        sys.exit(141)  # as a shell reports a program that a closed pipe has ended
     finally:
-        gc.freeze()  # all goes with the process, and to look through it for garbage first would take a third of a second
+        gc.freeze()  # the process ends now, and collecting garbage first would take a third of a second

@@ -1,4 +1,4 @@
-"""Rows of text in columns, as many as fit."""
+"""Rows of text in aligned columns, as many columns as fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDEST = 100
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]:
-    """Rows of equally many cells, the first of them the head; `numbers`: which columns stand to the right."""
+    """Lines of rows of equally many cells; `numbers`: which columns are aligned to the right."""
     wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     sides = [">" if number else "<" for number in numbers]
     return [
@@ -24,7 +24,7 @@ def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]
 
 
 def table(columns: Sequence[Column[T]], items: Sequence[T], numbers: Container[str]) -> list[str]:
-    """A line of heads, and one for each item; `numbers`: heads of the columns that stand to the right."""
+    """A line of heads, and one for each item; `numbers`: heads of the columns aligned to the right."""
     heads = [head for head, _ in columns]
     return aligned([heads, *([cell(item) for _, cell in columns] for item in items)], [head in numbers for head in heads])
 
@@ -46,7 +46,7 @@ def fitting(columns: Sequence[Column[T]], items: Sequence[T], width: int) -> lis
 
 
 def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) -> list[str]:
-    """Lines of words, none of them broken: the first behind `start`, the others behind `hanging`, or else two spaces more."""
+    """Lines of whole words: the first after `start`, the others after `hanging`, by default `start` and two spaces."""
     return textwrap.wrap(
         text,
         min(width, WIDEST),
@@ -58,7 +58,7 @@ def wrapped(text: str, width: int, start: str = "", hanging: str | None = None) 
 
 
 def folded(text: str, width: int) -> str:
-    """Lines of words, each folded under its own indentation: a terminal alone would break words."""
+    """Text with each line folded under its own indentation: a terminal alone would break words."""
     lines: list[str] = []
     for line in text.splitlines():
         words = line.lstrip()

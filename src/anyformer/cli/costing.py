@@ -120,8 +120,8 @@ def run(
     explain: Annotated[
         str | None,
         output_option(
-            help="Print each formula with its numbers filled in. A COMPONENT, such as attention or feedforward, limits the "
-            "formulas to its own.",
+            help="Print each formula with its numbers filled in. With a COMPONENT, such as attention or feedforward, only "
+            "the formulas of that component.",
             metavar="[COMPONENT]",
         ),
     ] = None,

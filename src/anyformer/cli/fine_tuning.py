@@ -74,7 +74,7 @@ def _speed(choices: Sequence[Choice]) -> Section:
         for each in choices
     ]
     return Section(
-        "Learning", ("parameters", "recomputed", "tokens/s", "largest batch", "with full recomputation"), tuple(rows)
+        "Training", ("trained parameters", "recomputed", "tokens/s", "largest batch", "with full recomputation"), tuple(rows)
     )
 
 

@@ -1,4 +1,4 @@
-"""The page that `--help` prints: whole sentences in groups, no types, examples at the end, nothing cut at any width."""
+"""The page of `--help`: whole sentences in groups, no types, examples at the end, nothing cut off at any width."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typer.core import TyperCommand, TyperGroup
 WIDEST = 100
 """Columns beyond which a line of text is hard to read."""
 COLUMN = 24
-"""Columns of an option's name; a longer one has a line of its own."""
+"""Columns of an option's name; a longer name has a line of its own."""
 OPTIONS = "Options"
-"""Where an option stands that names no group."""
+"""The group of options that name none."""
 EXIT_CODES = (
     ("0", "The answer is yes, or the work is done."),
-    ("1", "The answer is no: nothing fits, figures differ. Or work failed on the way: a full disk, a loss that is no number."),
-    ("2", "The request cannot be carried out: a wrong name, value, file or place. The message says which, and what to do."),
-    ("130, 143", "Stopped by Ctrl-C or SIGTERM. What was trained until then is saved."),
+    ("1", "The answer is no: nothing fits, figures differ. Or work failed on the way: a full disk, a loss that is not finite."),
+    ("2", "The request cannot be carried out: a wrong name, value, file or directory. The message says which, and what to do."),
+    ("130, 143", "Stopped by Ctrl-C or SIGTERM. Everything trained until then is saved."),
 )
 
 
 class Command(TyperCommand):
-    """A command whose help is laid out here."""
+    """A command with this page as its help."""
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Arguments as they are typed, then the options."""
@@ -38,7 +38,7 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """The program itself: its commands in groups, and what its exit codes mean."""
+    """The program itself: its commands in groups, and its exit codes."""
 
     def format_help(self, ctx: typer.Context, formatter: Any) -> None:  # type: ignore[override]
         formatter.write("\n".join(_program(self, ctx, _width())) + "\n")
@@ -70,23 +70,23 @@ def _page(command: Command, ctx: typer.Context, width: int) -> Iterator[str]:
         argument = each.param_type_name == "argument"
         title = "Arguments" if argument else getattr(each, "rich_help_panel", None) or OPTIONS
         groups.setdefault(title, []).append((_argument(each), each.help) if argument else _option(each))
-    for title in sorted(groups, key=lambda title: title == OPTIONS):  # what names no group comes last
+    for title in sorted(groups, key=lambda title: title == OPTIONS):  # options without a group come last
         yield from _section(title, groups[title], width)
     yield from _examples(command.epilog or "")
 
 
 def _argument(each: Any) -> str:
-    """`NAME`, `[NAME]` where it may be left out, `NAME...` where there may be several."""
+    """`NAME`, `[NAME]` if it may be left out, `NAME...` if there may be several."""
     name = f"{each.metavar or each.name.upper()}{'...' if each.nargs == -1 else ''}"
     return name if each.required else f"[{name}]"
 
 
 def _option(each: Any) -> tuple[str, str]:
-    """What is typed, and what it does with what happens by default."""
+    """An option as it is typed, and its help with its default."""
     typed = ", ".join([*sorted(each.opts, key=len), *each.secondary_opts])
     value = "" if each.is_flag else f" {each.metavar}"
-    said = each.show_default if isinstance(each.show_default, str) else _default(each.default)
-    return f"{typed}{value}", f"{each.help} [default: {said}]" if said and not each.is_flag else each.help
+    default = each.show_default if isinstance(each.show_default, str) else _default(each.default)
+    return f"{typed}{value}", f"{each.help} [default: {default}]" if default and not each.is_flag else each.help
 
 
 def _default(value: Any) -> str:
@@ -121,9 +121,8 @@ def examples(epilog: str) -> list[str]:
 
 
 def _examples(epilog: str) -> Iterator[str]:
-    found = examples(epilog)
-    if found:
-        yield from ("", _bold("Examples"), *(f"  {line}" for line in found))
+    if lines := examples(epilog):
+        yield from ("", _bold("Examples"), *(f"  {line}" for line in lines))
 
 
 def _bold(text: str) -> str:

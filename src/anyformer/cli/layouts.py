@@ -1,4 +1,4 @@
-"""What `anyformer plan` prints of layouts of a training: the answer, the fastest that fit, and why others do not."""
+"""The page of `anyformer plan` for training: the answer, the fastest layouts that fit, and why others do not."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def page(what: str, planned: Planned, remedies: Sequence[str], width: int) -> It
 def answer(what: str, planned: Planned) -> str:
     """Whether the training fits, how it is laid out, and how fast it is, in a sentence."""
     on = planned.machine.hardware
-    asked = f"{what} on {planned.ranks:,} {on.name}, {planned.sequences:,} x {planned.length:,} tokens per step"
+    question = f"{what} on {planned.ranks:,} {on.name}, {planned.sequences:,} x {planned.length:,} tokens per step"
     tried = f"({planned.tried:,} layouts tried)"
     if not planned.fastest:
-        return f"No: {asked}: nothing fits {tried}."
+        return f"No: {question}: nothing fits {tried}."
     best = planned.fastest[0]
     days = 1e12 / best.tokens_per_second / 86_400
     return (
-        f"Yes: {asked}: {best.layout}, {best.layout.checkpointing} recomputed, {best.time.total:.3g} s per step, "
+        f"Yes: {question}: {best.layout}, {best.layout.checkpointing} recomputed, {best.time.total:.3g} s per step, "
         f"{best.tokens_per_second:,.0f} tokens/s, {days:,.3g} days per trillion tokens {tried}."
     )
 
 
 def _memory(best: Candidate) -> str:
-    """What the fullest rank of a layout holds, as `cost` names it."""
+    """Memory of the fullest rank of a layout, by the purposes that `cost` names."""
     parts = ", ".join(f"{what} {size / 1e9:,.1f}" for what, size in best.memory.named.items())
     return f"Memory of the fullest rank, GB: {parts}; together {best.memory.total / 1e9:,.1f}."
 
@@ -53,31 +53,24 @@ def _assumed(planned: Planned) -> str:
     return (
         f"Assumed: {reached.matrix:.0%} of {peak / 1e12:.0f} TFLOP/s in matrix products, {reached.attention:.0%} in attention, "
         f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "
-        "gradients; activations as eager PyTorch keeps them, where weights are divided with an attention that writes no scores."
+        "gradients; activations as eager PyTorch saves them, under tensor parallelism with an attention that writes no scores. "
+        "Exposed: share of a step that waits for transfers. Bubble: share in which pipeline stages wait for one another."
     )
 
 
 COLUMNS: tuple[Column[Candidate], ...] = (
-    ("layout", lambda candidate: str(candidate.layout)),
-    ("GB per rank", lambda candidate: f"{candidate.memory.total / 1e9:.1f}"),
-    ("step s", lambda candidate: f"{candidate.time.total:.3g}"),
-    ("tokens/s", lambda candidate: f"{candidate.tokens_per_second:,.0f}"),
-    ("MFU", lambda candidate: f"{candidate.mfu:.1%}"),
-    ("recomputed", lambda candidate: candidate.layout.checkpointing),
-    ("micro-batch", lambda candidate: f"{candidate.layout.micro_batch} x {candidate.layout.micro_batches}"),
-    (
-        "sharded",
-        lambda candidate: candidate.layout.sharded if candidate.layout.fsdp > 1 or candidate.layout.expert_fsdp > 1 else "-",
-    ),
-    (
-        "exposed",
-        lambda candidate: (
-            f"{(candidate.time.tensor + candidate.time.experts + candidate.time.data) / candidate.time.total:.0%}"
-        ),
-    ),
-    ("bubble", lambda candidate: f"{candidate.time.bubble / candidate.time.total:.0%}"),
+    ("layout", lambda plan: str(plan.layout)),
+    ("GB per rank", lambda plan: f"{plan.memory.total / 1e9:.1f}"),
+    ("step s", lambda plan: f"{plan.time.total:.3g}"),
+    ("tokens/s", lambda plan: f"{plan.tokens_per_second:,.0f}"),
+    ("MFU", lambda plan: f"{plan.mfu:.1%}"),
+    ("recomputed", lambda plan: plan.layout.checkpointing),
+    ("micro-batch", lambda plan: f"{plan.layout.micro_batch} x {plan.layout.micro_batches}"),
+    ("sharded", lambda plan: plan.layout.sharded if plan.layout.fsdp > 1 or plan.layout.expert_fsdp > 1 else "-"),
+    ("exposed", lambda plan: f"{(plan.time.tensor + plan.time.experts + plan.time.data) / plan.time.total:.0%}"),
+    ("bubble", lambda plan: f"{plan.time.bubble / plan.time.total:.0%}"),
 )
-"""The most telling first: a narrow terminal leaves the last ones out, and JSON has them all."""
+"""The most important first: a narrow terminal leaves the last ones out, and JSON has them all."""
 NUMBERS = ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble")
 
 

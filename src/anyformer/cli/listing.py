@@ -33,7 +33,7 @@ KEYS: dict[str, Callable[[Listed], Any]] = {
     "year": lambda entry: entry.year,
     "name": lambda entry: entry.name,
 }
-"""What the list can be sorted by."""
+"""Sort keys of the list."""
 PLACES: dict[str, Callable[[Listed], str]] = {
     "text": lambda entry: f"{entry.name} {entry.organisation} {entry.summary} {entry.source}",
     "shape": lambda entry: entry.columns.shape,
@@ -96,8 +96,8 @@ def run(
 ) -> None:
     """List the architectures of the catalogue: what they are made of, and how many parameters they have.
 
-    Column `active` counts the parameters that one token uses, where that is not all of them. Experts 8/128: a token passes 8
-    of a layer's 128 experts. Window: how many positions back local layers see.
+    Column active: the parameters that one token uses, empty if it uses all. Column experts, as in 8/128: a token uses 8 of the
+    128 experts of a layer. Column window: how many positions back layers see, as in local 4096.
 
     A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line for each architecture.
     """
@@ -186,7 +186,7 @@ SHORT: tuple[Column[Listed], ...] = (
     ("active", lambda entry: _active(entry, short)),
     *MADE_OF,
 )
-"""The most telling first."""
+"""The most important first."""
 ALL: tuple[Column[Listed], ...] = (
     NAME,
     YEAR,

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Literal
 
 import typer
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+from anyformer.cli.aligned import aligned
 
+if TYPE_CHECKING:
     from anyformer.costs.counted import Comparison
     from anyformer.measuring.measure import Measured
     from anyformer.model import Architecture
@@ -37,7 +36,6 @@ def run(
 ) -> None:
     """Measure one architecture and print the table; exit with 1 if a prediction that must be exact is not."""
     import torch
-    from rich.console import Console
 
     from anyformer.describe import UserError
     from anyformer.measuring.measure import measure
@@ -51,7 +49,7 @@ def run(
     longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
     if length > longest and _given(context, "length"):
         raise UserError(f"{name}: its position table ends at {longest}, and --length is {length}: give {longest} or less")
-    with _progress(Console(stderr=True)) as progress:
+    with _progress() as progress:
         measured = measure(
             architecture,
             batch=batch,
@@ -65,37 +63,24 @@ def run(
     if json:
         print(jsons.dumps({"name": name, **measured.data()}, indent=2))
     else:
-        show(name, measured, Console(width=1000))
+        show(name, measured)
     if not measured.exact:
         raise typer.Exit(1)
 
 
-def show(name: str, measured: Measured, console: Console) -> None:
+def show(name: str, measured: Measured) -> None:
     """Print the table, under what was measured and above its notes."""
-    console.print(f"{name}: {measured.title}", highlight=False, soft_wrap=True)
+    typer.echo(f"{name}: {measured.title}")
     ran = f"{measured.reduced}, as many as fit" if measured.reduced else "the whole model"
-    console.print(
-        f"parameters, FLOPs and decode state: counted on the whole model; memory and time: of {ran}, eager\n",
-        highlight=False,
-        soft_wrap=True,
-    )
-    console.print(table(measured))
-    for note in measured.notes:
-        console.print(f"[yellow]{note}[/yellow]", highlight=False, soft_wrap=True)
-
-
-def table(measured: Measured) -> Table:
-    from rich.table import Table
-
-    rows = Table("", "predicted", "measured", "difference", "", box=None, header_style="bold", pad_edge=False)
-    for column in rows.columns[:4]:
-        column.no_wrap = True
-    for column in rows.columns[1:4]:
-        column.justify = "right"
+    typer.echo(f"parameters, FLOPs and decode state: counted on the whole model; memory and time: of {ran}, eager\n")
+    rows = [("", "predicted", "measured", "difference", "")]
     for one in measured.comparisons:
-        what = f"  {one.component}" if one.component else one.quantity
-        rows.add_row(what, _amount(one, one.predicted), _amount(one, one.measured), _difference(one), _verdict(one))
-    return rows
+        label = f"  {one.component}" if one.component else one.quantity
+        rows.append((label, _amount(one, one.predicted), _amount(one, one.measured), _difference(one), _verdict(one)))
+    head, *lines = aligned(rows, (False, True, True, True, False))
+    typer.echo("\n".join([typer.style(head, bold=True), *lines]))
+    for note in measured.notes:
+        typer.secho(note, fg=typer.colors.YELLOW)
 
 
 def _amount(one: Comparison, value: float) -> str:
@@ -124,7 +109,7 @@ def _verdict(one: Comparison) -> str:
     bound = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
     if one.holds:
         return "" if one.component else bound
-    return f"[red]should be {bound}[/red]"
+    return typer.style(f"should be {bound}", fg=typer.colors.RED)
 
 
 def _given(context: typer.Context, option: str) -> bool:
@@ -134,12 +119,14 @@ def _given(context: typer.Context, option: str) -> bool:
 
 
 @contextmanager
-def _progress(console: Console) -> Iterator[Callable[[str], None]]:
+def _progress() -> Iterator[Callable[[str], None]]:
     """A bar over the stages, on a terminal only."""
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
     from anyformer.measuring.measure import STAGES
 
+    console = Console(stderr=True)
     with Progress(
         TextColumn("{task.description}"), BarColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as bar:

@@ -1,4 +1,4 @@
-"""Lines on a terminal: none longer than it is wide, words whole; a file or a pipe has no width."""
+"""Lines on a terminal, folded between words to its width; a file or a pipe has no width."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from anyformer.costs.rows import Line
 
 UNLIMITED = 10_000
-"""Columns of what is no terminal and has no COLUMNS."""
+"""Columns of a file or a pipe without the variable COLUMNS."""
 
 
 def columns() -> int:
-    """Of the terminal, or as COLUMNS says."""
+    """Columns of the terminal, or the variable COLUMNS."""
     return shutil.get_terminal_size((UNLIMITED, 24)).columns
 
 
 def show(lines: Iterable[Line]) -> None:
-    """Print lines, a sentence that is too long folded under its own indentation."""
+    """Print lines; a sentence that is too long is folded under its own indentation."""
     width = columns()
     for line in lines:
-        said = line.text if len(line.text) <= width else folded(line.text, width)
-        typer.echo(typer.style(said, bold=True) if line.strong else said)
+        text = line.text if len(line.text) <= width else folded(line.text, width)
+        typer.echo(typer.style(text, bold=True) if line.strong else text)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from anyformer.cli.aligned import aligned
 from anyformer.cli.arguments import HuggingFace
 
 EXAMPLES = """
@@ -35,19 +36,12 @@ def run(
 
 def report(verdict: Verdict) -> bool:
     """Print the verdict; True if the logits agree."""
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table("where", "largest difference", "", box=None, header_style="bold")
-    table.columns[1].justify = "right"
-    for drift in verdict.drifts:
-        table.add_row(drift.where, f"{drift.difference:.1e}", "" if drift.agrees else "differs")
-    console = Console()
-    console.print(table)
-    console.print(f"compared: {verdict.compared}", soft_wrap=True)
+    rows = [(drift.where, f"{drift.difference:.1e}", "" if drift.agrees else "differs") for drift in verdict.drifts]
+    print("\n".join(aligned([("where", "largest difference", ""), *rows], (False, True, False))))
+    print(f"compared: {verdict.compared}")
     first = verdict.first_drift
     if verdict.agrees:
-        console.print(f"{verdict.model_type}: the logits agree with transformers")
+        print(f"{verdict.model_type}: the logits agree with transformers")
     elif first is not None:
-        console.print(f"{verdict.model_type}: the logits differ from transformers; the first to drift is {first.where}")
+        print(f"{verdict.model_type}: the logits differ from transformers; the first to drift is {first.where}")
     return verdict.agrees

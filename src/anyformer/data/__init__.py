@@ -1,4 +1,4 @@
-"""Text -> tokens -> batches. `prepare` makes a corpus from a description; `Batches` and `windows` cut it. No torch here."""
+"""Text -> tokens -> batches. `prepare` makes a corpus from a description; `Batches` and `windows` cut it. No torch."""
 
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
@@ -9,7 +9,6 @@ from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
 from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizers import Tokenizer
-from anyformer.files import default_cache
 
 __all__ = [
     "IGNORED",
@@ -27,7 +26,6 @@ __all__ = [
     "Tokenizer",
     "TokenizerFile",
     "TokenizerSpec",
-    "default_cache",
     "interpolated_bigram_loss",
     "prepare",
     "spread",

@@ -1,4 +1,4 @@
-"""What counting achieves: the loss that a model has to beat before it has learnt anything about context."""
+"""The loss of counting pairs of tokens, which a model has to beat before it has learnt anything about longer context."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _ITERATIONS = 100
 def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLike, vocab: int) -> float:
     """Mean nats per token, the first excepted, of p(b|a) = x * bigram + y * unigram + z * uniform (Jelinek and Mercer 1980).
 
-    Held-out tokens may be a line (tokens,), or several of them (lines, tokens), of which no pair crosses from one to the
-    next. The three weights are fitted by EM on every twentieth block of the training tokens with counts from the rest; the
-    final counts are of all training tokens. Memory: about 40 bytes per training token.
+    Held-out tokens may be one line (tokens,) or several (lines, tokens); no pair crosses from one line to the next. The three
+    weights are fitted by EM on every twentieth block of the training tokens with counts from the others; the final counts are
+    of all training tokens. Memory: about 40 bytes per training token.
     """
     train, validation = _pairs(train_tokens, vocab, "train"), _pairs(validation_tokens, vocab, "validation")
     block = max(1, len(train) // _BLOCKS)
@@ -26,7 +26,7 @@ def interpolated_bigram_loss(train_tokens: ArrayLike, validation_tokens: ArrayLi
 
 
 def _pairs(tokens: ArrayLike, vocab: int, name: str) -> NDArray[np.int64]:
-    """Neighbours (a, b) as a * vocab + b: those of a line, or of each of several, one after the other."""
+    """Neighbours (a, b) as a * vocab + b, within each line, one line after the other."""
     line = np.asarray(tokens).astype(np.int64, copy=False)
     if line.shape[-1] < 2 or line.size < 2 + 20 * (name == "train"):
         raise DataError(f"the {name} split has {line.size} tokens, too few to count pairs; give more text")
@@ -58,7 +58,7 @@ def _fit(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     for _ in range(_ITERATIONS):
         shares = rows * weights
         shares /= shares.sum(axis=1, keepdims=True)
-        # A floor keeps what the validation text may need and the held-out text did not.
+        # A floor: the validation text may need a part of the mixture that the held-out text did not.
         weights = np.maximum(counts @ shares / counts.sum(), 1e-6)
         weights /= weights.sum()
     return weights

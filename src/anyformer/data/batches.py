@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from typing import Any, Literal, Self
+from dataclasses import dataclass
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,29 +21,25 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Rows of a global batch. All arrays are (B, T) int64 but `rows` (B,) and `padding` (bool).
+    """Rows of a global batch: int64 arrays (B, T), and `rows` (B,).
 
-    `targets` are the next tokens, or `IGNORED`; `positions` count from 0 in the row, or in the document where documents are
-    isolated; `documents` number the documents of a row from 0, None unless isolated; `rows` are global sample indices, the
-    key of everything random per row; `padding` is True where there is no token, None if there is one everywhere.
+    `targets` are the next tokens, or `IGNORED`; `documents` number the documents of a row from 0, None unless documents are
+    isolated; `rows` are global sample indices, the key of everything random per row.
     """
 
     tokens: Ints
     targets: Ints
-    positions: Ints
     rows: Ints
     documents: Ints | None = None
-    padding: NDArray[np.bool_] | None = None
 
     def slice(self, start: int, stop: int) -> Self:
         """Rows start..stop-1, for instance one micro-batch."""
-        arrays: dict[str, Any] = {item.name: getattr(self, item.name) for item in fields(self)}
-        cut: dict[str, Any] = {name: None if array is None else array[start:stop] for name, array in arrays.items()}
-        return type(self)(**cut)
+        documents = None if self.documents is None else self.documents[start:stop]
+        return type(self)(self.tokens[start:stop], self.targets[start:stop], self.rows[start:stop], documents)
 
     @property
     def valid(self) -> int:
-        """How many targets count."""
+        """Number of targets that are not ignored."""
         return int((self.targets != IGNORED).sum())
 
 
@@ -69,7 +65,7 @@ class Batches:
 
     @property
     def windows(self) -> int:
-        """Windows per epoch: as many as leave room for an origin that moves by a window's length."""
+        """Windows per epoch: one fewer than fit, so that their origin can move by up to a window's length."""
         return max(1, (len(self.split) - self.length) // self.length)
 
     def at(self, step: int, rank: int = 0, world: int = 1) -> Batch:
@@ -94,8 +90,8 @@ class Batches:
         return _cut(self.split, starts, rows, self.length, self.isolate)
 
     def origin(self, epoch: int) -> int:
-        """Where the first window of an epoch starts; all places for which the last window fits are as likely, so that over
-        the epochs every token is read."""
+        """Where the first window of an epoch starts: any place for which the last window fits, all equally likely, so that
+        over the epochs every token is read."""
         return hashed_below(len(self.split) - self.windows * self.length, self.seed, epoch, -1)
 
 
@@ -104,21 +100,21 @@ def windows(
 ) -> Iterator[Batch]:
     """The whole split once, for evaluation: every token but the first is a target exactly once, in windows side by side.
 
-    `most`: so many of these windows at most, spread evenly over the split. All batches have one shape, (batch or fewer,
-    length); what is beyond the end is padding with `IGNORED` targets. With `world` > 1 every rank gets as many batches, its
-    part of each.
+    `most`: at most this many windows, spread evenly over the split. All batches have one shape, (batch or fewer, length);
+    positions beyond the end of the split are padding with `IGNORED` targets. With `world` > 1 each rank gets its part of every
+    batch.
     """
     if batch < 1:
         raise DataError(f"batch = {batch} should be at least 1")
     _check_length(split, 1)
     every = _count(split, length)
     count = every if most is None else min(most, every)
-    # No larger than needed, but equal parts for all ranks.
+    # No larger than the number of windows, rounded up to equal parts for all ranks.
     batch = min(batch, -(-count // world) * world)
     start, stop = _part(batch, rank, world)
     for first in range(0, count, batch):
         places = np.arange(first + start, first + stop, dtype=np.int64)
-        # The middle of each of `count` equal parts; what lies beyond the last stays beyond the end of the split.
+        # The middle of each of `count` equal parts; further rows of the last batch lie beyond the end of the split.
         rows = np.where(places < count, (2 * places + 1) * every // (2 * count), every + places)
         yield _cut(split, rows * length, rows, length, isolate)
 
@@ -138,7 +134,7 @@ def spread(split: Split, length: int, most: int) -> Ints:
 
 
 def _count(split: Split, length: int) -> int:
-    """Windows side by side whose targets are all tokens but the first."""
+    """Number of windows side by side whose targets are all tokens but the first."""
     return -(-(len(split) - 1) // length)
 
 
@@ -163,7 +159,7 @@ def _check_length(split: Split, length: int) -> None:
 
 
 def _cut(split: Split, starts: Ints, rows: Ints, length: int, isolate: bool) -> Batch:
-    """The windows at `starts`; what is beyond the end of the split is padding."""
+    """The windows at `starts`; positions beyond the end of the split are padding."""
     runs = [split.tokens[start : start + length + 1] for start in starts.tolist()]
     line = np.zeros((len(runs), length + 1), dtype=np.int64)
     for row, run in zip(line, runs, strict=True):
@@ -171,20 +167,10 @@ def _cut(split: Split, starts: Ints, rows: Ints, length: int, isolate: bool) -> 
     places = starts[:, None] + np.arange(length + 1)
     beyond = places >= len(split)
     targets = np.where(beyond[:, 1:], IGNORED, line[:, 1:])
-    padding = beyond[:, :-1] if beyond[:, :-1].any() else None
     if not isolate:
-        positions = np.broadcast_to(np.arange(length, dtype=np.int64), targets.shape).copy()
-        return Batch(line[:, :-1], targets, positions, rows, padding=padding)
+        return Batch(line[:, :-1], targets, rows)
     # Padding is one more document, so that nothing real attends to it.
     document = np.searchsorted(split.starts, places, side="right") + beyond
     targets[document[:, 1:] != document[:, :-1]] = IGNORED
     documents = document[:, :-1] - document[:, :1]
-    return Batch(line[:, :-1], targets, _positions(documents), rows, documents, padding)
-
-
-def _positions(documents: Ints) -> Ints:
-    """Each token's place in its document's part of the row: (B, T) -> (B, T)."""
-    places: NDArray[Any] = np.broadcast_to(np.arange(documents.shape[1], dtype=np.int64), documents.shape)
-    starts = np.zeros_like(documents)
-    starts[:, 1:] = np.where(documents[:, 1:] != documents[:, :-1], places[:, 1:], 0)
-    return places - np.maximum.accumulate(starts, axis=1)
+    return Batch(line[:, :-1], targets, rows, documents)

@@ -1,4 +1,4 @@
-"""`Corpus`: prepared text as it is on disk; opening it checks it."""
+"""`Corpus`: prepared text on disk, checked when it is opened."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Corpus:
         return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"])
 
     def opening(self, number: int = 0, words: int = 4) -> str:
-        """The first words of a held-out document, counted from 0 and around: how a text of this kind begins.
+        """The first words of held-out document `number` (modulo their count), as a prompt.
 
-        Where only one is held out it may begin anywhere: then of its lines after the first.
+        A single held-out document may begin in the middle of a line: then the first words of a later line.
         """
         starts = self.validation.starts.tolist()
         start = starts[number % len(starts)]
@@ -83,7 +83,7 @@ class Corpus:
         return " ".join(whole[0].split()[:words]) if whole else ""
 
     def summary(self) -> str:
-        """A few lines for people: what there is, and what was left out."""
+        """A few lines for people: tokens, documents and bytes of each split, and skipped files."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for split in (self.train, self.validation):
             lines.append(f"{split.name}: {len(split):,} tokens, {documents(len(split.starts))}, {split.bytes:,} bytes")
@@ -116,7 +116,7 @@ def read_index(directory: Path) -> dict[str, Any]:
 
 
 def content_digest(tokenizer: str, dtype: str, splits: Mapping[str, Any]) -> str:
-    """SHA-256 of what a model would see: the tokenizer's digest and the hashes of all files, whatever they are called."""
+    """SHA-256 of the tokens and their meaning: the tokenizer's digest and the hashes of all files."""
     return _checksum({"tokenizer": tokenizer, "dtype": dtype, "splits": splits})
 
 

@@ -9,11 +9,11 @@ from pydantic import Field, model_validator
 from anyformer.describe import Value
 
 STDLIB = "python-stdlib"
-"""The path word that stands for the source and docstrings of the running interpreter's standard library."""
+"""The word in `paths` that stands for the source of the running interpreter's standard library."""
 
 _SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
 TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
-"""What is read in a directory when `glob` is empty."""
+"""Files that are read in a directory when `glob` is empty."""
 
 
 class BytePairs(Value):
@@ -39,15 +39,15 @@ class Characters(Value):
 
     kind: Literal["characters"] = "characters"
     unknown: Literal["refuse", "replace"] = "refuse"
-    """A character that the data does not have: an error, or U+FFFD."""
+    """A character that is not in the data becomes an error, or U+FFFD."""
 
 
 class TokenizerFile(Value):
-    """A tokenizer that exists: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
+    """An existing tokenizer: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
 
     kind: Literal["file"] = "file"
     path: Annotated[str, Field(min_length=1)]
-    """Of the file, or of the directory."""
+    """Path of the file or of the directory."""
 
 
 TokenizerSpec = Annotated[BytePairs | Bytes | Characters | TokenizerFile, Field(discriminator="kind")]
@@ -57,8 +57,8 @@ Path = Annotated[str, Field(min_length=1)]
 class Data(Value):
     """Text -> tokens -> batches.
 
-    A text file is one document, a line of a `.jsonl` file is one document. Every document is followed by the tokenizer's
-    end-of-text token, except where a single document is split by its tail: that is running text without any.
+    A text file is one document; so is a line of a `.jsonl` file. Every document is followed by the tokenizer's end-of-text
+    token, unless a single document is split by its tail.
     """
 
     paths: Annotated[tuple[Path, ...], Field(min_length=1)]
@@ -70,16 +70,16 @@ class Data(Value):
     tokenizer: TokenizerSpec = BytePairs()
     """How text becomes tokens."""
     validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Fraction held out; not used when `validation_paths` says what is held out."""
+    """Fraction of the text that is held out; not used with `validation_paths`."""
     validation_paths: tuple[Path, ...] = ()
-    """What is held out, like `paths`; a file that is in both is held out."""
+    """Held-out text, given like `paths`; a file that is in both is held out."""
     split: Literal["documents", "tail"] | None = None
     """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
-    last characters of the text. None: `documents` if there are enough of them to expect one held out, else `tail`."""
+    last characters of the text. None: `documents` if there are enough for at least one to be expected, else `tail`."""
     isolate: bool = False
     """Keep attention, positions and targets inside each document of a window."""
     sampling: Literal["epochs", "random"] = "epochs"
-    """`epochs`: every window once per epoch, in a seeded order; `random`: random places with replacement."""
+    """`epochs`: every window once per epoch, in a seeded order; `random`: windows at random places, with replacement."""
 
     @model_validator(mode="after")
     def _one_way_to_hold_out(self) -> Data:
@@ -88,5 +88,5 @@ class Data(Value):
         return self
 
     def content(self) -> dict[str, Any]:
-        """The plain fields that decide which tokens there are, without those that only cut windows."""
+        """The plain fields that decide the tokens, without those that only decide how windows are cut."""
         return {name: item for name, item in self.plain().items() if name not in ("isolate", "sampling")}

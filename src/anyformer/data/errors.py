@@ -1,4 +1,4 @@
-"""The one error of this room that is meant for people."""
+"""Errors in the data that are meant for people."""
 
 from __future__ import annotations
 
@@ -6,4 +6,4 @@ from anyformer.describe import UserError
 
 
 class DataError(UserError):
-    """Something about the user's text, files or cache is wrong: says what, where, the actual value, and the remedy."""
+    """The user's text, files or cache are wrong: the message says what, where, the actual value, and the remedy."""

@@ -1,4 +1,4 @@
-"""Byte pairs learnt from text, here or in a process of its own: the library hears no signal while it counts."""
+"""Byte pairs learnt from text, here or in a process of its own: the library ignores signals while it counts."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def learn(spec: BytePairs, texts: Iterable[str]) -> str:
     return definition
 
 
-def learn_apart(spec: BytePairs, texts: Iterable[str]) -> str:
-    """`learn` in a fresh interpreter, which goes when this function is left, by a signal too."""
+def learn_in_process(spec: BytePairs, texts: Iterable[str]) -> str:
+    """`learn` in a fresh interpreter, which is killed when this function ends, by a signal too."""
     process = subprocess.Popen(
         [sys.executable, "-c", CODE, to_json(spec)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
     )
@@ -66,8 +66,8 @@ def learn_apart(spec: BytePairs, texts: Iterable[str]) -> str:
 
 
 def serve() -> None:
-    """What the process runs: texts on standard input until it closes, then the definition on standard output."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends us
+    """The loop of that process: texts on standard input until it closes, then the definition on standard output."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     answers = sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not enter the answer
     send(answers, [learn(from_json(BytePairs, sys.argv[1]), _texts(sys.stdin.buffer)).encode()])

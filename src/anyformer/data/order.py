@@ -12,7 +12,7 @@ _WORD = 2**64 - 1
 
 
 def hashed(numbers: NDArray[Any], *keys: int) -> NDArray[np.uint64]:
-    """64 bits per number that look random and depend on it and all keys (splitmix64's mixer, chained)."""
+    """64 pseudo-random bits per number, which depend on it and all keys (splitmix64's mixer, chained)."""
     state = np.asarray(numbers).astype(np.uint64)
     for key in keys:
         state = _mixed(state + _mixed(np.array([key & _WORD], dtype=np.uint64)))
@@ -29,7 +29,9 @@ def permuted(places: NDArray[Any], size: int, *keys: int) -> NDArray[np.int64]:
 
     A Feistel cipher on the smallest even number of bits that covers `size`, walked along its cycle until it lands inside.
     """
-    assert not len(places) or (np.min(places) >= 0 and np.max(places) < size), "a place outside would never come home"
+    assert not len(places) or (np.min(places) >= 0 and np.max(places) < size), (
+        "a place outside the range would never end its cycle inside"
+    )
     if size == 1:
         return np.zeros(len(places), dtype=np.int64)
     half = max(3, ((size - 1).bit_length() + 1) // 2)

@@ -1,4 +1,4 @@
-"""`prepare`: from a description to a corpus on disk, made once and used again until something changes."""
+"""`prepare`: from a description to a corpus on disk, made once and reused until its description or a file changes."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from anyformer.data.workers import available_cores, encode_in_processes
 from anyformer.files import default_cache, replacing_directory
 
 PROCESSES_FROM = 64_000_000
-"""Bytes of text from which starting processes pays; below, the library's own threads do."""
-LEARN_APART_FROM = 4_000_000
-"""Bytes of text from which tokens are learnt in a process of its own: below, a signal waits for less than a second."""
+"""Bytes of text from which tokenising in processes is faster; below, the library's own threads are."""
+LEARN_IN_PROCESS_FROM = 4_000_000
+"""Bytes of text from which tokens are learnt in a process of its own; below, a signal waits for less than a second."""
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
 
@@ -39,7 +39,7 @@ def prepare(
 ) -> Corpus:
     """The corpus that `data` describes, tokenised now or found in `cache` (default: `default_cache()`).
 
-    It is made again when a source's path, size or time of change, the description, or the tokenizer file is another one.
+    It is made again when the description, the tokenizer file, or the path, size or time of change of a source differs.
     `workers` (default: the cores) changes the speed, never the tokens. `verify` hashes a found corpus before it is used.
     """
     if workers is not None and workers < 1:
@@ -54,8 +54,8 @@ def prepare(
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with _locked(cache / f".{target.name}.lock"):
-            found = _found(target, verify)
-            if found is None:
+            corpus = _opened(target, verify)
+            if corpus is None:
                 with replacing_directory(target) as folder:
                     _make(folder, data, sources, held_out, key, workers or available_cores(), progress)
     except OSError as error:
@@ -63,11 +63,11 @@ def prepare(
             f"{error.filename or cache}: cannot be written ({error.strerror}); "
             "choose another place with the `cache` argument or the variable ANYFORMER_CACHE"
         ) from error
-    return found or Corpus.open(target)
+    return corpus or Corpus.open(target)
 
 
 def _key(data: Data, sources: Sequence[Source], held_out: Sequence[Source]) -> str:
-    """SHA-256 of everything that decides the content, without reading the text."""
+    """SHA-256 of everything that decides the content of the corpus, without reading the text."""
     parts: dict[str, Any] = {
         "format": FORMAT,
         "data": data.content(),
@@ -80,7 +80,7 @@ def _key(data: Data, sources: Sequence[Source], held_out: Sequence[Source]) -> s
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
-def _found(target: Path, verify: bool) -> Corpus | None:
+def _opened(target: Path, verify: bool) -> Corpus | None:
     if not target.exists():
         return None
     try:
@@ -105,7 +105,7 @@ def _make(
     writers = {name: SplitWriter(folder, name, dtype, end) for name in SPLITS}
     size = sum(fact.bytes for fact in (*facts, *facts_held_out))
     groups = _groups(assign(data, rule, facts, facts_held_out))
-    # Closed at once on any error, for it may own processes.
+    # Closed at once on any error, since it may own processes.
     with meter("tokenising", size, progress) as advance, closing(_encode(tokenizer, folder, groups, size, workers)) as encoded:
         for group, arrays in encoded:
             for (split, piece), tokens in zip(group, arrays, strict=True):
@@ -138,16 +138,17 @@ def _check_all(
     facts: list[SourceFacts] = []
     skipped: list[Skipped] = []
     for source in sources:
-        found = check(source, field, advance)
-        if isinstance(found, Skipped):
-            skipped.append(found)
+        checked = check(source, field, advance)
+        if isinstance(checked, Skipped):
+            skipped.append(checked)
             continue
-        facts.append(found)
-        if found.empty:
-            skipped.append(Skipped(str(source.path), f"{documents(found.empty)} {'is' if found.empty == 1 else 'are'} empty"))
+        facts.append(checked)
+        if checked.empty:
+            verb = "is" if checked.empty == 1 else "are"
+            skipped.append(Skipped(str(source.path), f"{documents(checked.empty)} {verb} empty"))
     if sources and not facts:
         reasons = "; ".join(f"{item.path}: {item.reason}" for item in skipped[:5])
-        raise DataError(f"no file found has text ({reasons}); name files of UTF-8 text")
+        raise DataError(f"no file has text ({reasons}); name files of UTF-8 text")
     return facts, skipped
 
 
@@ -170,7 +171,7 @@ def _tokenizer(
                 yield piece.text
 
     size = sum(fact.bytes for fact in facts)
-    return make_tokenizer(data.tokenizer, training, everything, apart=size >= LEARN_APART_FROM)
+    return make_tokenizer(data.tokenizer, training, everything, in_process=size >= LEARN_IN_PROCESS_FROM)
 
 
 def _encode(
@@ -202,7 +203,7 @@ def _groups(pieces: Iterable[tuple[SplitName, Piece]]) -> Iterator[Group]:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time make a corpus; the others wait and find it made. The lock goes with its process."""
+    """Let one process at a time make a corpus; the others wait and then open it. The lock ends with its process."""
     if sys.platform == "win32":
         yield
         return

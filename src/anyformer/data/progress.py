@@ -1,4 +1,4 @@
-"""How far a long pass over bytes is: a bar with time left on a terminal, else a plain line now and then. On standard error."""
+"""Progress of a long pass over bytes: a bar with the time left on a terminal, else a line every ten seconds; on stderr."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SECONDS_BETWEEN_LINES = 10.0
 
 @contextmanager
 def meter(label: str, total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """Gives a function to call with the bytes just done, of `total`; does nothing unless `show`."""
+    """Yield a function to call with the number of bytes just done, of `total`; nothing is shown unless `show`."""
     if not show:
         yield lambda count: None
     elif sys.stderr.isatty():

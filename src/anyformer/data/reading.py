@@ -16,17 +16,17 @@ PIECE = 256 * 1024
 """Characters per piece: small enough that a tokenizer's working memory (100 bytes per token) stays small."""
 _BLOCK = 1024 * 1024
 EMPTY = "empty"
-"""Why a file without a character is not read."""
+"""Reason why a file without characters is skipped."""
 
 
 def documents(count: int) -> str:
-    """So many of them, in words."""
+    """`1 document`, `2 documents`."""
     return f"{count:,} document{'' if count == 1 else 's'}"
 
 
 @dataclass(frozen=True)
 class SourceFacts:
-    """What one pass over a file found: text bytes, characters, documents, and the range of its documents' keys (64-bit)."""
+    """Facts of a file from one pass: text bytes, characters, documents, and the range of its documents' keys (64-bit)."""
 
     source: Source
     bytes: int
@@ -44,7 +44,7 @@ class SourceFacts:
 
 @dataclass(frozen=True)
 class Skipped:
-    """A file, or some of its lines, that holds no text for us, and why."""
+    """A file, or some of its lines, without usable text, and the reason."""
 
     path: str
     reason: str
@@ -52,7 +52,7 @@ class Skipped:
 
 @dataclass(frozen=True)
 class Piece:
-    """Some text of one document in order; `key` is the document's hash, `ends` says that the document ends here."""
+    """The next text of a document; `key` is the document's hash; `ends`: whether the document ends here."""
 
     text: str
     key: int
@@ -64,8 +64,8 @@ class _UnfitError(Exception):
 
 
 def check(source: Source, field: str, advance: Callable[[int], None] = lambda count: None) -> SourceFacts | Skipped:
-    """Read a file once, `advance`-ing by bytes. Empty, binary and non-UTF-8 files are `Skipped` if found, refused if named;
-    a JSON line that is wrong is always refused, as `file:line`."""
+    """Read a file once, calling `advance` with bytes read. Empty, binary and non-UTF-8 files are `Skipped`, or refused if the
+    user named them; a wrong JSON line is always refused, as `file:line`."""
     try:
         return (_check_lines if source.lines else _check_text)(source, field, advance)
     except OSError as error:
@@ -122,7 +122,7 @@ def _decoded(file: IO[bytes], size: int) -> Iterator[str]:
 
 
 def changed(source: Source) -> DataError:
-    """The error for a file that is not what it was when it was checked."""
+    """The error for a file that changed after it was checked."""
     return DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
 
 

@@ -1,4 +1,4 @@
-"""Tokens on disk: the files of one split, how they are written, and how they are read without being loaded."""
+"""Tokens on disk: the files of one split, written in shards and read through memory maps."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from anyformer.data.errors import DataError
+from anyformer.files import sha256
 
 SHARD_TOKENS = 2**27
 """Tokens per file; 256 MiB at two bytes each."""
 
 
 class Tokens:
-    """A long row of token numbers in memory-mapped parts; a slice is a copy in int64."""
+    """A long sequence of token numbers in memory-mapped parts; a slice is a copy in int64."""
 
     def __init__(self, parts: Sequence[NDArray[Any]]) -> None:
         self._parts = tuple(parts)
@@ -80,17 +81,17 @@ class SplitWriter:
         self._inside = not ends
 
     def close(self) -> dict[str, Any]:
-        """Flush all to disk; the split's entry for the index."""
+        """Flush all files to disk; return the split's entry for the index."""
         shards = [file.close() for file in self._files]
         return {"tokens": self._tokens, "bytes": self._bytes, "shards": shards, "starts": self._starts.close()}
 
     def _append(self, tokens: NDArray[np.uint32]) -> None:
         while len(tokens):
-            room = self._shard - self._tokens % self._shard
-            if room == self._shard:
+            left = self._shard - self._tokens % self._shard
+            if left == self._shard:
                 path = self._folder / f"{self._name}-{len(self._files):05d}.bin"
                 self._files.append(_HashedFile(path, self._dtype.itemsize))
-            run, tokens = tokens[:room], tokens[room:]
+            run, tokens = tokens[:left], tokens[left:]
             self._files[-1].write(run.astype(self._dtype))
             self._tokens += len(run)
 
@@ -118,12 +119,12 @@ class _HashedFile:
 
 
 def token_dtype(vocab: int) -> np.dtype[Any]:
-    """The smallest of the two formats that holds every token number, little-endian."""
+    """The smaller of two formats that hold every token number: 16 or 32 bits, little-endian."""
     return np.dtype("<u2" if vocab <= 2**16 else "<u4")
 
 
 def open_numbers(folder: Path, entry: dict[str, Any], dtype: np.dtype[Any], verify: bool) -> NDArray[Any]:
-    """A file of the index as a read-only map; `DataError` if its size (or, with `verify`, its SHA-256) is not the index's."""
+    """Map a file of the index read-only; `DataError` if its size (or, with `verify`, its SHA-256) differs from the index."""
     path = folder / entry["file"]
     wanted = entry["count"] * dtype.itemsize
     try:
@@ -132,20 +133,15 @@ def open_numbers(folder: Path, entry: dict[str, Any], dtype: np.dtype[Any], veri
         raise DataError(f"{path}: cannot be read ({error.strerror}); delete {folder} to have it made again") from None
     if size != wanted:
         raise DataError(f"{path}: has {size:,} bytes, should have {wanted:,}; delete {folder} to have it made again")
-    if verify and (found := _sha256(path)) != entry["sha256"]:
+    if verify and (digest := sha256(path)) != entry["sha256"]:
         raise DataError(
-            f"{path}: its content changed on disk (SHA-256 {found[:12]}..., should be {entry['sha256'][:12]}...); "
+            f"{path}: its content changed on disk (SHA-256 {digest[:12]}..., should be {entry['sha256'][:12]}...); "
             f"delete {folder} to have it made again"
         )
     # An empty file cannot be mapped.
     return np.memmap(path, dtype=dtype, mode="r") if size else np.zeros(0, dtype=dtype)
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def in_memory(tokens: ArrayLike) -> Tokens:
-    """Tokens that are in memory already."""
+    """`Tokens` over an array in memory."""
     return Tokens([np.asarray(tokens)])

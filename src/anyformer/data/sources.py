@@ -1,4 +1,4 @@
-"""From paths to files: what is read, in which order. Nothing is opened here."""
+"""From paths to files, in the order in which they are read. Nothing is opened here."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 from anyformer.data.description import STDLIB, TEXT_GLOBS
 from anyformer.data.errors import DataError
 
-# Installed packages are not the standard library, its tests hold files that are broken on purpose, and its code pages are
-# tables that a program wrote.
+# Installed packages are not the standard library, its tests include files that are broken on purpose, and its encodings are
+# generated tables.
 _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idle_test", "encodings"})
 
 
 @dataclass(frozen=True)
 class Source:
-    """One file to read. `explicit`: the user named it, so it is refused where a found one would be skipped."""
+    """One file to read. `explicit`: the user named it, so errors refuse it; files of a directory are skipped instead."""
 
     path: Path
     explicit: bool
@@ -32,18 +32,19 @@ class Source:
         return self.path.suffix == ".jsonl"
 
     def identity(self) -> list[str | int]:
-        """What is compared to see whether the file changed: absolute path, bytes, time of change (ns)."""
+        """Absolute path, bytes and time of change (ns): if one differs, the file changed."""
         return [str(self.path), self.size, self.modified]
 
 
 def find_sources(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source]:
     """The files of `paths` in order, each once (a directory's sorted by relative path); `DataError` if a path has none."""
-    found: dict[str, Source] = {}
+    sources: dict[str, Source] = {}
     for path in paths:
         for source in _expand(path, globs or TEXT_GLOBS):
-            key = os.path.realpath(source.path)
-            found[key] = replace(found.get(key, source), explicit=source.explicit or (key in found and found[key].explicit))
-    return list(found.values())
+            first = sources.setdefault(os.path.realpath(source.path), source)
+            if source.explicit:
+                sources[os.path.realpath(source.path)] = replace(first, explicit=True)
+    return list(sources.values())
 
 
 def without(sources: Iterable[Source], others: Iterable[Source]) -> list[Source]:
@@ -53,7 +54,7 @@ def without(sources: Iterable[Source], others: Iterable[Source]) -> list[Source]
 
 
 def current(source: Source) -> Source:
-    """The same file as it is now; `DataError` if it is gone."""
+    """The source with its current size and time of change; `DataError` if the file is gone."""
     return _source(source.path, source.explicit)
 
 
@@ -68,7 +69,7 @@ def _expand(path: str, globs: Sequence[str]) -> list[Source]:
         hint = "; wildcards belong in `glob`, beside the directory in `paths`" if any(mark in path for mark in "*?[") else ""
         raise DataError(f"{path}: no such file or directory (looked for {place}){hint}")
     if not place.is_file():
-        raise DataError(f"{path}: is neither a regular file nor a directory; copy what it yields into a file first")
+        raise DataError(f"{path}: is neither a regular file nor a directory; copy its content into a file first")
     return [_source(place, explicit=True)]
 
 

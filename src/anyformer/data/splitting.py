@@ -1,4 +1,4 @@
-"""What is held out: a rule decided from the facts, then a stream of (split, piece) that follows it."""
+"""Which text is held out: a rule decided from facts of the files, then a stream of (split, piece) that follows it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Rule:
 
 
 def decide(data: Data, facts: Sequence[SourceFacts]) -> Rule:
-    """How the text of `data.paths` is split."""
+    """The rule by which the text of `data.paths` is split."""
     documents = sum(fact.documents for fact in facts)
     if data.validation_paths or data.validation == 0.0:
         return Rule("documents", limit=0)
     low, high = min(fact.low for fact in facts), max(fact.high for fact in facts)
-    # Fewer documents than 1/fraction would usually leave none held out; equal documents cannot be told apart.
+    # With fewer documents than 1/fraction usually none would be held out; equal documents have equal keys.
     enough = documents * data.validation >= 1 and low < high
     if data.split == "tail" or (data.split is None and not enough):
         characters = sum(fact.characters for fact in facts)

@@ -1,4 +1,4 @@
-"""Text of tokens as they come, one by one."""
+"""Decoding tokens one by one, as they are generated."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ _BYTES = byte_letters()
 
 
 class StreamDecoder:
-    """`push` tokens, get the text that is certain; `finish` gives the rest. Together they are `tokenizer.decode` of all tokens
+    """`push` returns the text that a token completes, `finish` the rest. Together they are `tokenizer.decode` of all tokens
     (for tokenizers that are not byte-level: as long as the tokens spell valid UTF-8).
 
-    A character whose last byte has not come is held back. Special tokens give no text.
+    A character is held back until its last byte. Special tokens have no text.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
-        self._way: _Bytes | _Window = _Bytes(tokenizer) if tokenizer.byte_level else _Window(tokenizer)
+        self._decoder: _Bytes | _Window = _Bytes(tokenizer) if tokenizer.byte_level else _Window(tokenizer)
 
     def push(self, token: int) -> str:
         """The text that `token` completes, often a whole word, sometimes nothing."""
-        return self._way.push(token)
+        return self._decoder.push(token)
 
     def finish(self) -> str:
-        """What was held back: U+FFFD for each unfinished character. The decoder is then as new."""
-        return self._way.finish()
+        """The rest: U+FFFD for each unfinished character. The decoder is then as new."""
+        return self._decoder.finish()
 
 
 class _Bytes:
-    """Byte-level tokens spell bytes, so UTF-8's own incremental decoder knows what is certain."""
+    """Byte-level tokens spell bytes, so UTF-8's incremental decoder knows which characters are complete."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._tokenizer = tokenizer
@@ -51,7 +51,7 @@ class _Bytes:
 
 
 class _Window:
-    """Any other decoder: decode the tokens given last again with the new ones, and give what got longer."""
+    """Any other decoder: decode the last tokens again together with the new ones, and return the text that was added."""
 
     _LONGEST = 8
     """Tokens held back at most: a character has four bytes, the rest is margin."""
@@ -66,7 +66,7 @@ class _Window:
         text = self._rest()
         if not text or (text.endswith("\ufffd") and len(self._waiting) < self._LONGEST):
             return ""
-        # What is kept as context begins with a whole character, because what came before it was certain.
+        # The context begins with a whole character, because the text before it was complete.
         self._context, self._waiting = self._waiting, []
         return text
 

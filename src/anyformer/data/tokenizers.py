@@ -49,7 +49,7 @@ class Tokenizer:
             inner = tokenizers.Tokenizer.from_str(_all_special(table, _end_of_text(table, config or {})))
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
-        # A stored truncation or padding would silently drop or add text.
+        # A truncation or padding in the file would silently drop or add text.
         inner.no_truncation()
         inner.no_padding()
         inner.encode_special_tokens = True
@@ -101,7 +101,9 @@ class Tokenizer:
             return [_array(self._around_leaks(text)) for text in texts]
         # The library's fast path keeps no offsets; one text per call keeps it to one thread.
         calls = [list(texts)] if threads else [[text] for text in texts]
-        return [_array(found.ids) for call in calls for found in self._inner.encode_batch_fast(call, add_special_tokens=False)]
+        return [
+            _array(encoded.ids) for call in calls for encoded in self._inner.encode_batch_fast(call, add_special_tokens=False)
+        ]
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
@@ -134,7 +136,7 @@ class Tokenizer:
         return hash(self.digest)
 
     def _around_leaks(self, text: str) -> list[int]:
-        """Tokens of text in which some words would become special tokens: each such word is encoded in two halves."""
+        """Tokens of text with words that would become special tokens: each such word is encoded in two halves."""
         assert self._leaks is not None
         pieces, start = [], 0
         for match in self._leaks.finditer(text):
@@ -174,7 +176,7 @@ def _plain_config(end: str | None) -> dict[str, Any]:
 
 
 def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
-    """The separator of documents: a usual name, else what the configuration calls the end of a sequence."""
+    """The separator of documents: a usual name, else the configuration's end-of-sequence token."""
     added = {token["content"] for token in table.get("added_tokens") or ()}
     eos = config.get("eos_token")
     named = eos.get("content") if isinstance(eos, dict) else eos
@@ -182,13 +184,13 @@ def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | N
 
 
 def _all_special(table: dict[str, Any], end: str | None) -> str:
-    """The definition with its end-of-text token marked special, for some files add it as an ordinary word."""
+    """The definition with its end-of-text token marked special, since some files add it as an ordinary word."""
     tokens = [token | {"special": token["special"] or token["content"] == end} for token in table.get("added_tokens") or ()]
     return json.dumps(table | {"added_tokens": tokens}, ensure_ascii=False)
 
 
 def _leaks(inner: tokenizers.Tokenizer) -> re.Pattern[str] | None:
-    """Special tokens that the model makes from plain text all the same, because its own vocabulary has them (Unigram does)."""
+    """Special tokens that the model still makes from plain text, because its own vocabulary has them (Unigram does)."""
     added = inner.get_added_tokens_decoder()
     specials = {number: token.content for number, token in added.items() if token.special and len(token.content) > 1}
     leaking = [word for number, word in specials.items() if number in inner.encode(word, add_special_tokens=False).ids]

@@ -1,31 +1,29 @@
-"""Making a tokenizer from its description and, where it is learnt, from the text."""
+"""Tokenizers made from their descriptions and, if they are learnt, from text."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 import tokenizers
 from tokenizers import decoders, models
 
-from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile
+from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec
 from anyformer.data.errors import DataError
-from anyformer.data.learning import byte_level, learn, learn_apart
+from anyformer.data.learning import byte_level, learn, learn_in_process
 from anyformer.data.lookup import byte_letters
 from anyformer.data.tokenizers import END_OF_TEXT, Tokenizer
 
 TRAINING_PIECE = 16 * 1024
 """Characters per piece given to the BPE trainer, which holds 256 pieces at a time."""
-
-
-Spec = BytePairs | Bytes | Characters | TokenizerFile
 Texts = Callable[[], Iterable[str]]
 
 
-def make_tokenizer(spec: Spec, training: Texts, everything: Texts, apart: bool = False) -> Tokenizer:
-    """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` all of the text.
+def make_tokenizer(spec: TokenizerSpec, training: Texts, everything: Texts, in_process: bool = False) -> Tokenizer:
+    """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` the whole text.
 
-    `apart`: learn in a process of its own, so that a signal can end it.
+    `in_process`: learn in a process of its own, which a signal can end.
     """
     match spec:
         case TokenizerFile():
@@ -35,7 +33,7 @@ def make_tokenizer(spec: Spec, training: Texts, everything: Texts, apart: bool =
         case Characters():
             return _characters(spec, everything())
         case BytePairs():
-            return Tokenizer.parse((learn_apart if apart else learn)(spec, training()))
+            return Tokenizer.parse((learn_in_process if in_process else learn)(spec, training()))
 
 
 def sample(texts: Iterable[str], share: float) -> Iterator[str]:
@@ -54,13 +52,11 @@ def _bytes() -> Tokenizer:
 
 
 def _characters(spec: Characters, texts: Iterable[str]) -> Tokenizer:
-    found: set[str] = set()
-    for text in texts:
-        found.update(text)
-    if not found:
+    characters = set(chain.from_iterable(texts))
+    if not characters:
         raise DataError("tokenizer kind 'characters' has no text to learn from; give it some, or use kind 'bytes'")
     extra: dict[str, Any] = {"unk_token": "\ufffd"} if spec.unknown == "replace" else {}
-    vocabulary = {character: number for number, character in enumerate(sorted(found | set(extra.values())))}
+    vocabulary = {character: number for number, character in enumerate(sorted(characters | set(extra.values())))}
     inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[], **extra))
     inner.decoder = decoders.Fuse()
     inner.add_special_tokens([END_OF_TEXT])

@@ -1,4 +1,4 @@
-"""Tokenising in parallel, in order: threads of the library for little text, processes of our own for much.
+"""Tokenising in parallel, in order: threads of the library for short texts, processes of our own for long ones.
 
 The processes are fresh interpreters fed through pipes, not `multiprocessing`: nothing is forked after threads have started,
 and a script, notebook or prompt that calls us needs no `if __name__ == "__main__"`.
@@ -54,7 +54,7 @@ def encode_in_processes(
             stack.callback(started[-1].stop)
             idle.put(started[-1])
         pool = stack.enter_context(ThreadPoolExecutor(workers))
-        # When the caller gives up half way, this ends the threads' waiting: it runs before the pool is joined.
+        # If the caller stops half way, this ends the waiting of the threads: it runs before the pool is joined.
         for worker in started:
             stack.callback(worker.kill)
         pending: deque[tuple[G, Future[list[TokenArray]]]] = deque()
@@ -104,14 +104,14 @@ class _Worker:
             try:
                 if stream is not None:
                     stream.close()
-            except OSError:  # closing flushes what the process will no longer read
+            except OSError:  # closing flushes bytes that the process will no longer read
                 pass
         self._process.wait()
 
 
 def serve() -> None:
-    """What a worker runs: answers requests on standard input until it closes."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops us
+    """The loop of a worker: answer requests on standard input until it closes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent stops this process
     requests, answers = sys.stdin.buffer, sys.stdout.buffer
     sys.stdout = sys.stderr  # a stray print must not enter the answers
     tokenizer = Tokenizer.load(sys.argv[1])

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import shutil
 from collections.abc import Iterable
 from os.path import isfile  # which no name is too long for
 from pathlib import Path
 
+from anyformer.files import sha256
 from anyformer.huggingface.errors import HuggingFaceError
 
 DIGESTS = "digests.json"
@@ -17,7 +17,7 @@ DIGESTS = "digests.json"
 def seal(directory: Path) -> None:
     """Write the size and SHA-256 of every file into `digests.json`; all files get the mode of a new file."""
     names = sorted(path.name for path in directory.iterdir())
-    files = {name: {"bytes": (directory / name).stat().st_size, "sha256": _sha256(directory / name)} for name in names}
+    files = {name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)} for name in names}
     (directory / DIGESTS).write_text(json.dumps({"format": 1, "files": files}, indent=2) + "\n", encoding="utf-8")
     for name in names:  # safetensors writes files that only their owner may read
         shutil.copymode(directory / DIGESTS, directory / name)
@@ -39,19 +39,14 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise HuggingFaceError(f"{path}: cannot be read ({error}); export again, or delete it") from None
     for name in files if only is None else [name for name in only if name in files]:
-        size, sha256 = files[name]
+        size, digest = files[name]
         file = directory / name
         if not file.is_file():
             raise HuggingFaceError(f"{file}: missing, and {DIGESTS} names it; export again, or delete {DIGESTS}")
         if file.stat().st_size != size:
             problem = f"has {file.stat().st_size:,} bytes and had {size:,} when it was exported"
-        elif _sha256(file) != sha256:
+        elif sha256(file) != digest:
             problem = "is not as it was exported: its SHA-256 differs"
         else:
             continue
         raise HuggingFaceError(f"{file}: {problem}; export again, or delete {path} if the change is meant")
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Minutes of wall clock for a whole command, and how many updates they hold."""
+"""Minutes of wall clock for a whole command, and the number of updates that fit into them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from anyformer.training.run import Run
 
 clock: Callable[[], float] = time.monotonic
-"""Seconds; the tests put their own in its place."""
+"""Seconds; tests replace it."""
 
 ENDING = 4.0
-"""Seconds kept for the picture, the summary and the sample; a quarter of what is left where that is less."""
+"""Seconds reserved for the picture, the summary and the sample, at most a quarter of the seconds left."""
 SETTLED = 0.1
-"""Share of the minutes that updates must have taken before their pace is believed."""
+"""Share of the minutes that updates must have taken before their pace counts."""
 BASELINE_RATE = 1e6
 """Tokens that the bigram baseline counts in a second, on the slow side."""
 EVALUATION = 0.1
 """Share of the time left that the last evaluation may take."""
 MARGIN = 0.97
-"""Share of the time for updates that the fitted ones are planned to take."""
+"""Share of the time for updates that is planned."""
 LATE = 0.05
-"""Share of the minutes by which a run may be foreseen to end late before it is shortened."""
+"""Share of the minutes by which a run may be predicted to end late before it is shortened."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Durations:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What the minutes hold: `steps` updates, and `tokens` held-out tokens in the last evaluation, which end `tail` seconds
+    """The updates (`steps`) and the held-out tokens of the last evaluation that the minutes hold; updates end `tail` seconds
     before the command."""
 
     steps: int
@@ -48,14 +48,14 @@ class Fitted:
 
 @dataclass
 class Budget:
-    """`seconds` for a command that began at `began`."""
+    """The time of a command: `seconds` from `began`, a reading of the clock."""
 
     seconds: float
     began: float
     tail: float = 0.0
-    """Seconds that come after the last update."""
+    """Seconds between the last update and the end."""
     text: float = 0.0
-    """Seconds that preparing the text took."""
+    """Seconds that preparing the text durations."""
     _first: tuple[int, float] | None = field(default=None, init=False)
     _again: float = field(default=0.0, init=False)
 
@@ -65,7 +65,7 @@ class Budget:
         return self.began + self.seconds - clock()
 
     def shortened(self, step: int, steps: int) -> int:
-        """How many updates to make in all, once `step` of `steps` are done: fewer if the run would end late, never more.
+        """Number of updates in all, once `step` of `steps` are done: fewer if the run would end late, never more.
 
         The pace is that of the updates since the first call, evaluations and checkpoints included.
         """
@@ -74,24 +74,26 @@ class Budget:
             self._first = step, now
             return steps
         before, since = self._first
-        room = self.left - self.tail
-        if room <= 0:
+        available = self.left - self.tail
+        if available <= 0:
             return step
         if now - since < SETTLED * self.seconds or now < self._again:
             return steps
         pace = (now - since) / (step - before)
-        if (steps - step) * pace - room <= LATE * self.seconds:
+        if (steps - step) * pace - available <= LATE * self.seconds:
             return steps
         self._again = now + LATE * self.seconds
-        return max(step, min(steps, step + int(room / pace)))
+        return max(step, min(steps, step + int(available / pace)))
 
 
-def fit(run: Run, took: Durations, left: float) -> Fitted:
-    """The updates and the held-out tokens that `left` seconds hold: at least one update, and one batch of tokens."""
-    look, batch = run.evaluation, run.batch * run.length
-    batches = max(1, min(-(-look.final_tokens // batch), int(EVALUATION * left / took.batch)))
-    baseline = min(took.counted, max(0.0, left) / took.update * batch) / BASELINE_RATE
-    tail = batches * took.batch + took.save + baseline + min(ENDING, max(0.0, left) / 4)
-    each = took.update + took.batch * look.batches / look.every + took.save / run.checkpoints.every
-    steps = max(1, int(MARGIN * (left - tail) / each))
-    return Fitted(steps, min(look.final_tokens, batches * batch), tail)
+def fit(run: Run, durations: Durations, left: float) -> Fitted:
+    """The updates and the held-out tokens that fit into `left` seconds: at least one update and one batch of tokens."""
+    evaluation, batch = run.evaluation, run.batch * run.length
+    batches = max(1, min(-(-evaluation.final_tokens // batch), int(EVALUATION * left / durations.batch)))
+    baseline = min(durations.counted, max(0.0, left) / durations.update * batch) / BASELINE_RATE
+    tail = batches * durations.batch + durations.save + baseline + min(ENDING, max(0.0, left) / 4)
+    per_update = (
+        durations.update + durations.batch * evaluation.batches / evaluation.every + durations.save / run.checkpoints.every
+    )
+    steps = max(1, int(MARGIN * (left - tail) / per_update))
+    return Fitted(steps, min(evaluation.final_tokens, batches * batch), tail)

@@ -1,4 +1,4 @@
-"""What a run may be changed in once it has begun, and what it may not, because its updates were computed with it."""
+"""Fields of a run that may change once it has begun, and the refusal of others, which its updates were computed with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from anyformer.describe import UserError, Value, brief, change_all, diff
 from anyformer.training.run import Run
 
 FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample")
-"""The fields that decide when a run ends, how it is looked at and what is kept, but not what an update computes."""
+"""The fields that decide when a run ends, how it is evaluated and what is kept, but not what an update computes."""
 
 
 class ChangedError(UserError):
-    """A run is continued with something else than it was trained with."""
+    """A run is continued with other values or data than it was trained with."""
 
 
 def revised(run: Run, changes: Mapping[str, Any]) -> Run:
-    """The run with values by path changed; steps take the place of minutes, and minutes that of steps."""
+    """The run with values changed by path; new steps replace minutes, and new minutes replace steps."""
     changes = dict(changes)
     if "steps" in changes:
         changes.setdefault("minutes", None)
@@ -28,27 +28,27 @@ def revised(run: Run, changes: Mapping[str, Any]) -> Run:
 
 
 def check_changes(before: Run, now: Run, where: str) -> list[str]:
-    """A line for each change from the run that the checkpoint was trained with; refuses one that it cannot go on with."""
-    found = diff(before, now)
-    refused = [each for each in found if each[0].split(".")[0] not in FREE]
+    """A line for each change since the checkpoint. Raises `ChangedError` for a field that updates were computed with."""
+    changes = diff(before, now)
+    refused = [change for change in changes if change[0].split(".")[0] not in FREE]
     if refused:
         lines = "\n".join(f"  {path}: {_shown(old)} -> {_shown(new)}" for path, old, new in refused)
         raise ChangedError(
-            f"{where}: was trained with other values than are asked for now:\n{lines}\n"
+            f"{where}: was trained with other values than those given now:\n{lines}\n"
             f"Set them back (run.toml, --set), or start a new run with --out. What may change is {', '.join(FREE)}."
         )
-    return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in found]
+    return [f"{path}: {_shown(old)} -> {_shown(new)}" for path, old, new in changes]
 
 
 def check_data(trained: Mapping[str, Any], corpus: Corpus, where: str) -> None:
-    """Refuse other text than the run began with. `trained`: the digest and the files' fingerprints it was given then."""
+    """Raise `ChangedError` for other text than the run began with. `trained`: its digest and its files' fingerprints then."""
     if trained.get("digest") == corpus.digest:
         return
     lines = list(_files(trained.get("sources", {}), corpus.sources))
-    told = "\n".join(f"  {line}" for line in lines[:10]) or "  no file did; the tokenizer or the split is another one"
+    changed = "\n".join(f"  {line}" for line in lines[:10]) or "  no file; the tokenizer or the split is another one"
     more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
     raise ChangedError(
-        f"{where}: was trained on other data than is found now. What changed:\n{told}{more}\n"
+        f"{where}: was trained on other data than its files hold now. Changed:\n{changed}{more}\n"
         "Restore the files, or start a new run."
     )
 
@@ -56,7 +56,7 @@ def check_data(trained: Mapping[str, Any], corpus: Corpus, where: str) -> None:
 def _files(before: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
     for path in sorted(before.keys() | now.keys()):
         if path not in now:
-            yield f"{path}: is not read any more"
+            yield f"{path}: is no longer read"
         elif path not in before:
             yield f"{path}: is new"
         elif before[path] != now[path]:

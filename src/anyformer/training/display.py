@@ -1,4 +1,4 @@
-"""What a person sees while a run goes on: a live line on a terminal, plain lines elsewhere."""
+"""Progress of a run on the console: a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rich.text import Text
 
 COMPILING = "compiling the step: about half a minute, once"
 TIMED = 3
-"""Updates, after the first, which warms up or compiles, from which the time left is foreseen."""
+"""Updates after which the time left is predicted; the first one warms up or compiles."""
 
 
 class _FactsColumn(ProgressColumn):
@@ -28,7 +28,7 @@ class _FactsColumn(ProgressColumn):
 
 @dataclass
 class Display:
-    """Use as a context manager; `step` after each update, `evaluating` before and in an evaluation, `look` after it."""
+    """A context manager; `step` after each update, `evaluating` around an evaluation, `evaluated` after it."""
 
     console: Console
     steps: int
@@ -39,7 +39,7 @@ class Display:
     _validation: str = "-"
     _rate: float = 0.0
     _updates: int = 0
-    """Of this process."""
+    """Updates of this process."""
     _last: float = 0.0
     _progress: Progress | None = field(default=None, repr=False)
 
@@ -47,7 +47,7 @@ class Display:
         if self.console.is_terminal:
             columns = (
                 TextColumn("[bold]{task.description} {task.completed}/{task.total}"),
-                # The bar takes what the numbers leave, so that 80 columns hold one line.
+                # The bar takes the columns that the numbers leave, so that everything fits into 80.
                 BarColumn(bar_width=None, table_column=Column(ratio=1)),
                 _FactsColumn(table_column=Column(no_wrap=True)),
                 TimeRemainingColumn(),
@@ -62,7 +62,7 @@ class Display:
             self._progress.stop()
 
     def compiling(self) -> None:
-        """The first update is compiled, which takes long and shows nothing."""
+        """Announce that the first update is compiled, which takes long."""
         self.console.out(COMPILING, highlight=False)
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], facts="compiling")
@@ -76,7 +76,7 @@ class Display:
         share = min(1.0, self._rate * self.flops_per_token / self.peak)
         facts = f"loss {loss:.3f}  validation {self._validation}"
         if self._updates > 1 or step == self.steps:
-            # A smaller share says only that the time goes into calling kernels, as in any tiny model.
+            # In a tiny model the time goes into calling kernels, and the share is not worth a column.
             facts += f"  {self._rate:,.0f} tokens/s" + (f"  {share:.0%} of peak" if share >= 0.01 else "")
         if self._progress is not None:
             self._progress.update(self._progress.task_ids[0], completed=step, facts=facts)
@@ -98,7 +98,7 @@ class Display:
 
     @contextmanager
     def evaluating(self, total: int, whole: int, *, aloud: bool) -> Iterator[Callable[[int], None]]:
-        """Gives a function to call with the tokens evaluated so far, of `total` out of `whole`; `aloud` begins with a line."""
+        """Yield a function to call with the tokens evaluated so far, of `total` out of `whole`; `aloud`: print a line first."""
         if aloud:
             of = f"all {whole:,} held-out" if total >= whole else f"{total:,} of {whole:,} held-out"
             self.console.out(f"evaluating {of} tokens{'' if total >= whole else ', evenly sampled'}", highlight=False)
@@ -123,6 +123,6 @@ class Display:
 
         return done
 
-    def look(self, step: int, loss: float) -> None:
+    def evaluated(self, step: int, loss: float) -> None:
         """An evaluation gave this validation loss."""
         self._validation = f"{loss:.3f}"

@@ -19,7 +19,7 @@ from anyformer.training.precision import autocast
 @dataclass(frozen=True)
 class Evaluated:
     """`loss` in nats per token over `tokens` of the split's `whole` tokens; `bits_per_byte` of the split's text, None where
-    its size is unknown; `loads`: how the load of experts fell, by layer."""
+    its size is unknown; `loads`: load of the experts, by layer."""
 
     loss: float
     tokens: int
@@ -44,7 +44,7 @@ def evaluate(
     most: int | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
-    """The loss over a split, or over `most` windows spread evenly over it. The objective's penalties are left out.
+    """The loss over a split, or over `most` windows spread evenly over it, without the objective's penalties.
 
     `progress` is called after each batch, with the tokens evaluated so far.
     """
@@ -72,7 +72,7 @@ def evaluate(
 
 
 def to_device(batch: Batch, device: torch.device) -> Examples:
-    """A batch of the data room as the tensors an objective reads."""
+    """A batch of arrays as tensors of an objective's examples."""
     documents = None if batch.documents is None else torch.from_numpy(batch.documents).to(device)
     return Examples(
         torch.from_numpy(batch.tokens).to(device),

@@ -1,4 +1,4 @@
-"""How this program is called here, so that commands it prints can be typed as they stand."""
+"""Commands that the program prints for the user, written so that they run as printed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME = "anyformer"
 
 
 def command(*words: object) -> str:
-    """A command line of this program: by its name where that finds it, else by the path it was started with."""
+    """A command line of this program: by its name if that is on the PATH, else by the path it was started with."""
     return " ".join([_program(), *(shlex.quote(str(word)) for word in words)])
 
 
@@ -22,7 +22,7 @@ def _program() -> str:
     if started.name == NAME:
         on_path = found is not None and os.path.realpath(found) == os.path.realpath(started)
         return NAME if on_path else shlex.quote(str(started))
-    # `python -m anyformer`, or a program that calls it: its own interpreter has the module.
+    # `python -m anyformer`, or a program that calls it: the interpreter has the module.
     beside = Path(sys.executable).with_name(NAME)
     if found is not None and os.path.realpath(found) == os.path.realpath(beside):
         return NAME

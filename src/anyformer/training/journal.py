@@ -1,5 +1,5 @@
-"""The run's directory: what was asked (`run.toml`), where it ran (`environment.json`), which files it read (`data.json`), what
-happened (`metrics.jsonl`), and at the end what was predicted beside what was measured (`summary.json`)."""
+"""The run's directory: its settings (`run.toml`), its machine (`environment.json`), the files read (`data.json`), the metrics
+(`metrics.jsonl`), and at the end predicted beside measured figures (`summary.json`)."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ PACKAGES = ("anyformer", "torch", "numpy", "tokenizers", "safetensors", "pydanti
 
 
 class RunDirectoryError(UserError):
-    """A run directory cannot be used as asked."""
+    """A directory is not that of a run, or already holds one."""
 
 
 def check_new(directory: Path) -> None:
-    """Refuse a directory that already holds a run."""
+    """Raise `RunDirectoryError` if a directory already holds a run."""
     if (directory / RUN).exists():
         raise RunDirectoryError(
             f"{directory}: already holds a run; continue it with --resume {directory}, or choose another --out"
@@ -38,7 +38,7 @@ def check_new(directory: Path) -> None:
 
 
 def create(directory: Path, run: Run, machine: Host, corpus: Corpus) -> None:
-    """Start a run's directory."""
+    """Write the first files of a run's directory."""
     write_text(directory / ENVIRONMENT, json.dumps(environment(machine), indent=2) + "\n")
     data = {"digest": corpus.digest, "sources": dict(corpus.sources)}
     write_text(directory / DATA, json.dumps(data, indent=1, ensure_ascii=False) + "\n")
@@ -52,7 +52,7 @@ def write_run(directory: Path, run: Run) -> None:
 
 
 def read_data_facts(directory: Path) -> dict[str, Any]:
-    """The digest of the data that the run began with, and a fingerprint of each file; empty if it was not written down."""
+    """The digest of the data that the run began with, and a fingerprint of each file; empty if they were not recorded."""
     try:
         facts = json.loads((directory / DATA).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -69,7 +69,7 @@ def read_run(directory: Path) -> Run:
 
 
 def environment(machine: Host) -> dict[str, Any]:
-    """What a number of this run depends on besides the run itself."""
+    """Facts of the machine and the installed packages that figures of this run depend on."""
     versions: dict[str, str] = {}
     for name in PACKAGES:
         try:
@@ -94,7 +94,7 @@ def append(directory: Path, **row: Any) -> None:
 
 
 def rewind(directory: Path, step: int) -> None:
-    """Drop the metrics of updates after `step`, which will be computed again, and a line that a kill cut short."""
+    """Drop the metrics of updates after `step`, which will be computed again, and a line that a kill truncated."""
     path = directory / METRICS
     kept = "".join(json.dumps(row) + "\n" for row in read_metrics(directory) if row["step"] <= step)
     if path.exists() and path.read_text(encoding="utf-8") != kept:

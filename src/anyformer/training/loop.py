@@ -1,12 +1,12 @@
 """Training: from a `Run` to a directory with checkpoints, metrics and a picture. Resuming continues bit for bit.
 
-Time. `minutes` hold the whole command. Once the model stands, its acts are timed and the number of updates is fitted to what is
-left (`budget.fit`) and written into run.toml: from then on the run is as determined as one given in steps. If the machine gets
-slower later, the run is shortened in the open: a checkpoint, the new number of steps in run.toml and a line in the metrics; the
-schedule is that of the new total from there on. So a resumed run does what the uninterrupted one did.
+Time. `minutes` limit the whole command. Once the model is built, an update and an evaluation are timed, and the number of
+updates that fit into the time left (`budget.fit`) is written into run.toml: from then on the run is as determined as one given
+in steps. If the machine gets slower later, the run is shortened: with a checkpoint, the new number of steps in run.toml and a
+line in the metrics; the schedule then follows the new total. So a resumed run does the same as the uninterrupted one.
 
-The end. What was trained is saved before it is evaluated for the last time, and the first Ctrl-C is obeyed within seconds at
-any moment: an update that has changed no weight yet is given up, one that has is finished, and then the checkpoint is written.
+The end. The last weights are saved before the last evaluation, and the first Ctrl-C is obeyed within seconds at any moment: an
+update that has changed no weight yet is abandoned, one that has is finished, and then the checkpoint is written.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
 from anyformer.training.invocation import command
-from anyformer.training.memory_meter import MemoryMeter, foretell
+from anyformer.training.memory_meter import MemoryMeter, check_memory
 from anyformer.training.optimiser import refuse_unbuilt
-from anyformer.training.place import check_room, holding
+from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.stop import Stop, listening
-from anyformer.training.summary import foreseen
+from anyformer.training.summary import update_figures
 from anyformer.training.trainer import OPTIMISER, Trainer, corpus_of
 
 LONG_STEPS, LONG_MINUTES = 200, 2.0
@@ -81,10 +81,10 @@ def resume(
 ) -> Trained:
     """Continue the run of a directory from its latest whole checkpoint, to the same bits as if it had never stopped.
 
-    `changes`: values by path. `steps` is the new number in all, `minutes` so many more; `evaluation`, `checkpoints` and
-    `sample` may change too, and nothing that an update is computed with. With another number of steps the learning rate is,
-    from here on, that of a schedule over the new total: after a cosine that had ended it rises again. A run.toml edited by
-    hand is held against the checkpoint in the same way.
+    `changes`: values by path. `steps` is the new total, `minutes` are added; `evaluation`, `checkpoints` and `sample` may
+    change too, but no field that updates are computed with. With another number of steps the learning rate from here on is
+    that of a schedule over the new total: after a finished cosine it rises again. A run.toml edited by hand is compared with
+    the checkpoint in the same way.
     """
     began = budgets.clock() if began is None else began
     directory, console = Path(directory), console or Console()
@@ -92,24 +92,24 @@ def resume(
     stored = journal.read_run(directory)
     run = revised(stored, changes or {})
     with listening() as stop, holding(directory):
-        found, damaged = checkpoint.latest(directory, also=(OPTIMISER,))
+        newest, damaged = checkpoint.latest(directory, also=(OPTIMISER,))
         for problem in damaged:
             console.out(f"skipping a damaged checkpoint: {problem}", style="yellow", highlight=False)
         step, changed = 0, list[str]()
-        facts = {} if found is None else checkpoint.read_manifest(found).facts
-        if found is not None:
+        facts = {} if newest is None else checkpoint.read_manifest(newest).facts
+        if newest is not None:
             step = facts.get("step", 0)
-            before = Run.parse(facts["run"], where=str(found)) if "run" in facts else stored
+            before = Run.parse(facts["run"], where=str(newest)) if "run" in facts else stored
             changed = check_changes(before, run, str(directory))
         if run.steps is not None and run.steps < step:
-            raise UserError(f"{directory}: {step} updates are done, and steps = {run.steps} is fewer: set steps above {step}")
+            raise UserError(f"{directory}: {step} updates are done, but steps = {run.steps}: set steps above {step}")
         stop.doing = "measuring the machine"
         machine = measured_host(default_device())
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run, machine, stop, console, budget)
-        if found is not None:
+        if newest is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
-            trainer.restore(found)
+            trainer.restore(newest)
         for line in changed:
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
@@ -121,7 +121,7 @@ def resume(
         if session.complete:
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
             console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
-            return session.trained(finished=True)
+            return session.trained()
         console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()
 
@@ -135,9 +135,9 @@ def _prepared(
     budget: Budget | None,
     notes: Sequence[str] = (),
 ) -> tuple[MemoryMeter, Trainer]:
-    """The run's data and model; refused before either where memory or disk cannot hold it."""
-    foretell(run, machine.device, console)
-    check_room(directory, run)
+    """The run's data and model, after checking that memory and disk can hold them."""
+    check_memory(run, machine.device, console)
+    check_space(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
     corpus = corpus_of(run)
@@ -151,27 +151,27 @@ def _prepared(
 
 
 def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
-    """The same trainer with as many more updates, and as large a last evaluation, as the minutes hold."""
+    """The trainer with as many more updates, and as large a last evaluation, as fit into the minutes."""
     run = trainer.run
     stop.doing = "timing an update"
     if run.plan.compile == "on":
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
-    # Done now, because how long it takes is then known: what the end needs and no update changes.
-    foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    # Done now, so that its time counts: work of the end that does not depend on the updates.
+    update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     import_module("matplotlib.figure")
-    took = trainer.timed(budget.left)
-    found = fit(run, took, budget.left)
-    budget.tail = found.tail
-    if budget.left - found.tail < took.update:
+    durations = trainer.timed(budget.left)
+    fitted = fit(run, durations, budget.left)
+    budget.tail = fitted.tail
+    if budget.left - fitted.tail < durations.update:
         spent = budget.seconds - budget.left
-        kept = ". The tokens are kept for the next run" if budget.text > spent / 2 else ""
+        kept = ". The next run will reuse the tokens" if budget.text > spent / 2 else ""
         console.out(
             f"minutes = {budget.seconds / 60:g} are {budget.seconds:.0f} s, and {spent:.0f} s went before the first update, "
-            f"{budget.text:.0f} s of them into the text: one update only{kept}",
+            f"{budget.text:.0f} s of them to prepare the text: one update only{kept}",
             highlight=False,
         )
-    look = run.evaluation
-    if found.tokens < look.final_tokens:
-        look = look.but(final_tokens=found.tokens)
-    return trainer.changed(steps=done + found.steps, minutes=None, evaluation=look)
+    evaluation = run.evaluation
+    if fitted.tokens < evaluation.final_tokens:
+        evaluation = evaluation.but(final_tokens=fitted.tokens)
+    return trainer.changed(steps=done + fitted.steps, minutes=None, evaluation=evaluation)

@@ -1,4 +1,4 @@
-"""The memory that updates take: of tensors, and on Linux of the process as the system sees it."""
+"""Memory of updates: bytes of tensors, and on Linux the size of the process."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from anyformer.costs.foretold import foretell_training
 from anyformer.training.run import Run
 
 TENSORS_AT = 2
-"""The update of a process whose tensors are counted: the first has no moments yet, and all after it are alike. Counting
-makes it somewhat slower."""
+"""The update of a process whose tensors are counted: the first one has no moments yet, and later ones are all alike.
+Counting makes it somewhat slower."""
 RESIDENT_AT = range(TENSORS_AT, TENSORS_AT + 4)
 """Updates during which the size of the process is read."""
 
 
 @dataclass
 class MemoryMeter:
-    """Made before the model is. `tensors`: bytes alive at the peak of an update, weights and moments included; `resident`: how
-    much larger the process was at most than before, with the gaps that its allocator keeps; None where nobody says."""
+    """Made before the model. `tensors`: bytes alive at the peak of an update, weights and moments included; `resident`: the
+    largest growth of the process since, with memory that its allocator keeps; None where it is not measured."""
 
     device: torch.device
     tensors: int | None = None
@@ -41,20 +41,20 @@ class MemoryMeter:
 
     @contextmanager
     def watching(self, update: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> Iterator[None]:
-        """Take update number `update` (from 1) of this process in."""
-        held = _held(model, optimiser)
+        """Measure update number `update` (from 1) of this process."""
+        held = _state_bytes(model, optimiser)
         reads = update in RESIDENT_AT and self._before is not None and _forget_peak()
-        with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as found:
+        with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as watched:
             yield
-        if found is not None:
-            self.tensors = held + found.most
+        if watched is not None:
+            self.tensors = held + watched.most
         size = _status("VmHWM") if reads else None
         if size is not None and self._before is not None:
             self.resident = max(self.resident or 0, size - self._before)
 
 
-def foretell(run: Run, device: torch.device, console: Console) -> None:
-    """Refuse a run whose updates do not fit into the memory that is free, and say so where they nearly fill it."""
+def check_memory(run: Run, device: torch.device, console: Console) -> None:
+    """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
     lines = foretell_training(
         run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
     )
@@ -62,14 +62,14 @@ def foretell(run: Run, device: torch.device, console: Console) -> None:
         console.out(line, highlight=False)
 
 
-def _held(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
-    """Bytes of weights and of the optimiser's state."""
+def _state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
+    """Bytes of the weights and of the optimiser's state."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
     return sum(x.nbytes for x in [*model.parameters(), *moments])
 
 
 def give_back() -> None:
-    """Hand free memory back to the system, as far as glibc can, so that it is not taken again unseen."""
+    """Return free memory to the system, as far as glibc can, so that reusing it counts as growth."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError, TypeError):
@@ -77,7 +77,7 @@ def give_back() -> None:
 
 
 def _forget_peak() -> bool:
-    """Let the system count the process's largest size from now on."""
+    """Reset the largest size of the process, which the system records."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
     except OSError:
@@ -86,7 +86,7 @@ def _forget_peak() -> bool:
 
 
 def _status(name: str) -> int | None:
-    """Bytes, from the process's own record."""
+    """Bytes of an entry in /proc/self/status."""
     try:
         lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""Optimisers of a run: the modules of their descriptions, and their state as plain tensors."""
+"""Optimisers of a run: built from their descriptions, with their state as plain tensors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def adamw(optimiser: AdamW, model: Transformer) -> torch.optim.Optimizer:
-    """AdamW over all parameters of `model` that take a gradient, in two groups: those that decay, and the others."""
+    """AdamW over all parameters of `model` that take a gradient, in two groups: with weight decay, and without."""
     declared = model.architecture.cost(Shape()).weights
     groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
@@ -38,28 +38,28 @@ def adamw(optimiser: AdamW, model: Transformer) -> torch.optim.Optimizer:
 
 
 BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {AdamW().kind: adamw}
-"""The optimisers that are built, by the kind of their descriptions; all the others are priced only."""
+"""Functions that build optimisers, by the kind of their descriptions; other optimisers are only priced."""
 
 
 def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Optimizer:
-    """The module of a description, over the parameters of `model`."""
+    """The optimiser of a description, over the parameters of `model`."""
     return BUILDERS[optimiser.kind](optimiser, model)
 
 
 def refuse_unbuilt(run: Run) -> None:
-    """Raise `UserError` where a run names what is priced but not trained yet, before any work is done."""
-    found = []
+    """Raise `UserError`, before any work, if a run names an optimiser or tuning that is priced but not trained yet."""
+    unbuilt = []
     if run.optimiser.kind not in BUILDERS:
-        found.append(f"optimiser.kind = {run.optimiser.kind!r} (trained are: {', '.join(BUILDERS)})")
+        unbuilt.append(f"optimiser.kind = {run.optimiser.kind!r} (trained are: {', '.join(BUILDERS)})")
     if run.tuning.adapter is not None:
-        found.append("tuning.adapter: adapters are priced but not trained yet")
+        unbuilt.append("tuning.adapter: adapters are priced but not trained yet")
     if run.tuning.frozen:
-        found.append("tuning.frozen: frozen weights are priced but not trained yet")
+        unbuilt.append("tuning.frozen: frozen weights are priced but not trained yet")
     if run.tuning.base != Tuning().base:
-        found.append(f"tuning.base = {run.tuning.base!r}: weights are trained in fp32")
-    if found:
+        unbuilt.append(f"tuning.base = {run.tuning.base!r}: weights are trained in fp32")
+    if unbuilt:
         raise UserError(
-            f"this run can be priced but not trained yet: {'; '.join(found)}; leave them out to train, "
+            f"this run can be priced but not trained yet: {'; '.join(unbuilt)}; leave them out to train, "
             "or price them with `anyformer plan NAME --finetune`"
         )
 
@@ -75,7 +75,7 @@ def state_tensors(optimiser: torch.optim.Optimizer, model: Transformer) -> dict[
 
 
 def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, tensors: Mapping[str, Tensor]) -> None:
-    """Put back what `state_tensors` gave."""
+    """Restore the state that `state_tensors` returned."""
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, field = key.rpartition("/")

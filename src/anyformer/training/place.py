@@ -1,4 +1,4 @@
-"""The directory of a run: made or refused before any work, held by one process at a time, with room for the checkpoints."""
+"""The directory of a run: made or refused before any work, locked by one process, on a disk large enough for checkpoints."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class HeldError(UserError):
 
 @contextlib.contextmanager
 def holding(directory: Path, remedy: str = "") -> Iterator[None]:
-    """Keep a directory to this process, made now if it is not there; what was made and stayed empty goes again.
+    """Lock a directory for this process, making it if needed; directories made here that stay empty are removed again.
 
-    The lock goes with its process, however that ends. `remedy`: what may be done beside waiting where another process holds it.
+    The lock ends with its process, however that ends. `remedy`: what a user may do besides waiting for another process.
     """
     check_parents(directory)
     made = [path for path in (directory, *directory.parents) if not path.exists()]
@@ -55,7 +55,7 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
     with file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # Its holder may have removed it between the two calls: a lock on a file without a name keeps nobody out.
+            # Its holder may have deleted the file between the two calls; a lock on a deleted file locks nobody out.
             if not path.exists() or os.fstat(file.fileno()).st_ino != path.stat().st_ino:
                 raise BlockingIOError
         except BlockingIOError:
@@ -74,19 +74,19 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 
 def checkpoint_bytes(run: Run) -> int:
-    """What one checkpoint of the run takes: the weights and what the optimiser remembers of them."""
+    """Bytes of one checkpoint of the run: weights and optimiser state."""
     return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_cost(Shape()).parameters
 
 
-def check_room(directory: Path, run: Run) -> None:
-    """Refuse a disk that cannot hold the checkpoints: those kept, the best one, and the one being written."""
+def check_space(directory: Path, run: Run) -> None:
+    """Raise `PlaceError` if the disk cannot hold the checkpoints: those kept, the best one, and the one being written."""
     one = checkpoint_bytes(run)
     needed = (run.checkpoints.keep + 2) * one
-    there = sum(path.stat().st_size for path in directory.glob("checkpoints/step-*/*.safetensors"))
+    present = sum(path.stat().st_size for path in directory.glob("checkpoints/step-*/*.safetensors"))
     free = shutil.disk_usage(directory).free
-    if free + there < needed:
+    if free + present < needed:
         fewer = ", or --set checkpoints.keep=1" if run.checkpoints.keep > 1 else ""
         raise PlaceError(
             f"{directory}: {scaled(free)}B are free, and the checkpoints need {scaled(needed)}B: {run.checkpoints.keep} kept, "
-            f"the best one and the one being written, {scaled(one)}B each; make room, or train on another disk{fewer}"
+            f"the best one and the one being written, {scaled(one)}B each; free some space, or train on another disk{fewer}"
         )

@@ -1,10 +1,9 @@
-"""What this machine can do: a short measurement of matrix products, and whether torch.compile works here."""
+"""The machine of a run: a short measurement of matrix products, and whether torch.compile works."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -12,17 +11,17 @@ from typing import Any
 
 import torch
 
+from anyformer.costs.calibration import DTYPES, fastest
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 SMALL = 100_000
 """Parameters below which one thread may be faster than several."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """Where a run computes: `device`, and the measured peak of matrix products in FLOP/s for each precision."""
+    """The device of a run, and the measured peak of matrix products in FLOP/s for each precision."""
 
     device: torch.device
     peaks: dict[str, float]
@@ -35,7 +34,7 @@ class Host:
 
 
 def check_alone() -> None:
-    """Refuse to be one of several processes of a launcher: each would train the whole run and write over the others."""
+    """Raise `UserError` in one of several processes of a launcher: each would train the whole run and overwrite the others."""
     world = os.environ.get("WORLD_SIZE", "1").strip()
     if world not in ("", "1"):
         raise UserError(
@@ -50,39 +49,28 @@ def default_device() -> torch.device:
 
 
 def measured_host(device: torch.device, seconds: float = 0.25) -> Host:
-    """Time large square products in each precision; the best of several rounds counts."""
+    """The best speed of large square products in each precision."""
     return Host(device, {name: _peak(device, dtype, seconds) for name, dtype in DTYPES.items()})
 
 
 def _peak(device: torch.device, dtype: torch.dtype, seconds: float) -> float:
-    """FLOP/s of a large square product; of a small one where the type is emulated and a large one takes too long."""
+    """FLOP/s of a large square product; of a small one if the type is emulated, so that a large one takes too long."""
     small, large = 512, 8192 if device.type == "cuda" else 1024
-    rate = _rate(small, device, dtype, 0.0)
-    # Twice the time, because a product that has to share the machine is slow but not emulated.
+    rate = _rate(small, device, dtype, 0.01)
+    # Twice the time: on a busy machine a product is slow without being emulated.
     return rate if 2 * large**3 / rate > 2 * seconds else _rate(large, device, dtype, seconds)
 
 
 def _rate(n: int, device: torch.device, dtype: torch.dtype, seconds: float) -> float:
     """The best FLOP/s of (n, n) products within `seconds`, the first one not counted."""
     a, b = (torch.randn(n, n, device=device).to(dtype) for _ in range(2))
-    times, end = [_timed(a, b)], time.perf_counter() + seconds
-    while len(times) < 4 or time.perf_counter() < end:
-        times.append(_timed(a, b))
-    return 2 * n**3 / min(times[1:])
-
-
-def _timed(a: torch.Tensor, b: torch.Tensor) -> float:
-    start = time.perf_counter()
-    a @ b
-    if a.device.type == "cuda":
-        torch.cuda.synchronize(a.device)
-    return time.perf_counter() - start
+    return 2 * n**3 / fastest(lambda: a @ b, device, seconds)
 
 
 def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
-    """The plan with every `auto` decided for this machine, and a line for each thing worth knowing.
+    """The plan with every `auto` decided for this machine, and notes for the user.
 
-    `compile` stays `auto` no longer: `on` for long jobs where compiling works, else `off` with the reason.
+    `compile` becomes `on` for long jobs where compiling works, else `off`, with the reason.
     """
     notes: list[str] = []
     if plan.precision == "auto":
@@ -98,8 +86,8 @@ def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
 
 
 def thread_hint(parameters: int, device: torch.device) -> list[str]:
-    """A line where threads wait for one another longer than they compute. Their number may change the last bits of a result,
-    so it is the user's to choose."""
+    """A hint for small models, whose threads wait for one another longer than they compute. It is left to the user, since the
+    number of threads may change the last bits of a result."""
     if parameters >= SMALL or device.type != "cpu" or torch.get_num_threads() == 1:
         return []
     return [f"this model is so small ({parameters:,} parameters) that one thread may be faster: set OMP_NUM_THREADS=1"]
@@ -107,7 +95,7 @@ def thread_hint(parameters: int, device: torch.device) -> list[str]:
 
 @cache
 def compile_problem(device_type: str) -> str:
-    """Why torch.compile does not work here, in one line; empty if it does. Probed once, by compiling something tiny."""
+    """Why torch.compile does not work here, in one line; empty if it does. Probed once, by compiling a tiny function."""
     try:
         if device_type == "cpu":
             from torch._inductor.cpp_builder import get_cpp_compiler

@@ -1,9 +1,10 @@
-"""This machine as hardware, measured once and remembered in the user's cache directory."""
+"""This machine's measured peaks and bandwidths as `Hardware`, remembered in the user's cache directory."""
 
 from __future__ import annotations
 
 import json
 import platform
+from contextlib import suppress
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
@@ -12,45 +13,40 @@ import torch
 
 from anyformer.costs.calibration import calibrated
 from anyformer.costs.hardware import Efficiency, Hardware
-from anyformer.files import default_cache
+from anyformer.files import PlaceError, default_cache, write_text
 
 
 def remembered(device: torch.device) -> Hardware | None:
-    """What was measured here before; None where it never was, or with another torch, other threads or another device."""
+    """The remembered measurement; None if there is none, or if torch, the threads or the device differ from then."""
     try:
-        found = json.loads(_path(device).read_text(encoding="utf-8"))
-        if found.pop("measured_on") != _machine(device):
+        facts = json.loads(_path(device).read_text(encoding="utf-8"))
+        if facts.pop("measured_on") != _machine(device):
             return None
-        shares = {each.name: found["efficiency"][each.name] for each in fields(Efficiency)}
-        return Hardware(**{**found, "efficiency": Efficiency(**shares)})
+        shares = {share.name: facts["efficiency"][share.name] for share in fields(Efficiency)}
+        return Hardware(**{**facts, "efficiency": Efficiency(**shares)})
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def known(device: torch.device) -> Hardware:
-    """What is remembered, else measured now, in about five seconds, and remembered."""
+    """The remembered measurement, else one made now in about five seconds."""
     return remembered(device) or calibrated_now(device)
 
 
 def calibrated_now(device: torch.device) -> Hardware:
-    """Measured in this process, and remembered."""
-    found = calibrated(device=device.type)
-    remember(found, device)
-    return found
+    """This machine, measured in this process; the measurement is remembered."""
+    hardware = calibrated(device=device.type)
+    remember(hardware, device)
+    return hardware
 
 
 def remember(hardware: Hardware, device: torch.device) -> None:
-    """For the next time; a cache that cannot be written is none."""
+    """Write a measurement to the cache, if it can be written."""
     figures = {**vars(hardware), "peaks": dict(hardware.peaks), "efficiency": asdict(hardware.efficiency)}
     facts = {**figures, "measured_on": _machine(device)}
-    try:
-        path = _path(device)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        partial = path.with_suffix(".partial")
-        partial.write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
-        partial.replace(path)
-    except OSError:
-        return
+    with suppress(OSError, PlaceError):
+        _path(device).parent.mkdir(parents=True, exist_ok=True)
+        write_text(_path(device), json.dumps(facts, indent=2) + "\n")
 
 
 def _path(device: torch.device) -> Path:
@@ -58,6 +54,6 @@ def _path(device: torch.device) -> Path:
 
 
 def _machine(device: torch.device) -> dict[str, Any]:
-    """What the figures depend on."""
+    """The facts that the figures depend on."""
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {"node": platform.node(), "device": name, "threads": torch.get_num_threads(), "torch": torch.__version__}

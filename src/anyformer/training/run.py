@@ -1,4 +1,4 @@
-"""Run: everything that one training run is, as one frozen value and one TOML file."""
+"""Run: all settings of one training run, as one frozen value and one TOML file."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from anyformer.describe import Count, DescriptionError, Value, change_all, read_
 from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
-from anyformer.resolving import architecture, near
+from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.training.schedule import Cosine, Schedule
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 
 class Evaluation(Value):
-    """When to look at held-out text."""
+    """When and how to evaluate on held-out text."""
 
     every: Count = 100
     """Steps between evaluations; there is always one at the end."""
@@ -32,12 +32,12 @@ class Evaluation(Value):
 
 
 class Checkpoints(Value):
-    """When to save, and what to keep."""
+    """When to save checkpoints, and which ones to keep."""
 
     every: Count = 200
     """Steps between checkpoints; there is always one at the end."""
     keep: Count = 2
-    """How many of the latest stay; the best one stays too."""
+    """How many of the latest checkpoints to keep; the best one is always kept."""
 
 
 class Run(Value):
@@ -45,40 +45,40 @@ class Run(Value):
 
     through: ClassVar[tuple[str, ...]] = ("architecture",)
     seed: Annotated[int, Field(ge=0)] = 0
-    """Of the first weights, the order of the data and the noise of dropout: another seed is another run."""
+    """Seed of the initial weights, the order of the data and dropout."""
     steps: Count | None = None
-    """Updates. Absent: as many as `minutes` allow, measured once at the start and written into the run's directory."""
+    """Number of updates. Absent: as many as `minutes` allow, measured at the start and written into the run's directory."""
     minutes: Annotated[float, Field(gt=0)] | None = None
     """Wall-clock budget of the whole command, when `steps` is absent: preparing the data, compiling, updates, evaluations, the
-    sample and the picture. A run that is foreseen to end late is shortened; the new number of steps is written down."""
+    sample and the picture. A run that would end late is shortened, and the new number of steps is recorded."""
     batch: Count = 16
     """Sequences per update."""
     length: Annotated[int, Field(ge=2)] = 256
     """T, tokens per sequence."""
     accumulation: Count = 1
-    """Micro-batches that an update is computed in."""
+    """Micro-batches per update, computed one after the other."""
     clip: Annotated[float, Field(gt=0)] | None = 1.0
-    """Largest norm of the gradient."""
+    """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None
-    """Prompt of the text printed at the end; absent, the first words of a held-out document."""
+    """Prompt of the sample printed at the end. Absent: the first words of a held-out document."""
     data: Data
-    """Which text, and how it becomes tokens and windows."""
+    """The text, and how it becomes tokens and windows."""
     objective: CausalObjective = CausalObjective()
-    """What is learnt."""
+    """The training objective."""
     optimiser: Optimiser = AdamW()
     """How gradients change the weights."""
     tuning: Tuning = Tuning()
-    """What learns: all, unless parts are frozen or adapters learn beside them."""
+    """Which weights are trained: all, unless parts are frozen or have adapters."""
     schedule: Schedule = Cosine()
     """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()
-    """When to look at held-out text."""
+    """When and how to evaluate on held-out text."""
     checkpoints: Checkpoints = Checkpoints()
-    """When to save."""
+    """When to save, and which checkpoints to keep."""
     plan: Plan = Plan()
-    """How it is computed here: precision, kernels, compiling."""
+    """How to compute: precision, kernels, compilation."""
     architecture: Architecture
-    """What is computed: a table, or in a file that is read also a catalogue name or a path."""
+    """The architecture: a table, or in a file also a catalogue name or a path."""
 
     @model_validator(mode="after")
     def _adds_up(self) -> Run:
@@ -94,9 +94,9 @@ class Run(Value):
             raise ValueError(
                 f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's {vocab}: make them equal"
             )
-        room = self.architecture.output_stack.max_length
-        if room is not None and self.length > room:
-            raise ValueError(f"length {self.length} is longer than the position table ({room})")
+        longest = self.architecture.output_stack.max_length
+        if longest is not None and self.length > longest:
+            raise ValueError(f"length {self.length} is longer than the position table ({longest})")
         return self
 
     def learning_rate(self, step: int) -> float:
@@ -114,25 +114,16 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
-    named = data.get("architecture")
-    given = data.pop("set", {})
-    if not isinstance(given, dict):
-        raise DescriptionError(f"set: should be a table of values by path, got {type(given).__name__}", where=str(path))
-    changes = {**given, **(changes or {})}
-    if isinstance(named, str):
-        data["architecture"] = architecture(near(named, path.parent)).plain()
+    changes = {**pop_changes(data, str(path)), **(changes or {})}
+    if isinstance(named := data.get("architecture"), str):
+        data["architecture"] = architecture(path_beside(named, path.parent)).plain()
     run = Run.parse(data, where=str(path))
     return change_all(run, changes) if changes else run
 
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
-    """A sensible run of an architecture on some text: bytes where the vocabulary is small, else byte pairs to fill it."""
+    """A run of five minutes on some text; its tokens are bytes if the vocabulary is small, else byte pairs."""
     vocab = model.embedding.symbols or 0
     tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-    room = model.output_stack.max_length
-    return Run(
-        minutes=5.0,
-        length=min(256, room or 256),
-        data=Data(paths=paths, tokenizer=tokenizer),
-        architecture=model,
-    )
+    length = min(256, model.output_stack.max_length or 256)
+    return Run(minutes=5.0, length=length, data=Data(paths=paths, tokenizer=tokenizer), architecture=model)

@@ -14,12 +14,12 @@ Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Warm(Value):
-    """Rise linearly from 0 over `warmup` steps; what follows is the schedule's own."""
+    """Rise linearly from 0 over `warmup` steps, then follow the schedule."""
 
     warmup: Steps = 100
-    """Steps of the rise; half of all where there are fewer than twice as many."""
+    """Steps of the rise, at most half of all steps."""
     floor: Share = 0.1
-    """The last factor."""
+    """The factor of the last step."""
 
     def factor(self, step: int, steps: int) -> float:
         """The factor for update number `step` (from 0) of `steps`."""
@@ -55,7 +55,7 @@ class WarmupStableDecay(_Warm):
 
     kind: Literal["warmup_stable_decay"] = "warmup_stable_decay"
     decay: Annotated[float, Field(gt=0, le=1)] = 0.2
-    """Share of the steps after the rise over which it falls."""
+    """Share of the steps after the rise over which the rate falls."""
 
     def _after(self, progress: float) -> float:
         return 1 - (1 - self.floor) * max(0.0, (progress - (1 - self.decay)) / self.decay)

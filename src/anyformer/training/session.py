@@ -1,4 +1,4 @@
-"""One process's part of a run: updates, evaluations, checkpoints, an end that loses nothing, and the last figures."""
+"""The part of a run in one process: updates, evaluations, checkpoints, an end that loses nothing, and the summary."""
 
 from __future__ import annotations
 
@@ -32,36 +32,39 @@ from anyformer.training.trainer import Trainer, windows_of
 
 
 class UnsavedError(UserError):
-    """The disk refused what a run had to write; the last whole checkpoint goes on."""
+    """A run could not write to the disk; it can be continued from its last checkpoint."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run gives: where it lies, the model, its tokenizer, and what it reached.
+    """The result of a run: its directory, the model, its tokenizer, and its losses.
 
-    `finished` is false after Ctrl-C, and `exit_code` then what a shell expects. `prompts`: what the sample continues, and what
-    to try next. `deadline`: the reading of the clock at which the run's minutes end.
+    `exit_code`: what a shell expects, 0 unless a signal stopped the run. `prompts`: of the sample, and of a command to
+    try next. `deadline`: the reading of the clock at which the run's minutes end.
     """
 
     directory: Path
     model: Transformer
     tokenizer: Tokenizer
     step: int
-    finished: bool
     exit_code: int = 0
     validation: Evaluated | None = None
     baseline: float | None = None
     summary: Summary | None = None
-    """What was predicted beside what was measured, once it is finished."""
+    """Predicted beside measured figures, once the run is finished."""
     prompts: tuple[str, ...] = ()
     deadline: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.exit_code == 0
 
 
 @dataclass
 class Session:
-    """The updates of a run from number `step` on; `saved` is the step of the newest checkpoint."""
+    """The updates of a run from number `step` on; `saved`: the step of the newest checkpoint."""
 
     directory: Path
     trainer: Trainer
@@ -81,7 +84,7 @@ class Session:
         run, peak = self.run, self.machine.peaks[self.run.plan.precision]
         forward = run.architecture.cost(Shape(batch=run.batch, length=run.length), run.plan).total_flops.dense
         self.first = self.saved = self.step
-        self.best = min((row["loss"] for row in self._looks()), default=float("inf"))
+        self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
         self.display = Display(self.console, self.steps, peak, 3 * forward // (run.batch * run.length), self.first)
 
     @property
@@ -96,12 +99,12 @@ class Session:
 
     @property
     def complete(self) -> bool:
-        """Whether every update is made, saved and evaluated, and the last figures are there."""
-        evaluated = any(row["step"] == self.step and row.get("last") for row in self._looks())
+        """Whether every update is made, saved and evaluated, and the summary is written."""
+        evaluated = any(row["step"] == self.step and row.get("last") for row in self._evaluations())
         return self.step == self.steps and evaluated and (self.directory / journal.SUMMARY).exists()
 
     def go(self) -> Trained:
-        """To the end, or to Ctrl-C."""
+        """Train to the end, or to Ctrl-C."""
         try:
             try:
                 with deterministic(), self.display:
@@ -112,24 +115,24 @@ class Session:
         except PlaceError as error:
             older = f"the checkpoint of step {self.saved} is whole" if self.saved else "there was no checkpoint before it"
             more = command("train", "--resume", self.directory)
-            raise UnsavedError(f"{error}\nNothing of it is left, and {older}. Continue with: {more}") from error
+            raise UnsavedError(f"{error}\nThe unfinished file is deleted, and {older}. Continue with: {more}") from error
 
-    def trained(self, *, finished: bool, exit_code: int = 0) -> Trained:
-        """What there is now."""
-        return Trained(self.directory, self.trainer.model.eval(), self.trainer.corpus.tokenizer, self.step, finished, exit_code)
+    def trained(self, exit_code: int = 0) -> Trained:
+        """The result so far."""
+        return Trained(self.directory, self.trainer.model.eval(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
-        self._look()  # what was due when an earlier process ended
+        self._evaluate_if_due()  # if it was due when an earlier process ended
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
-            self.display.compiling()  # where there are minutes, timing an update has compiled it
+            self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
             self._update()
             if self.budget is not None:
-                self._keep_time(self.budget)
+                self._shorten_if_late(self.budget)
             last = self.step == self.steps
             if last or self.step % self.run.checkpoints.every == 0:
                 self._save()
-            self._look()
+            self._evaluate_if_due()
 
     def _update(self) -> None:
         """One update and its line in the metrics: both or neither."""
@@ -140,7 +143,7 @@ class Session:
             with self.memory.watching(number - self.first, self.trainer.model, self.trainer.optimiser):
                 outcome, tokens = self.trainer.update(self.step, hold)
             seconds = budgets.clock() - start
-            # Of each layer the largest share, and with a capacity what was dropped; all shares stand in evaluations.
+            # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
             experts = {
                 path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
             }
@@ -152,8 +155,8 @@ class Session:
             self.step = number
         self.display.step(number, outcome.loss, tokens, seconds)
 
-    def _keep_time(self, budget: Budget) -> None:
-        """Fewer updates if the minutes would not hold them: in the open, and so that a resumed run does the same."""
+    def _shorten_if_late(self, budget: Budget) -> None:
+        """Make fewer updates if they would not fit into the minutes, and record it, so that a resumed run does the same."""
         steps = budget.shortened(self.step, self.steps)
         if steps == self.steps:
             return
@@ -165,18 +168,18 @@ class Session:
         self._save()
 
     def _save(self, validation: float | None = None) -> None:
-        """A checkpoint of what is trained so far, if there is none."""
+        """Write a checkpoint of the current step, if there is none."""
         if self.saved == self.step:
             return
         with self.stop.held("saving a checkpoint"):
             self.trainer.save(self.directory, self.step, validation)
             self.saved = self.step
 
-    def _look(self) -> None:
-        """Evaluate if it is due and was not done; the last time after the checkpoint, and then better and longer."""
+    def _evaluate_if_due(self) -> None:
+        """Evaluate if it is due and not done; the last evaluation comes after the checkpoint and has more tokens."""
         run, last = self.run, self.step == self.steps
         due = self.step > 0 and (last or self.step % run.evaluation.every == 0)
-        if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self._looks()):
+        if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self._evaluations()):
             return
         windows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
         whole = len(self.trainer.corpus.validation) - 1
@@ -187,31 +190,31 @@ class Session:
                 progress(tokens)
                 self.stop.check()
 
-            looked = self.trainer.evaluate(windows, done)
+            result = self.trainer.evaluate(windows, done)
         with self.stop.held("saving a checkpoint"):
             if self.saved == self.step:
-                checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=looked.loss)
+                checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=result.loss)
                 checkpoint.prune(self.directory, run.checkpoints.keep)
-            elif looked.loss < self.best:
-                self._save(looked.loss)
-            self._note(looked, last=last)
-            self.best = min(self.best, looked.loss)
-        self.display.look(self.step, looked.loss)
+            elif result.loss < self.best:
+                self._save(result.loss)
+            self._record(result, last=last)
+            self.best = min(self.best, result.loss)
+        self.display.evaluated(self.step, result.loss)
 
-    def _note(self, looked: Evaluated, *, last: bool) -> None:
+    def _record(self, result: Evaluated, *, last: bool) -> None:
         run = self.run
-        experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in looked.loads.items()}
+        experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
         journal.append(
-            self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, loss=looked.loss,
-            perplexity=looked.perplexity, bits_per_byte=looked.bits_per_byte, validation_tokens=looked.tokens,
-            whole=looked.whole, last=last, **({"experts": experts} if experts else {}),
+            self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, loss=result.loss,
+            perplexity=result.perplexity, bits_per_byte=result.bits_per_byte, validation_tokens=result.tokens,
+            whole=result.whole, last=last, **({"experts": experts} if experts else {}),
         )  # fmt: skip
 
-    def _looks(self) -> list[dict[str, Any]]:
+    def _evaluations(self) -> list[dict[str, Any]]:
         return [row for row in journal.read_metrics(self.directory) if row["kind"] == "validation"]
 
     def _halt(self, stopped: Stopped) -> Trained:
-        """Save what is trained, and say how to go on."""
+        """Save the current step, and print how to continue."""
         self.stop.clear()
         self._save()
         if self.step:
@@ -220,10 +223,10 @@ class Session:
             where = "before the first update; nothing was trained yet"
         more = command("train", "--resume", self.directory)
         self.console.out(f"stopped {where}; continue with: {more}", highlight=False)
-        return self.trained(finished=False, exit_code=stopped.exit_code)
+        return self.trained(stopped.exit_code)
 
     def _finish(self) -> Trained:
-        """The last numbers and the picture."""
+        """Write the summary and the picture, and return the result."""
         run, trainer = self.run, self.trainer
         self.stop.doing = "drawing the picture and summing up; all updates are saved"
         rows = journal.read_metrics(self.directory)
@@ -231,17 +234,19 @@ class Session:
         validation = Evaluated(final["loss"], final["validation_tokens"], final["whole"], final["bits_per_byte"])
         baseline: float | None = None
         if run.evaluation.baseline:
-            baseline = interpolated_bigram_loss(trainer.seen(), trainer.held_out(), trainer.corpus.tokenizer.vocab_size)
+            baseline = interpolated_bigram_loss(
+                trainer.training_tokens(), trainer.held_out_tokens(), trainer.corpus.tokenizer.vocab_size
+            )
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         depth, width = run.architecture.output_stack.depth, run.architecture.width
-        made = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
-        title = f"{self.directory.resolve().name}: {made}, {run.batch} x {run.length} tokens per step"
+        model = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
+        title = f"{self.directory.resolve().name}: {model}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=baseline)
         summary = summarise(run, self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(trainer.corpus.opening(number) for number in range(2))
         return Trained(
-            self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, True, 0, validation, baseline, summary,
+            self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

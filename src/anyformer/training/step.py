@@ -1,7 +1,8 @@
-"""One update: micro-batches forward and backward, clip, step. And the search for what went wrong when a loss is not finite."""
+"""One update: micro-batches forward and backward, clip, step. And the search for the origin of a loss that is not finite."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -19,18 +20,18 @@ from anyformer.plan import Plan
 from anyformer.training.precision import autocast
 
 LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
-"""A micro-batch -> its summed loss, and how the load of experts fell, by layer."""
+"""A micro-batch -> its summed loss, and the load of the experts, by layer."""
 
 
 class NonFiniteError(UserError):
-    """A loss or gradient stopped being a number; the weights are those before the update."""
+    """A loss or gradient is not finite; the weights are those before the update."""
 
     exit_code = 1
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What an update reports: mean loss per valid token, the gradient's norm before clipping, the load of experts by layer."""
+    """Mean loss per valid token, norm of the gradient before clipping, and load of the experts by layer."""
 
     loss: float
     gradient_norm: float
@@ -53,7 +54,7 @@ def loss_function(model: Transformer, objective: Objective, plan: Plan) -> LossF
         auxiliary = Auxiliary(targets != IGNORED)
         with autocast(plan, device):
             summed = objective.loss(model, Examples(tokens, targets, documents, rows, decoder_tokens), noise, auxiliary)
-        # As plain tuples, which a compiler can return.
+        # Plain tuples, since a compiled function cannot return our classes.
         return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
 
     compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
@@ -80,9 +81,9 @@ def update(
     clip: float | None,
     hold: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update from `micro_batches` that hold `tokens` valid tokens in all: the mean over tokens, however they are cut.
+    """One update from `micro_batches` with `tokens` valid tokens in all: the loss is the mean over these tokens.
 
-    `hold` is called before the first weight changes: up to there the update may be given up, from there on it must be whole.
+    `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
     """
     total = 0.0
     loads: dict[str, Load] = {}
@@ -94,7 +95,7 @@ def update(
         loads = add_loads(loads, more)
     parameters = [p for p in model.parameters() if p.grad is not None]
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
-    if not (total == total and abs(total) != float("inf") and norm == norm and norm != float("inf")):
+    if not (math.isfinite(total) and math.isfinite(norm)):
         optimiser.zero_grad(set_to_none=True)
         where = locate(model, micro_batches)
         raise NonFiniteError(
@@ -112,16 +113,16 @@ def update(
 
 @torch.no_grad()
 def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
-    """Which module's output is the first that is not finite, in words."""
+    """The weight, or else the first module output, that is not finite, in words."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weight {name} is not finite"
-    found: list[str] = []
+    broken: list[str] = []
 
     def watch(name: str) -> Callable[[nn.Module, object, object], None]:
         def hook(module: nn.Module, inputs: object, output: object) -> None:
-            if isinstance(output, Tensor) and not found and not output.isfinite().all():
-                found.append(name)
+            if isinstance(output, Tensor) and not broken and not output.isfinite().all():
+                broken.append(name)
 
         return hook
 
@@ -136,8 +137,8 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
                     documents=examples.documents,
                     noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
                 )
-                if found:
-                    return f"the first output that is not finite is that of {found[0]}"
+                if broken:
+                    return f"the first output that is not finite is that of {broken[0]}"
     finally:
         for handle in handles:
             handle.remove()

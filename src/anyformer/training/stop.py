@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill as one value: raised at once where nothing can be lost, held back where something could be."""
+"""Ctrl-C and SIGTERM: raised at once where nothing can be lost, delayed while something must be finished."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ class Stopped(KeyboardInterrupt):
 
 @dataclass
 class Stop:
-    """What goes on (`doing`), and whether an end was asked for: the first signal is obeyed in seconds, the second at once."""
+    """The current work (`doing`), and the signal to stop, if any: the first is obeyed in seconds, the second at once."""
 
     doing: str = "starting"
-    _asked: int | None = field(default=None, init=False)
+    _signal: int | None = field(default=None, init=False)
     _held: str = field(default="", init=False)
 
     def ask(self, number: int) -> None:
-        """An end is wanted: now, or once what is held is done."""
-        self._asked = number
+        """Stop now, or once the work that must be finished is done."""
+        self._signal = number
         _say(f"{self._held}, then stopping" if self._held else f"stopping ({self.doing})")
         self.check()
 
     def clear(self) -> None:
-        """The end is under way: nothing that it does is to be broken off for the same reason."""
-        self._asked = None
+        """Forget the signal: saving and ending must not be interrupted by it again."""
+        self._signal = None
 
     def check(self) -> None:
-        """End here if an end was asked for and nothing is held."""
-        if self._asked is not None and not self._held:
-            raise Stopped(self._asked, self.doing)
+        """Raise `Stopped` if a signal came and nothing must be finished first."""
+        if self._signal is not None and not self._held:
+            raise Stopped(self._signal, self.doing)
 
     @contextmanager
     def held(self, doing: str) -> Iterator[None]:
-        """What must be done whole; an end asked for meanwhile comes after it."""
+        """Work that must be finished; a signal meanwhile takes effect after it."""
         with self.window(doing) as hold:
             hold()
             yield
 
     @contextmanager
     def window(self, doing: str) -> Iterator[Callable[[], None]]:
-        """Gives a function from whose call on, to the end of the window, the work must be done whole."""
+        """Yield a function: from its call to the end of the window the work must be finished."""
 
         def hold() -> None:
             self.check()
@@ -65,7 +65,7 @@ class Stop:
 
 @contextmanager
 def listening() -> Iterator[Stop]:
-    """A `Stop` that hears Ctrl-C and SIGTERM while this lasts. After the first of them the usual handling is back."""
+    """A `Stop` that receives Ctrl-C and SIGTERM inside this context. After the first signal the usual handling is back."""
     stop = Stop()
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
@@ -80,7 +80,7 @@ def listening() -> Iterator[Stop]:
     try:
         for number in before:
             signal.signal(number, heard)
-    except ValueError:  # signals can be caught in the main thread only; elsewhere the caller's own handling stays
+    except ValueError:  # signals can be caught in the main thread only; elsewhere the caller's handling stays
         yield stop
         return
     try:
@@ -90,5 +90,5 @@ def listening() -> Iterator[Stop]:
 
 
 def _say(text: str) -> None:
-    """One line on standard error, by the system's own call, since a signal may have come in the middle of any other."""
+    """One line on standard error, by the system call itself, since a signal may interrupt any other write."""
     os.write(2, f"\n{text}; Ctrl-C again ends at once\n".encode())

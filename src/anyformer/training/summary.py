@@ -1,4 +1,4 @@
-"""What was predicted of a run beside what it did: speed, memory, FLOPs, and the share of the peak."""
+"""Predicted beside measured figures of a run: speed, memory, FLOPs, and the share of the peak."""
 
 from __future__ import annotations
 
@@ -20,45 +20,46 @@ from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
 
 LONG_SECONDS = 60.0
-"""Of updates, from which five more for a calibration of the machine are worth it, where none is remembered."""
+"""Seconds of updates from which five more to calibrate the machine are worth it, if no calibration is remembered."""
 OVERHEAD = 20e-6
 """Seconds that a kernel must be predicted to take on average for its speed to be predicted: calling one takes some 10 us of
 Python and autograd, which no roofline knows."""
 
 
 @dataclass(frozen=True)
-class Beside:
-    """A prediction and a measurement, None where there is none."""
+class Prediction:
+    """A predicted and a measured figure, None where there is none."""
 
     predicted: float | None
     measured: float | None
 
     @property
     def difference(self) -> float | None:
-        """Of the prediction, relative to what was measured."""
+        """Relative difference of the prediction from the measurement."""
         return None if self.predicted is None or not self.measured else self.predicted / self.measured - 1
 
 
 @dataclass(frozen=True)
 class Summary:
-    """`memory`: bytes of tensors at the peak of an update; `flops`: of an update, every query-key pair counted, both ways.
+    """`memory`: bytes of tensors at the peak of an update; `flops`: FLOPs of an update, with every query-key pair, declared and
+    counted.
 
-    `mfu`: model FLOPs utilisation, of the peak measured when the run began; `resident`: how much larger the process was at
-    most than before the model was built, None where the system does not say; `notes`: how to read them.
+    `mfu`: model FLOPs utilisation, of the peak measured when the run began; `resident`: largest growth of the process over its
+    size before the model was built, None where the system does not say; `notes`: remarks for the reader.
     """
 
-    tokens_per_second: Beside
-    memory: Beside
-    flops: Beside
+    tokens_per_second: Prediction
+    memory: Prediction
+    flops: Prediction
     flops_per_token: float
-    mfu: Beside
+    mfu: Prediction
     resident: int | None = None
     notes: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        beside = {name: getattr(self, name) for name in ("tokens_per_second", "memory", "flops", "mfu")}
-        return asdict(self) | {name: asdict(one) | {"difference": one.difference} for name, one in beside.items()}
+        figures = {name: getattr(self, name) for name in ("tokens_per_second", "memory", "flops", "mfu")}
+        return asdict(self) | {name: asdict(figure) | {"difference": figure.difference} for name, figure in figures.items()}
 
     def lines(self) -> list[str]:
         """A table in plain text."""
@@ -71,30 +72,30 @@ class Summary:
         ]
         wide = [max(len(row[i]) for row in rows) for i in range(4)]
         table = [f"{row[0]:<{wide[0]}}" + "".join(f"  {row[i]:>{wide[i]}}" for i in (1, 2, 3)) for row in rows]
-        grown = f"memory of the process: {scaled(self.resident or 0)}B more than before the model, with what it keeps for reuse"
+        grown = f"memory of the process: {scaled(self.resident or 0)}B more than before the model, including freed memory"
         return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
 
 
 def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
-    """From the run's metrics: the median update counts, the first one of a process warms up and is not the median's affair.
+    """The summary of a run from its metrics; its speed is that of the median update.
 
-    Speed is predicted by the roofline of this machine as it was calibrated (`anyformer cost --measure` does so, and so does
-    the end of a run of more than a minute), memory by the walk of `costs.peak`, both for eager mode.
+    Speed is predicted by the roofline of this machine as calibrated by `anyformer cost --measure`, or here at the end of a run
+    of more than a minute; memory by `costs.peak_memory`; both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    flops, peak_bytes = foreseen(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    flops, peak_bytes = update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan)
     assert flops.predicted is not None
-    found = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
+    hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
     if run.plan.compile == "on":
-        notes.append("predicted for eager mode; this run was compiled, which is faster and keeps less")
-    if found is None:
+        notes.append("predicted for eager mode; this run was compiled, which is faster and needs less memory")
+    if hardware is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     else:
         piece = Shape(batch=run.batch // run.accumulation, length=run.length)
-        step = step_time(run.architecture, piece, run.plan, found, "train", accumulation=run.accumulation)
+        step = step_time(run.architecture, piece, run.plan, hardware, "train", accumulation=run.accumulation)
         kernel = step.seconds / _kernels(run)
         if kernel >= OVERHEAD:
             expected = step.tokens_per_second
@@ -103,38 +104,44 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
                 f"speed is not predicted: the model is so small that a kernel takes {kernel * 1e6:.2g} us on average (below "
                 f"{OVERHEAD * 1e6:.0f} us), so that the time goes into calling kernels, not into what they compute"
             )
-    each = flops.predicted / tokens
-    # The peak was measured in a moment; where the machine was busy then, the run itself shows that there is more.
-    peak = max(machine.peaks[run.plan.precision], each * (rate or 0))
+    per_token = flops.predicted / tokens
+    # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
+    peak = max(machine.peaks[run.plan.precision], per_token * (rate or 0))
     return Summary(
-        tokens_per_second=Beside(expected, rate),
-        memory=Beside(peak_bytes, memory.tensors),
+        tokens_per_second=Prediction(expected, rate),
+        memory=Prediction(peak_bytes, memory.tensors),
         flops=flops,
-        flops_per_token=each,
+        flops_per_token=per_token,
         resident=memory.resident,
-        mfu=Beside(*(None if speed is None else each * speed / peak for speed in (expected, rate))),
+        mfu=Prediction(*(None if speed is None else per_token * speed / peak for speed in (expected, rate))),
         notes=tuple(notes),
     )
 
 
 def _kernels(run: Run) -> int:
-    """Kernels of an update, by the account that predicts its time."""
+    """Number of kernels of an update, as the prediction of its time counts them."""
     shape = Shape(batch=run.batch // run.accumulation, length=run.length)
-    return run.accumulation * sum(each.launches * each.layers for each in kernels(run.architecture, shape, run.plan, "train"))
+    return run.accumulation * sum(
+        kernel.launches * kernel.layers for kernel in kernels(run.architecture, shape, run.plan, "train")
+    )
 
 
 @lru_cache(maxsize=4)
-def foreseen(architecture: Architecture, batch: int, length: int, accumulation: int, plan: Plan) -> tuple[Beside, int]:
-    """FLOPs of an update, declared and counted, and bytes at its peak: what needs no update to be known."""
+def update_figures(
+    architecture: Architecture, batch: int, length: int, accumulation: int, plan: Plan
+) -> tuple[Prediction, int]:
+    """FLOPs of an update, declared and counted, and bytes at its peak: figures that need no update."""
     piece = Shape(batch=batch // accumulation, length=length)
-    of_all = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
-    both = [of_all[f"{way} FLOPs"] for way in ("forward", "backward")]
-    flops = Beside(*(accumulation * sum(getattr(one, side) for one in both) for side in ("predicted", "measured")))
+    sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
+    forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
+    flops = Prediction(
+        accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
+    )
     peak = peak_memory(architecture, batch=piece.batch, length=length, plan=plan, accumulation=accumulation)
     return flops, peak.total
 
 
-def _row(what: str, beside: Beside, written: Callable[[float], str]) -> tuple[str, str, str, str]:
-    shown = ["-" if value is None else written(value) for value in (beside.predicted, beside.measured)]
-    difference = beside.difference
+def _row(what: str, figure: Prediction, written: Callable[[float], str]) -> tuple[str, str, str, str]:
+    shown = ["-" if value is None else written(value) for value in (figure.predicted, figure.measured)]
+    difference = figure.difference
     return what, shown[0], shown[1], "-" if difference is None else "0" if difference == 0 else f"{difference:+.1%}"

@@ -1,4 +1,4 @@
-"""What a running training holds, and the acts that the loop is made of: update, evaluate, save, restore."""
+"""A run with its data, model and optimiser, and the steps of the loop: update, evaluate, save, restore."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 
 BASELINE_TOKENS = 20_000_000
-"""At most so many of the tokens trained on feed the bigram baseline."""
+"""Most training tokens that the bigram baseline counts."""
 OPTIMISER = "optimiser.safetensors"
 DISK_RATE = 2e8
-"""Bytes of a checkpoint hashed and written in a second, on the slow side."""
+"""Bytes of a checkpoint hashed and written in a second, estimated low."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,13 @@ class Trainer:
         )
 
     def changed(self, **fields: Any) -> Trainer:
-        """The same trainer of a run with other fields, none of which an update is computed with."""
+        """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
 
     def timed(self, left: float) -> Durations:
-        """How long the acts of this run take here, told once where a few times would eat much of the seconds `left`.
+        """Seconds of an update, an evaluation and a checkpoint; long ones are timed only once, to spare the seconds `left`.
 
-        The gradients computed for it are thrown away, so that no weight changes.
+        Gradients are thrown away, so that no weight changes.
         """
         pieces, tokens = self.micro_batches(0)
 
@@ -80,7 +80,7 @@ class Trainer:
 
         with deterministic():
             first = _seconds(gradients)
-            # The first one may have compiled for longer than hundreds of updates take: its seconds are never a compiled pace.
+            # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
             gradient = _seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
             if gradient < 0.02 * left:
                 gradient = median([gradient, *(_seconds(gradients) for _ in range(2))])
@@ -97,7 +97,7 @@ class Trainer:
         return pieces, whole.valid
 
     def update(self, step: int, hold: Callable[[], None] = lambda: None) -> tuple[Outcome, int]:
-        """Update number `step` (from 0): what it gave, and how many valid tokens it saw. `hold`: see `step.update`."""
+        """Update number `step` (from 0): its outcome and its number of valid tokens. `hold`: see `step.update`."""
         run = self.run
         pieces, tokens = self.micro_batches(step)
         rate = run.learning_rate(step)
@@ -108,7 +108,7 @@ class Trainer:
         return outcome, tokens
 
     def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
-        """The loss over so many windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
+        """The loss over `windows` windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         run = self.run
         return evaluate(
             self.model, run.objective, self.corpus.validation, run.plan,
@@ -116,7 +116,7 @@ class Trainer:
         )  # fmt: skip
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
-        """A checkpoint after `step` updates; old ones beyond those to keep go."""
+        """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
         checkpoint.save(
             self.model,
             checkpoint.directory_of(directory, step),
@@ -131,26 +131,27 @@ class Trainer:
         )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
-    def restore(self, found: Path) -> None:
+    def restore(self, directory: Path) -> None:
         """Take weights and moments from a verified checkpoint."""
-        checkpoint.restore(self.model, found)
-        load_state_tensors(self.optimiser, self.model, checkpoint.read(found / OPTIMISER))
+        checkpoint.restore(self.model, directory)
+        load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
 
-    def seen(self) -> NDArray[np.int64]:
-        """The tokens that the run trained on, so that a baseline learns from no more and no less."""
+    def training_tokens(self) -> NDArray[np.int64]:
+        """The tokens that the run trained on, for the baseline."""
         run, split = self.run, self.corpus.train
         assert run.steps is not None
-        if run.steps * run.batch * run.length >= min(len(split), BASELINE_TOKENS):
-            return split.tokens[: min(len(split), BASELINE_TOKENS)]
+        most = min(len(split), BASELINE_TOKENS)
+        if run.steps * run.batch * run.length >= most:
+            return split.tokens[:most]
         return np.concatenate([self.batches.at(step).tokens.ravel() for step in range(run.steps)])
 
-    def held_out(self) -> NDArray[np.int64]:
+    def held_out_tokens(self) -> NDArray[np.int64]:
         """The tokens of the last evaluation, (windows, length + 1)."""
         return spread(self.corpus.validation, self.run.length, windows_of(self.run, self.run.evaluation.final_tokens))
 
 
 def windows_of(run: Run, tokens: int) -> int:
-    """How many windows of the run's length hold so many tokens."""
+    """Number of windows of the run's length that hold `tokens` tokens."""
     return -(-tokens // run.length)
 
 
@@ -161,7 +162,7 @@ def _seconds(act: Callable[[], object]) -> float:
 
 
 def corpus_of(run: Run) -> Corpus:
-    """The run's data, prepared; refuses a tokenizer with more tokens than the embedding has rows, and no held-out text."""
+    """The run's data, prepared. Raises an error without held-out text, or if the tokenizer exceeds the embedding's rows."""
     corpus = prepare(run.data)
     if len(corpus.validation) < 2:
         raise DataError(_not_held_out(run, corpus))
@@ -176,7 +177,7 @@ def corpus_of(run: Run) -> Corpus:
 
 
 def _not_held_out(run: Run, corpus: Corpus) -> str:
-    """Why there is nothing to evaluate, and what is needed."""
+    """The error for too little held-out text, with the amount needed."""
     share, held = run.data.validation, len(corpus.validation)
     if run.data.validation_paths:
         return f"validation_paths: {held:,} tokens are held out, and at least 2 are needed; give more text"
