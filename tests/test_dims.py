@@ -58,7 +58,7 @@ def test_every_letter_is_in_the_legend(letters):
         for what, letter in letters(path.read_text())
         if letter not in LEGEND
     }
-    assert not unknown
+    assert not unknown, f"take letters of LEGEND in src/anyformer/dims.py, or add what they mean there: {unknown}"
 
 
 def test_a_letter_outside_the_legend_is_seen():
@@ -98,7 +98,10 @@ def test_fields_say_their_letters():
         and (letter := re.match(r"([A-Z])[.,]", field.description))
         and name not in FIELDS.get(letter[1], set())
     }
-    assert not wrong
+    assert not wrong, (
+        f"fields whose docstring begins with a letter of another meaning in LEGEND of src/anyformer/dims.py; take another, "
+        f"or if it is right add the field's name to FIELDS of this file: {wrong}"
+    )
 
 
 def sizes(frame: FrameType) -> Iterator[tuple[str, str, int]]:
