@@ -2,18 +2,21 @@
 
 python docs/make_families.py [MODEL_TYPE ...]
 
-With model types only their rows are measured anew. All take a minute or two: the tiny random models of tests/huggingface are
+With model types only their rows are measured anew. Pages that count the model types are kept right. All take a minute or two: the tiny random models of tests/huggingface are
 made by transformers, read, run and held against ours.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("families.md")
 ROOT = PAGE.parents[1]
+COUNTED = (ROOT / "README.md", ROOT / "docs" / "huggingface.md")
+"""Pages that say how many model types there are."""
 INTRODUCTION = """# Hugging Face families
 
 anyformer reads and writes {count} model types of Hugging Face. The table says how far its results are from those of
@@ -137,6 +140,9 @@ def main(asked: list[str]) -> None:
     rows |= {model_type: row_of(model_type, files[model_type], measured[model_type]) for model_type in types}
     rows = {model_type: row for model_type, row in rows.items() if model_type in files}
     PAGE.write_text(page(rows, export(exported, types)), encoding="utf-8")
+    for path in COUNTED:
+        counted = re.sub(r"\d+ model types", f"{len(rows)} model types", path.read_text(encoding="utf-8"))
+        path.write_text(counted, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import torch
 from zoo import ZOO
 
 from anyformer.describe import Value
+from anyformer.describe.docstrings import field_docstrings
 from anyformer.describe.value import subclasses
 from anyformer.dims import LEGEND
 from anyformer.model import build
@@ -58,7 +59,7 @@ def test_every_letter_is_in_the_legend(letters):
         for what, letter in letters(path.read_text())
         if letter not in LEGEND
     }
-    assert not unknown
+    assert not unknown, f"take letters of LEGEND in src/anyformer/dims.py, or add what they mean there: {unknown}"
 
 
 def test_a_letter_outside_the_legend_is_seen():
@@ -88,17 +89,23 @@ FIELDS = {
 """What the field is called whose docstring begins with the letter."""
 
 
+def fields_with_letters() -> Iterator[tuple[type[Value], str, str, str]]:
+    """(class, field, letter, docstring) of the fields of parts and models whose docstring begins with a letter."""
+    for kind in subclasses(Value):
+        if kind.__module__.startswith(("anyformer.parts", "anyformer.model")):
+            for name, text in field_docstrings(kind).items():
+                if letter := re.match(r"([A-Z])[.,]", text):
+                    yield kind, name, letter[1], text.splitlines()[0]
+
+
 def test_fields_say_their_letters():
-    wrong = {
-        f"{kind.__name__}.{name}: {field.description.splitlines()[0]}"
-        for kind in subclasses(Value)
-        if kind.__module__.startswith(("anyformer.parts", "anyformer.model"))
-        for name, field in kind.model_fields.items()
-        if field.description
-        and (letter := re.match(r"([A-Z])[.,]", field.description))
-        and name not in FIELDS.get(letter[1], set())
-    }
-    assert not wrong
+    found = list(fields_with_letters())
+    assert {letter for _, _, letter, _ in found} >= set("DEHKV"), "docstrings are found"
+    wrong = {f"{kind.__name__}.{name}: {text}" for kind, name, letter, text in found if name not in FIELDS.get(letter, ())}
+    assert not wrong, (
+        f"fields whose docstring begins with a letter of another meaning in LEGEND of src/anyformer/dims.py; take another, "
+        f"or if it is right add the field's name to FIELDS of this file: {wrong}"
+    )
 
 
 def sizes(frame: FrameType) -> Iterator[tuple[str, str, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 from zoo import ZOO
 
@@ -9,7 +11,7 @@ from anyformer.costs.saved import Question, remembered, saved, sizes
 from anyformer.costs.saved.tracing import trace
 from anyformer.describe import change_all
 from anyformer.operations import Shape
-from anyformer.parts import Capacity, Window
+from anyformer.parts import Capacity, RMSNorm, Window
 from anyformer.plan import Plan
 
 BF16 = Plan(precision="bf16", attention="sdpa")
@@ -48,6 +50,17 @@ def test_a_question_is_traced_once_on_a_machine(fresh, monkeypatch):
     for other in (asked(batch=1), asked(recomputed=True), asked(length=12), asked("gpt2"), asked(scoreless=True)):
         with pytest.raises(AssertionError, match="traced again"):
             saved(other)
+
+
+def test_parts_of_others_are_not_remembered_between_processes(fresh):
+    """Their code may have changed."""
+
+    class TheirNorm(RMSNorm):
+        kind: Literal["their_norm"] = "their_norm"
+
+    theirs = change_all(ZOO["llama"], {"decoder.final_norm": TheirNorm()})
+    saved(Question(theirs, Shape(batch=2, length=11), BF16))
+    assert not (fresh / "saved").exists()
 
 
 def test_another_version_of_the_code_is_another_question(fresh, monkeypatch):

@@ -54,7 +54,8 @@ class LeakySum(Sublayer):
             parts += Tally(own_work={"sum": Contraction(rows)})
         if FAULT == "flops of a step" and shape.past:
             parts += Tally(own_work={"sum": Contraction(rows)})
-        held = shape.batch * width * (2 if FAULT == "bytes" else 4)
+        number = {"bytes": 2, "bytes in bf16": plan.activation_bytes}.get(FAULT, 4)
+        held = shape.batch * width * number
         return parts + Tally(own_state=State.of(shape, held, held))
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> SumState:
@@ -98,6 +99,9 @@ class LeakySumModule(nn.Module):
         value = self.value(x_BTD)
         if FAULT == "no gradient":
             value = value.detach()
+        if FAULT == "saved":
+            for _ in range(value.shape[1].bit_length()):
+                value = value.sin()
         total = torch.zeros_like(value[:, 0]) if state is None else state.sums.to(value.dtype)
         valid = None if FAULT == "padding" else context.valid
         segments = None if FAULT == "documents" else context.segments
@@ -111,7 +115,7 @@ class LeakySumModule(nn.Module):
             total = after if valid is None else torch.where(valid[:, t, None], after, total)
             sums.append(total)
         if state is not None and FAULT != "state":
-            state.sums.copy_(total)
+            state.sums.copy_(sums[min(self.chunk, len(sums)) - 1] if FAULT == "state past a chunk" else total)
         mixed = torch.stack(sums, 1)
         if FAULT == "later tokens":
             mixed = mixed + value.mean(1, keepdim=True)
@@ -173,11 +177,14 @@ FAULTS = {
     "flops of chunks": "declared_flops_of_chunks_are_counted",
     "flops of a step": "declared_flops_of_a_decode_step_are_counted",
     "exact": "exact_flops_never_exceed_dense_ones",
+    "saved": "saved_bytes_are_a_polynomial_of_the_length",
     "later tokens": "no_token_sees_a_later_one",
     "chunk": "any_chunk_equals_the_default_chunk",
+    "state past a chunk": "any_chunk_equals_the_default_chunk",
     "padding": "padded_row_equals_the_row_alone",
     "documents": "packed_documents_equal_each_alone",
     "bytes": "state_takes_the_declared_bytes",
+    "bytes in bf16": "state_takes_the_declared_bytes",
     "state": "cached_and_chunked_equal_the_whole",
     "fork": "forked_state_continues_like_its_row",
     "factor": "sublayer_equals_its_twin (leaky_sum)",

@@ -49,7 +49,7 @@ KINDS = {
     "differential": DifferentialAttention(heads=4, rotary=Rotary()),
     "latent": LATENT,
     "streams": ATTENTION,
-    "linear": MIXERS["linear_elu"],
+    **{mixer.kind: mixer for mixer in reversed(MIXERS.values())},
     **{name: MIXERS[name] for name in HYBRIDS},
 }
 

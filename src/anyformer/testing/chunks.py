@@ -32,8 +32,9 @@ def any_chunk_equals_the_default_chunk(architecture: Architecture) -> None:
         for name, gradient in gradients.items():
             equal(others[name], gradient, f"the gradient of {name} by {T} positions in chunks of {chunk} and in one")
     if decodes_tokens(architecture):
-        model = build(architecture).eval()
         x = tokens(architecture, length=min(LONG, architecture.output_stack.max_length or LONG))
-        state = model.state(B, x.shape[1])
-        pieces = torch.cat([model(piece, state=state) for piece in torch.split(x, LONG // 2, 1)], 1)
-        equal(pieces, model(x), f"{x.shape[1]} positions at once and in two pieces")
+        for plan in (Plan(), Plan(chunk=3)):  # pieces of less than a chunk, and of many
+            model = build(architecture, plan).eval()
+            state = model.state(B, x.shape[1])
+            pieces = torch.cat([model(piece, state=state) for piece in torch.split(x, LONG // 2, 1)], 1)
+            equal(pieces, model(x), f"{x.shape[1]} positions at once and in pieces of {LONG // 2}, in chunks of {plan.chunk}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from anyformer.model import Architecture
-from anyformer.testing import built, chunks, decoding, flops, learning, order, rows
+from anyformer.testing import built, chunks, decoding, flops, learning, order, rows, saved
 from anyformer.testing.traits import anything, decodes_tokens, one_text, reads_prefix, recurrent, two_inputs, two_texts
 from anyformer.testing.twins import SublayerTwin, sublayer_equals_its_twin
 
@@ -38,6 +38,7 @@ CONTRACTS = (
     Contract(flops.declared_flops_of_chunks_are_counted, recurrent),
     Contract(flops.declared_flops_of_a_decode_step_are_counted, decodes_tokens),
     Contract(flops.exact_flops_never_exceed_dense_ones),
+    Contract(saved.saved_bytes_are_a_polynomial_of_the_length, recurrent),
     Contract(order.no_token_sees_a_later_one, one_text),
     Contract(chunks.any_chunk_equals_the_default_chunk, recurrent),
     Contract(rows.padded_row_equals_the_row_alone, one_text),

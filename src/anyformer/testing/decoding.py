@@ -126,8 +126,10 @@ def state_takes_the_declared_bytes(architecture: Architecture) -> None:
             "a model that does not generate has no decode state"
         )
         return
-    state = build(architecture, device="meta").state(3, 20, source=S)
+    model = build(architecture, device="meta")
     call = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)
     slots = 20 + (S if architecture.source == "prefix" else 0)
-    declared = architecture.cost(call, Plan(precision="fp32")).total_state_bytes + Slots.bytes(3, slots)  # as it is built
-    assert state.nbytes == declared, f"declares {declared} bytes of decode state and holds {state.nbytes}"
+    for plan, dtype in ((Plan(precision="fp32"), torch.float32), (Plan(precision="bf16"), torch.bfloat16)):
+        held = model.state(3, 20, source=S, dtype=dtype).nbytes
+        declared = architecture.cost(call, plan).total_state_bytes + Slots.bytes(3, slots)
+        assert held == declared, f"declares {declared} bytes of decode state in {plan.precision} and holds {held}"

@@ -38,8 +38,9 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
     weights = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
     rows: list[Any] = [x[0].tolist() for x in given]
     theirs = twin(architecture, weights, *rows, prefix=prefix)
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)  # rotary angles and sinusoids are fp32 in the model
+    named = partial("{}: {}".format, "outputs beside those of the naive twin")
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=named)  # rotary angles and sinusoids are fp32
     torch.autograd.backward((theirs * direction).sum())
     for name, parameter in learned.items():
-        named = partial("{}: {}".format, name)
+        named = partial("the gradient of {} beside that of the naive twin: {}".format, name)
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=named)

@@ -44,7 +44,7 @@ def _equals(
     weights = {name: weight.detach().clone().requires_grad_() for name, weight in module.named_parameters()}
     row = x.detach().clone().requires_grad_()
     theirs = twin(weights, row[0])[None]
-    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=partial("{}: {}".format, "outputs beside the twin's"))
     gradients = (
         torch.autograd.grad((y * direction).sum(), list(leaves))
         for y, leaves in ((ours, [x, *own.values()]), (theirs, [row, *(weights[name] for name in own)]))

@@ -10,14 +10,8 @@ import torch
 def norm(part, name, weights, v):
     if part is None:
         return v
-    if part.kind == "batch_norm":
-        v = (v - weights[f"{name}.running_mean"]) / torch.sqrt(weights[f"{name}.running_variance"] + part.eps)
-    elif part.kind == "grouped_layer_norm":
-        v = torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)])
-    elif part.kind == "layer_norm":
-        v = layer(v, part.eps)
-    else:
-        v = v / torch.sqrt((v * v).sum() / len(v) + part.eps)
+    assert part.kind in NORMS, f"write the formula of {part.kind!r} into NORMS of {__file__}"
+    v = NORMS[part.kind](part, lambda own: weights[f"{name}.{own}"], v)
     if part.gain != "none":
         v = v * (weights[f"{name}.weight"] + (1 if part.gain == "one_plus_weight" else 0))
     return v + weights[f"{name}.bias"] if part.bias else v
@@ -69,3 +63,12 @@ def softplus(x):
 def factor(given, width):
     """A number, or what follows from the width."""
     return {"sqrt_width": width**0.5, "inverse_sqrt_width": 1 / width**0.5}.get(given, given)
+
+
+NORMS = {
+    "rms_norm": lambda part, own, v: v / torch.sqrt((v * v).sum() / len(v) + part.eps),
+    "layer_norm": lambda part, own, v: layer(v, part.eps),
+    "grouped_layer_norm": lambda part, own, v: torch.cat([layer(group, part.eps) for group in v.chunk(part.groups)]),
+    "batch_norm": lambda part, own, v: (v - own("running_mean")) / torch.sqrt(own("running_variance") + part.eps),
+}
+"""Formulas before gain and bias, by kind; `own`: a weight of the norm by its name."""

@@ -8,6 +8,12 @@ import torch
 
 from naive.basics import linear, norm, softplus
 
+
+def xielu(x, positive, negative):
+    a, b = softplus(positive), 0.5 + softplus(negative)
+    return torch.where(x > 0, a * x**2 + 0.5 * x, b * (torch.exp(x.clamp(max=0)) - 1 - x) + 0.5 * x)
+
+
 ACTIVATIONS = {
     "relu": lambda x: x * (x > 0),
     "relu_squared": lambda x: (x * (x > 0)) ** 2,
@@ -18,21 +24,20 @@ ACTIVATIONS = {
     "tanh": lambda x: (torch.exp(x) - torch.exp(-x)) / (torch.exp(x) + torch.exp(-x)),
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "softplus": softplus,
+    "prelu": lambda x, slope: x * torch.where(x > 0, 1, slope),
+    "swish": lambda x, beta: x / (1 + torch.exp(-beta * x)),
+    "xielu": xielu,
 }
+"""Formulas by name; what an activation learns is given by name."""
 
 
 def activate(part, name, weights, x):
     if part.activation is None:
         return x
-    scalar = lambda key: weights[f"{name}.activation.{key}"]  # noqa: E731
-    if part.activation == "prelu":
-        return x * torch.where(x > 0, 1, scalar("slope"))
-    if part.activation == "swish":
-        return x / (1 + torch.exp(-scalar("beta") * x))
-    if part.activation == "xielu":
-        a, b = softplus(scalar("positive")), 0.5 + softplus(scalar("negative"))
-        return torch.where(x > 0, a * x**2 + 0.5 * x, b * (torch.exp(x.clamp(max=0)) - 1 - x) + 0.5 * x)
-    return ACTIVATIONS[part.activation](x)
+    assert part.activation in ACTIVATIONS, f"write the formula of {part.activation!r} into ACTIVATIONS of {__file__}"
+    prefix = f"{name}.activation."
+    learned = {key.removeprefix(prefix): weight for key, weight in weights.items() if key.startswith(prefix)}
+    return ACTIVATIONS[part.activation](x, **learned)
 
 
 def gate(part, name, weights, v):

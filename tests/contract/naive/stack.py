@@ -49,7 +49,9 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
             for branch_name, branch in step.branches.items():
                 inner = f"{path}.{branch_name}"
                 y = [norm(branch.norm_before, f"{inner}.norm_before", weights, v) for v in read]
-                y = SUBLAYERS[branch.sublayer.kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
+                kind = branch.sublayer.kind
+                assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
+                y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
                 gain = weights[f"{inner}.gain"] if branch.gain else 1.0
                 given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]

@@ -5,18 +5,19 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, replace
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
-from anyformer.describe import UserError
+from anyformer.describe import UserError, Value
 from anyformer.files import default_cache, write_text
 
 MOST = 1000
@@ -51,7 +52,13 @@ def _derived_or_traced(question: Question, key: str) -> Saved:
         ends = [saved(_sized(question, batch=batch)) for batch in (few, more)]
         if many or follows_batch(ends, (few, more), saved(_sized(question, batch=_FAR)), _FAR):
             return at_batch(ends, (few, more), shape.batch)
-    return _read(key) or _traced(question, key)
+    if not _ours(question.architecture):
+        return _traced(question)
+    found = _read(key)
+    if found is None:
+        found = _traced(question)
+        _write(key, found)
+    return found
 
 
 def _other_batches(question: Question) -> bool:
@@ -63,18 +70,26 @@ def _sized(question: Question, **sizes: int) -> Question:
     return replace(question, shape=replace(question.shape, **sizes))
 
 
-def _traced(question: Question, key: str) -> Saved:
+def _ours(value: Any) -> bool:
+    """Whether the package itself defines every part of a description: the code of others is not in the key."""
+    if isinstance(value, Value):
+        own = type(value).__module__.startswith("anyformer.")
+        return own and all(_ours(getattr(value, name)) for name in type(value).model_fields)
+    if isinstance(value, Mapping):
+        return all(map(_ours, value.values()))
+    return all(map(_ours, value)) if isinstance(value, tuple) else True
+
+
+def _traced(question: Question) -> Saved:
     # Tracing imports what reading does not need.
     from anyformer.costs.saved.tracing import trace
 
     try:
-        traced = trace(question)
+        return trace(question)
     except RuntimeError as error:
         if "overflow" in str(error):
             raise UserError(f"tensors of {question.shape} are too large to be counted: make a size smaller") from error
         raise
-    _write(key, traced)
-    return traced
 
 
 def _family(question: Question) -> str:
