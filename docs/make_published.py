@@ -198,7 +198,7 @@ def memory_line(source: str, name: str, reported: float, found: Candidate) -> li
 def shares(found: Sequence[Row]) -> str:
     """What is reached, for each generation of the runs."""
     machines = {row.run.generation: row.run.on.efficiency for row in found}
-    names = ("matrix", "attention", "memory", "elementwise", "network", "overlap", "room")
+    names = ("matrix", "attention", "memory", "elementwise", "network", "overlap", "capacity")
     lines = [[name, *(f"{getattr(each, at):.2f}" for at in names)] for name, each in machines.items()]
     return table(["generation", *names], lines)
 

@@ -204,7 +204,7 @@ def test_plan_answers_in_a_sentence_and_finds_layouts_that_fit(call):
     assert "days per trillion tokens" in answer
     planned = json.loads(call(*asked, "--json").stdout)
     best = planned["fastest"][0]
-    assert best["memory"]["total"] < planned["hardware"]["room"] < planned["hardware"]["memory"]
+    assert best["memory"]["total"] < planned["hardware"]["usable_memory"] < planned["hardware"]["memory"]
     assert best["seconds"]["total"] == min(each["seconds"]["total"] for each in planned["fastest"])
 
 

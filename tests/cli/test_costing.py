@@ -151,7 +151,7 @@ def test_json_has_every_mode_in_numbers():
     (found,) = json.loads(call("t5-small", "--json", "--batch", "2", "--length", "64", "--source-length", "128"))
     train, prefill, decode = found["sheets"]
     assert train["shape"]["source"] == 128
-    assert train["memory"]["total"] == sum(size for name, size in train["memory"].items() if name not in ("total", "kept"))
+    assert train["memory"]["total"] == sum(size for name, size in train["memory"].items() if name not in ("total", "saved"))
     assert decode["reading"]["state"] > 0
     assert decode["weights"]["fp32"] > decode["weights"]["int4"]
     time = prefill["time"]

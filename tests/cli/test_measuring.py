@@ -48,7 +48,7 @@ def test_predicted_stands_beside_measured(tiny):
     assert rows["forward FLOPs"][-2:] == ["0", "exact"]
     assert rows["backward FLOPs"][-2:] == ["0", "exact"]
     assert rows["decode state"][-2:] == ["0", "exact"]
-    assert rows["kept for backward"][-2:] == ["within", "1%"]
+    assert rows["saved for backward"][-2:] == ["within", "1%"]
     assert "should be exact" not in output
 
 

@@ -50,15 +50,15 @@ def test_an_unresolved_plan_means_one_thing():
 @pytest.mark.parametrize("checkpointing", ["none", "full"])
 @pytest.mark.parametrize("length", [512, 8192])
 def test_cost_and_plan_say_the_same_memory_of_one_device(length, checkpointing):
-    """Weights, gradients, optimiser state and all else, when most is held; 16 bytes a parameter stay or come."""
+    """Weights, gradients, optimiser state and all else, at the peak; 16 bytes a parameter stay or come."""
     made, plan = af.architecture("llama-3-8b"), Plan(precision="bf16", checkpointing=checkpointing)
     sheet = af.cost(made, length=length, plan=plan)
     planned = price_layout(made, Layout(checkpointing=checkpointing), length=length)
     assert planned.memory == sheet.memory
-    assert sheet.memory.total == sheet.peak.total == sheet.held
+    assert sheet.memory.total == sheet.peak.total == sheet.required_bytes
     assert sheet.peak.update == 16 * sheet.params.total
     data = sheet.data()["memory"]
-    assert sum(size for name, size in data.items() if name not in ("total", "kept")) == data["total"]
+    assert sum(size for name, size in data.items() if name not in ("total", "saved")) == data["total"]
 
 
 @pytest.mark.parametrize("checkpointing", ["none", "selective", "full"])
@@ -68,7 +68,7 @@ def test_what_is_computed_again_is_what_was_asked_for(checkpointing):
     (answer,), (free,) = (json.loads(said(*asked, *more)) for more in (("--checkpointing", checkpointing), ()))
     (sheet,), found = answer["sheets"], answer["training_on"]["layout"]
     assert found["layout"]["checkpointing"] == sheet["checkpointing"] == checkpointing
-    assert found["memory"] == {what: size for what, size in sheet["memory"].items() if what != "kept"}
+    assert found["memory"] == {what: size for what, size in sheet["memory"].items() if what != "saved"}
     assert found["seconds"] == pytest.approx(sheet["time"]["seconds"], rel=1e-9)
     assert free["training_on"]["layout"]["layout"]["checkpointing"] == free["sheets"][0]["checkpointing"] == "none"
 

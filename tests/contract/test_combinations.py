@@ -8,7 +8,7 @@ from combinations import VOCAB, draw
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import kept_bytes
+from anyformer.costs.saved import saved_bytes
 from anyformer.describe import DescriptionError, from_toml, to_toml
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape
@@ -57,7 +57,7 @@ def check(architecture: Architecture) -> None:
         model(*given)  # BatchNorm's first running statistics are no statistics: products of several layers may overflow
     shape = Shape(batch=B, length=T, source=S if two else 0)
     kept = activations(architecture, shape, FP32, loss=False)
-    assert kept.saved + kept.loss == kept_bytes(model, lambda: model(*given))
+    assert kept.saved + kept.loss == saved_bytes(model, lambda: model(*given))
     model.eval()
     tally = architecture.cost(shape, FP32)
     assert {n: tuple(p.shape) for n, p in model.named_parameters()} == {n: w.shape for n, w in tally.weights.items()}

@@ -13,7 +13,7 @@ from zoo import DECODERS, RECURRENT, ZOO
 from anyformer.catalogue import architecture as catalogue
 from anyformer.catalogue.llama import llama
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import kept_bytes
+from anyformer.costs.saved import saved_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.operations import Shape
@@ -47,7 +47,7 @@ def run(model: Transformer, shape: Shape) -> Tensor:
 def assert_exact(architecture: Architecture, plan: Plan, shape: Shape) -> None:
     declared = activations(architecture, shape, plan, loss=False)
     model = build(architecture, plan).train()
-    measured = kept_bytes(model, lambda: run(model, shape))
+    measured = saved_bytes(model, lambda: run(model, shape))
     assert declared.saved + declared.loss + declared.casts == measured
 
 
@@ -116,7 +116,7 @@ def test_the_loss(name, precision):
             return token_losses(logits, targets)[0].sum() / targets.numel()
 
     declared = activations(ZOO[name], shape, plan)
-    measured = kept_bytes(model, loss)
+    measured = saved_bytes(model, loss)
     assert declared.saved + declared.loss + declared.casts == measured
 
 

@@ -15,7 +15,7 @@ from anyformer.cli import app
 from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.named_hardware import hardware_of
-from anyformer.costs.saved import Learning, kept_bytes
+from anyformer.costs.saved import Learning, saved_bytes
 from anyformer.data.description import Bytes, Data
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
@@ -118,7 +118,7 @@ def declared(architecture, learning):
 
 def measured(model):
     tokens = model.architecture.embedding.example(2, 11)
-    return kept_bytes(model, lambda: model(tokens))
+    return saved_bytes(model, lambda: model(tokens))
 
 
 @pytest.mark.parametrize("name", ["llama", "latent"])

@@ -14,7 +14,7 @@ from anyformer.costs.figures import flops, size
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.foretold import TOKEN_BYTES, _Request
 from anyformer.costs.named_hardware import hardware_of
-from anyformer.measuring.measure import declared_kept
+from anyformer.measuring.measure import predicted_saved
 from anyformer.measuring.trial import trial_of
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -103,7 +103,7 @@ def test_every_address_says_the_same_counts(kind):
 def test_a_measurement_predicts_what_the_sheet_says(kind):
     made, plan, sheet = asked(kind, "full")
     shape = Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH))
-    kept = declared_kept(made, shape, plan)
+    kept = predicted_saved(made, shape, plan)
     assert sum(kept.values()) == sheet.activations.saved + sheet.activations.loss + sheet.activations.casts
     assert trial_of(made, shape, plan, free=1 << 40).bytes == sheet.memory.total
 

@@ -14,7 +14,7 @@ from torch.utils._pytree import tree_leaves
 from zoo import ZOO
 
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import Kept, keeping
+from anyformer.costs.saved import SavedStorages, watching_saved
 from anyformer.model import Architecture, Transformer, build
 from anyformer.operations import Shape
 from anyformer.parts.call.context import Context
@@ -109,13 +109,13 @@ def test_what_a_layer_keeps_when_it_is_computed_again(name, how, precision, kern
     """A layer's own hooks take what it keeps from torch's checkpoint; what it was given is not made again."""
     architecture, plan = ZOO[name], Plan(precision=precision, attention=kernel, checkpointing=how)
     model = build(architecture, plan).train()
-    layers: list[tuple[Kept, set[int]]] = []
+    layers: list[tuple[SavedStorages, set[int]]] = []
 
     def watched(forward):
         def layer(x: Tensor, context: Context, states: None = None) -> Tensor:
             left = [x for value in context.shared.values() for x in (vars(value).values() if is_dataclass(value) else [value])]
             reads = (x, context.positions, context.tokens, context.source, *(y for y in left if isinstance(y, Tensor)))
-            with keeping(model) as kept, Products() as products:
+            with watching_saved(model) as kept, Products() as products:
                 y = forward(x, context, states)
             there = {address(x) for x in reads if x is not None} | (set(products.given) if how == "selective" else set())
             layers.append((kept, there))

@@ -13,7 +13,7 @@ from zoo import ZOO
 import anyformer as af
 from anyformer.costs.saved import Question
 from anyformer.costs.saved import tracing as module
-from anyformer.costs.saved.reduced import TRACED, _chosen, reduced
+from anyformer.costs.saved.reduced import TRACED, _traced, reduced
 from anyformer.costs.saved.tracing import trace
 from anyformer.describe import Named, change_all
 from anyformer.operations import Shape
@@ -26,7 +26,7 @@ BF16 = Plan(precision="bf16", attention="sdpa")
 @given(st.lists(st.sampled_from("abcd"), min_size=1, max_size=40))
 def test_every_layer_traced_stands_behind_the_kind_that_it_stands_behind(kinds):
     pairs = list(pairwise((None, *kinds)))
-    chosen = _chosen(pairs)
+    chosen = _traced(pairs)
     assert list(pairwise((None, *(kinds[i] for i in chosen)))) == [pairs[i] for i in chosen]
     assert chosen == sorted(set(chosen))
     there, traced = Counter(pairs), Counter(pairs[i] for i in chosen)
@@ -79,8 +79,8 @@ def sizes(saved):
         for each in saved.of(held):
             found[each.layer, held, each.divided] += each.bytes
     for layer in saved.like:
-        for each in saved.in_layer(layer, "saved again", "product again", "copy again"):
-            found[layer, each.held, each.divided] += each.bytes
+        for each in saved.in_layer(layer, "recomputed", "recomputed product", "recomputed copy"):
+            found[layer, each.reason, each.divided] += each.bytes
     return found
 
 

@@ -118,7 +118,7 @@ def test_after_two_batches_any_other_is_counted(fresh, monkeypatch):
 def totals(found):
     sums: dict = {}
     for each in found.tensors:
-        sums[each.held, each.layer, each.divided] = sums.get((each.held, each.layer, each.divided), 0) + each.bytes
+        sums[each.reason, each.layer, each.divided] = sums.get((each.reason, each.layer, each.divided), 0) + each.bytes
     return sums
 
 

@@ -12,7 +12,7 @@ from anyformer.costs.available import free_memory
 from anyformer.costs.counted import Comparison
 from anyformer.costs.counts import located
 from anyformer.costs.foretold import NotEnoughMemoryError
-from anyformer.costs.saved import kept_by_label, kept_bytes
+from anyformer.costs.saved import saved_by_label, saved_bytes
 from anyformer.measuring.measure import measure
 from anyformer.measuring.trial import TrainingStep, trial_of
 from anyformer.model import Architecture
@@ -22,7 +22,7 @@ from anyformer.plan import Plan
 H100, GB = hardware_of("h100"), 10**9
 CPU = torch.device("cpu")
 QUANTITIES = (
-    "parameters", "forward FLOPs", "backward FLOPs", "decode state", "kept for backward", "peak of a step", "time of a step",
+    "parameters", "forward FLOPs", "backward FLOPs", "decode state", "saved for backward", "peak of a step", "time of a step",
 )  # fmt: skip
 KINDS = (
     "llama", "grouped", "latent", "window", "shared_keys", "shared_layers", "streams", "experts", "encoder", "original",
@@ -49,7 +49,7 @@ def test_every_prediction_holds(name, precision):
 @pytest.mark.parametrize("name", ["llama", "experts", "original"])
 def test_components_add_up(name):
     found = measured(name).comparisons
-    for quantity in ("parameters", "forward FLOPs", "decode state", "kept for backward"):
+    for quantity in ("parameters", "forward FLOPs", "decode state", "saved for backward"):
         whole, *parts = (one for one in found if one.quantity == quantity)
         assert whole.component == ""
         assert len(parts) > 1
@@ -106,8 +106,8 @@ def test_components_of_parameters_and_modules():
 @pytest.mark.parametrize("name", ["llama", "original", "streams"])
 def test_labels_share_out_what_is_kept(name):
     step = TrainingStep(ZOO[name], Shape(batch=2, length=5, source=5), Plan(precision="fp32"), CPU)
-    labels = kept_by_label(step.model, lambda name: name.split(".")[0] or "outside", step.loss)
-    assert sum(labels.values()) == kept_bytes(step.model, step.loss)
+    labels = saved_by_label(step.model, lambda name: name.split(".")[0] or "outside", step.loss)
+    assert sum(labels.values()) == saved_bytes(step.model, step.loss)
     assert {"decoder", "outside"} <= set(labels)
 
 

@@ -9,7 +9,7 @@ from zoo import DECODERS
 
 from anyformer.catalogue import architecture as catalogue
 from anyformer.costs.activations import activations
-from anyformer.costs.saved import kept_bytes
+from anyformer.costs.saved import saved_bytes
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build
 from anyformer.operations import Shape
@@ -123,7 +123,7 @@ def test_bytes_kept_are_the_declared_ones(name, checkpointing):
     noise = Noise.at(0, 0, torch.arange(2))
     declared = activations(KEPT[name], Shape(batch=2, length=11), plan, loss=False)
     if checkpointing == "none":
-        assert kept_bytes(model, lambda: model(tokens, noise=noise)) == declared.saved + declared.loss
+        assert saved_bytes(model, lambda: model(tokens, noise=noise)) == declared.saved + declared.loss
     else:
         assert declared.saved < activations(KEPT[name], Shape(batch=2, length=11), plan.but(checkpointing="none")).saved
     gradients = []

@@ -14,11 +14,11 @@ from anyformer.costs.memory import States
 from anyformer.describe import UserError
 from anyformer.operations import Shape
 from anyformer.plan import Plan
-from anyformer.planning.divided import Kept
+from anyformer.planning.divided import SavedBytes
 from anyformer.planning.layout import Layout, bounds, problems
 from anyformer.planning.planner import plan_training, price_layout
 from anyformer.planning.rank import stage_memory
-from anyformer.planning.stages import _parted, row_of, stages
+from anyformer.planning.stages import _partition, row_of, stages
 from anyformer.planning.step import sent
 
 BF16 = Plan(precision="bf16")
@@ -34,9 +34,9 @@ def test_states_are_those_of_the_zero_paper():
     """7.5 B parameters on 64 ranks: 120 GB; 31.4, 16.6, 1.9 GB with each stage (Rajbhandari et al. 2019, figure 1)."""
     row = zero_row("llama-7b", 1024)
     (stage,) = stages(row, 1, 1)
-    scale = 7.5e9 / (stage.held.cut + stage.held.whole) / 1e9
+    scale = 7.5e9 / (stage.parameters.divided + stage.parameters.replicated) / 1e9
     figures = []
-    largest = stage.largest.cut + stage.largest.whole
+    largest = stage.largest.divided + stage.largest.replicated
     for sharded in ("optimiser", "gradients", "weights"):
         each = stage_memory(row, stage, Layout(fsdp=64, sharded=sharded))
         # What is gathered for a moment stands apart from what stays.
@@ -64,7 +64,7 @@ def test_sharding_sends_what_the_zero_paper_says():
     """2 and 3 times the parameters for stages 2 and 3, as n grows (Rajbhandari et al. 2019, section 7); data parallelism 2."""
     row = zero_row("llama-7b", 1024)
     (stage,) = stages(row, 1, 1)
-    size = 2 * (stage.held.cut + stage.held.whole)
+    size = 2 * (stage.parameters.divided + stage.parameters.replicated)
     for sharded, times in (("optimiser", 2), ("gradients", 2), ("weights", 3)):
         traffic = sent(row, stage, Layout(fsdp=1024, sharded=sharded))
         assert (traffic.weights + traffic.gradients) / size == pytest.approx(times, rel=2e-3)
@@ -97,11 +97,11 @@ def test_what_layers_keep_is_what_is_traced(name):
     logits, sums = (2 + 4) * arch.outputs * 512, []
     for how in ("none", "selective", "full"):
         exact = activations(arch, shape, BF16.but(attention="sdpa", checkpointing=how))
-        sums.append(sum(unit.kept[how].bytes for unit in row.units))
+        sums.append(sum(unit.saved[how].bytes for unit in row.units))
         assert sums[-1] - logits == exact.saved
         (stage,) = stages(row, 1, 1)
         layers = (sum(tensor.bytes for tensor in layer if not tensor.copies) for layer in exact.recomputed.values())
-        assert stage.again[how].bytes == max(layers, default=0)
+        assert stage.recomputed[how].bytes == max(layers, default=0)
     assert sums == sorted(sums, reverse=True)
 
 
@@ -111,17 +111,17 @@ def test_tensor_parallelism_divides_what_lies_between_column_and_row():
     gives before and after its gain, the deviation in fp32 (and the gain's copy, once)."""
     unit = row_of(architecture("llama-3-8b"), 1024, BF16).units[2]
     D, F, KV, H = 4096, 14336, 1024, 32
-    assert unit.kept["none"].cut == 1024 * (2 * (D + KV + KV + D + 4 * F) + 4 * H)
-    assert unit.kept["none"].whole == 1024 * 2 * (4 * D + 2 * D + 2 * D + 4) + 2 * 2 * D
-    assert unit.kept["selective"] == Kept(cut=1024 * (2 * (D + 2 * KV + D + 2 * F) + 4 * H), whole=1024 * 2 * 3 * D)
-    for sp, whole in ((False, unit.kept["none"].whole), (True, unit.kept["none"].whole // 8)):
-        assert unit.kept["none"].on(3, 8, sp=sp) == 3 * (unit.kept["none"].cut // 8 + whole)
+    assert unit.saved["none"].divided == 1024 * (2 * (D + KV + KV + D + 4 * F) + 4 * H)
+    assert unit.saved["none"].whole == 1024 * 2 * (4 * D + 2 * D + 2 * D + 4) + 2 * 2 * D
+    assert unit.saved["selective"] == SavedBytes(divided=1024 * (2 * (D + 2 * KV + D + 2 * F) + 4 * H), whole=1024 * 2 * 3 * D)
+    for sp, whole in ((False, unit.saved["none"].whole), (True, unit.saved["none"].whole // 8)):
+        assert unit.saved["none"].on(3, 8, sp=sp) == 3 * (unit.saved["none"].divided // 8 + whole)
 
 
 def test_experts_keep_whole_what_tokens_bring_them():
     """Of Mixtral: two experts' inputs, gates, products and outputs of each token, none of it divided by tp."""
-    mixtral, dense = (row_of(architecture(name), 1024, BF16).units[2].kept["none"] for name in ("mixtral-8x7b", "llama-3-8b"))
-    assert dense.cut - mixtral.cut == 1024 * 2 * 4 * 14336
+    mixtral, dense = (row_of(architecture(name), 1024, BF16).units[2].saved["none"] for name in ("mixtral-8x7b", "llama-3-8b"))
+    assert dense.divided - mixtral.divided == 1024 * 2 * 4 * 14336
     assert mixtral.whole - dense.whole > 1024 * 2 * 2 * (4 * 14336 + 4096)
 
 
@@ -133,7 +133,7 @@ def test_the_ranks_together_hold_every_weight_once(name, pp):
     row = row_of(arch, 256, BF16)
     tally = arch.cost(Shape(batch=1, length=256, source=256 if arch.two_inputs else 0), BF16)
     held = [stage for first, stage in _each_stage(row, pp)]
-    total = sum(each.cut + each.whole + each.experts for each in held)
+    total = sum(each.total for each in held)
     twice = total - tally.parameters
     tied = arch.head is not None and arch.head.tied
     table = sum(weight.count for path, weight in tally.weights.items() if path.startswith("embedding."))
@@ -146,13 +146,13 @@ def _each_stage(row, pp):
     """Every stage, for `stages` names equal ones once: at the first of them."""
     found = stages(row, pp, 1)
     for number in range(pp):
-        yield number, max((each for each in found if each.first <= number), key=lambda each: each.first).held
+        yield number, max((each for each in found if each.first <= number), key=lambda each: each.first).parameters
 
 
-def test_stages_are_parted_as_evenly_as_can_be():
+def test_stages_are_partition_as_evenly_as_can_be():
     for work in ([3, 1, 4, 1, 5, 9, 2, 6], [0, 5, 5, 5, 5, 2], [1] * 7, [0, 0, 7, 1]):
         for parts in range(1, len(work) + 1):
-            ends = _parted(work, parts)
+            ends = _partition(work, parts)
             cuts = [0, *ends]
             assert len(ends) == parts
             assert ends[-1] == len(work)
@@ -187,10 +187,10 @@ def test_experts_are_divided_by_ep_and_cost_two_all_to_all_each_way():
     row = zero_row("mixtral-8x7b", 1024)
     (stage,) = stages(row, 1, 1)
     layout = Layout(fsdp=8, ep=8)
-    dense = stage.held.cut + stage.held.whole
+    dense = stage.parameters.divided + stage.parameters.replicated
     each = stage_memory(row, stage, replace(layout, sharded="optimiser"))
-    assert each.copies == 2 * (dense + stage.held.experts // 8)
-    assert each.weights == 4 * (-(-dense // 8) + stage.held.experts // 8), "in fp32, divided"
+    assert each.copies == 2 * (dense + stage.parameters.experts // 8)
+    assert each.weights == 4 * (-(-dense // 8) + stage.parameters.experts // 8), "in fp32, divided"
     assert sent(row, stage, layout).experts == 32 * 4 * (1024 * 2 * 4096 * 2) * 7 // 8
 
 
@@ -229,4 +229,4 @@ def test_layers_that_are_alike_are_priced_alike():
     for name in ("albert-base-v2", "llama-3-8b"):
         layers = row_of(architecture(name), 512, BF16).units[1:-1]
         assert len({(each.flops, each.kernels) for each in layers}) == 1
-        assert len({(each.kept["none"].cut, each.kept["selective"].cut) for each in layers}) == 1
+        assert len({(each.saved["none"].divided, each.saved["selective"].divided) for each in layers}) == 1

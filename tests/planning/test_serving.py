@@ -36,7 +36,7 @@ def test_the_cache_of_many_users(name, per_token):
     found = serve(af.architecture(name), users=32, length=LONG)
     assert found.cache.per_token == per_token
     assert found.cache.total == 32 * LONG * (per_token + 8)
-    assert found.held <= H100.usable_memory
+    assert found.fullest <= H100.usable_memory
 
 
 def test_one_device_takes_as_long_as_its_cost_sheet_says():
@@ -46,7 +46,7 @@ def test_one_device_takes_as_long_as_its_cost_sheet_says():
     assert found.layout == Layout()
     assert found.step == pytest.approx(af.cost(made, mode="decode", batch=4, length=8192, hardware="h100").time.seconds)
     assert found.prefill == pytest.approx(af.cost(made, mode="prefill", length=8192, hardware="h100").time.seconds)
-    assert found.held == pytest.approx(found.weights + found.cache.total, rel=1e-3)
+    assert found.fullest == pytest.approx(found.weights + found.cache.total, rel=1e-3)
     assert found.sending == 0
 
 
@@ -94,12 +94,12 @@ def test_key_heads_are_divided_and_a_latent_is_on_every_rank():
     for search, share in ((heads, 8), (latent, 1)):
         (stage,) = stages(search.row, 1, 1)
         caches = 32 * sum(state.held for states in search.per_user.values() for state in states)
-        assert search.held(Layout(tp=8)) == pytest.approx(
-            2 * (stage.held.dense(8) + stage.held.experts) + caches / share, rel=1e-6
+        assert search.fullest(Layout(tp=8)) == pytest.approx(
+            2 * (stage.parameters.dense(8) + stage.parameters.experts) + caches / share, rel=1e-6
         )
-        assert search.held(Layout()) == pytest.approx(search.weights + caches, rel=1e-6)
-    experts = search.held(Layout(dp=8, ep=8))
-    assert experts < search.held(Layout()) / 4, "users and experts are divided, attention is not"
+        assert search.fullest(Layout()) == pytest.approx(search.weights + caches, rel=1e-6)
+    experts = search.fullest(Layout(dp=8, ep=8))
+    assert experts < search.fullest(Layout()) / 4, "users and experts are divided, attention is not"
 
 
 def test_what_generates_nothing_is_not_served():

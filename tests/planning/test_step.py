@@ -61,13 +61,13 @@ def test_a_rank_with_the_whole_model_takes_the_time_of_the_sheet(checkpointing):
 
 
 def test_scores_that_are_written_are_kept_and_moved():
-    fused, plain = (timed(Layout(), plan=BF16.but(attention=how))[0].units[2].kept["none"] for how in ("auto", "plain"))
+    fused, plain = (timed(Layout(), plan=BF16.but(attention=how))[0].units[2].saved["none"] for how in ("auto", "plain"))
     # Softmax in fp32 and again in bf16; the kernel keeps log Z instead, and what it gives. Every rank has the whole mask.
-    assert plain.cut - fused.cut == 1024 * 32 * (1024 * (4 + 2) - 4)
+    assert plain.divided - fused.divided == 1024 * 32 * (1024 * (4 + 2) - 4)
     assert plain.whole - fused.whole == 1024 * 1024
-    longer = row_of(architecture("deepseek-v3"), 2048, BF16).units[9].kept["none"]
-    shorter = row_of(architecture("deepseek-v3"), 1024, BF16).units[9].kept["none"]
-    assert longer.cut == pytest.approx(2 * shorter.cut, rel=1e-3)
+    longer = row_of(architecture("deepseek-v3"), 2048, BF16).units[9].saved["none"]
+    shorter = row_of(architecture("deepseek-v3"), 1024, BF16).units[9].saved["none"]
+    assert longer.divided == pytest.approx(2 * shorter.divided, rel=1e-3)
 
 
 def test_rings_share_the_ports_of_a_node():

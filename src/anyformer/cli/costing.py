@@ -217,7 +217,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
-    pages = [laid_out.get(name, ()) + page(sheet, modes, beside=bool(others)) for name, sheet in sheets.items()]
+    pages = [laid_out.get(name, ()) + page(sheet, modes, compared=bool(others)) for name, sheet in sheets.items()]
     titled = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
     yield Line(title(titled) if others else f"{first}: {title(titled)}", strong=True)
     yield Line(reached(titled))

@@ -87,7 +87,7 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
     return {
         "name": name,
         "hardware": on.name,
-        "room": on.usable_memory,
+        "usable_memory": on.usable_memory,
         "length": length,
         "methods": [
             {

@@ -90,9 +90,8 @@ def data(planned: Planned) -> dict[str, Any]:
 
 def _hardware(planned: Planned) -> dict[str, Any]:
     on = planned.machine.hardware
-    figures = {
-        name: getattr(on, name) for name in ("name", "memory", "room", "bandwidth", "link", "network", "domain", "source")
-    }
+    names = ("name", "memory", "usable_memory", "bandwidth", "link", "network", "domain", "source")
+    figures = {name: getattr(on, name) for name in names}
     return {**figures, "peak": planned.machine.peak, "efficiency": asdict(on.efficiency)}
 
 

@@ -1,4 +1,4 @@
-"""What an architecture costs, before it is built."""
+"""The costs of an architecture, before it is built."""
 
 from anyformer.costs.budget import Budget, budget_of
 from anyformer.costs.figures import scaled

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from anyformer.costs.saved import Learning, Question, SavedTensor, saved
-from anyformer.costs.saved.record import AGAIN, FORWARD
+from anyformer.costs.saved.record import FORWARD, RECOMPUTED
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -65,5 +65,5 @@ def activations(
     how = plan.checkpointing
     trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning))
     tensors = (tensor for tensor in trace.of(*FORWARD[how]) if loss or tensor.path != "loss")
-    recomputed = {layer: tuple(trace.in_layer(layer, *AGAIN[how])) for layer in trace.like} if how != "none" else {}
+    recomputed = {layer: tuple(trace.in_layer(layer, *RECOMPUTED[how])) for layer in trace.like} if how != "none" else {}
     return Activations(tuple(tensors), recomputed)

@@ -1,4 +1,4 @@
-"""What a call really allocates: the most above where it began, by the device's own books."""
+"""Memory that a call really allocates at once, by the device's own accounts."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ import torch
 
 @dataclass
 class Allocated:
-    """`most`: bytes of tensors alive at once beyond those alive before; known when the watch is over."""
+    """`most`: bytes of tensors alive at once beyond those alive before; known when the watch ends."""
 
     most: int = 0
 
 
 @contextmanager
 def watching_allocations(device: torch.device) -> Iterator[Allocated]:
-    """On a CUDA device by its allocator; elsewhere from the profiler's memory events, which every tensor makes."""
-    found = Allocated()
+    """Watch allocations: on a CUDA device by its allocator, elsewhere by the profiler's event for every tensor."""
+    allocated = Allocated()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
-        yield found
+        yield allocated
         torch.cuda.synchronize(device)
-        found.most = torch.cuda.max_memory_allocated(device) - before
+        allocated.most = torch.cuda.max_memory_allocated(device) - before
         return
-    # The profiler announces itself on stderr otherwise.
+    # Without this level the profiler writes to stderr.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")
     with torch.autograd.profiler.profile(profile_memory=True) as profile:
-        yield found
+        yield allocated
     assert profile.kineto_results is not None
     events = [event for event in profile.kineto_results.events() if event.name() == "[memory]"]
     live = 0
     for event in sorted(events, key=lambda event: event.start_ns()):
         live += event.nbytes()
-        found.most = max(found.most, live)
+        allocated.most = max(allocated.most, live)
 
 
 def peak_above(call: Callable[[], object], device: torch.device) -> int:
     """The most bytes of tensors alive during `call` beyond those alive before it."""
-    with watching_allocations(device) as found:
+    with watching_allocations(device) as allocated:
         call()
-    return found.most
+    return allocated.most

@@ -1,4 +1,4 @@
-"""Named accelerators: peak rates by precision, memory, links, and how much of each is reached; the figures: hardware.toml.
+"""Named accelerators: peak rates by precision, memory, links, and the shares of them that are reached, from hardware.toml.
 
 All figures are of one chip as the program sees it, in FLOP/s, bytes and bytes/s, links per direction.
 """
@@ -20,7 +20,7 @@ T, G, GIB = 1e12, 1e9, 2**30
 
 @dataclass(frozen=True)
 class Efficiency:
-    """Share of each figure that well-written code reaches, one set for each generation; time = work / (figure * share).
+    """Shares of a generation's figures that well-written code reaches; time = work / (figure * share).
 
     docs/published.md says which are fitted to published runs; the others are measured once, or assumed.
     """
@@ -32,20 +32,20 @@ class Efficiency:
     memory: float = 0.85
     """Long reads and writes."""
     elementwise: float = 0.35
-    """Of the bandwidth, element-wise kernels: below `memory`, since they are counted as if neighbours were fused."""
+    """Element-wise kernels, a share of the bandwidth below `memory`: they are counted as if neighbours were fused."""
     network: float = 0.8
     """Links within a node and between nodes, by large messages."""
     overlap: float = 0.8
-    """Share of the time of computing that can hide transfers of weights and gradients."""
+    """Share of the compute time that can hide transfers of weights and gradients."""
     capacity: float = 0.92
     """Share of the memory that tensors may take; the rest goes to the context, to transfers and to fragments."""
 
     def of_bandwidth(self, unit: str) -> float:
-        """Of a kernel that keeps so busy."""
+        """Share of the bandwidth that a kernel of a unit reaches."""
         return self.elementwise if unit == "memory" else self.memory
 
     def __post_init__(self) -> None:
-        for name in (each.name for each in fields(self)):
+        for name in (field.name for field in fields(self)):
             if not 0 < getattr(self, name) <= 1:
                 raise ValueError(f"efficiency.{name} is a share of the peak, above 0 and at most 1, got {getattr(self, name)}")
 
@@ -59,13 +59,13 @@ class Hardware:
     peaks: Mapping[str, float]
     """FLOP/s of the fastest unit by precision: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8."""
     bandwidth: float
-    """Memory, bytes/s."""
+    """Bytes/s of the memory."""
     memory: float
-    """Bytes."""
+    """Bytes of the memory."""
     link: float
-    """To the other accelerators of its domain (NVLink, Infinity Fabric, ICI, PCIe), bytes/s per direction."""
+    """Bytes/s per direction to the other accelerators of its domain (NVLink, Infinity Fabric, ICI, PCIe)."""
     network: float
-    """Between domains, bytes/s per direction for each accelerator."""
+    """Bytes/s per direction and accelerator between domains."""
     domain: int
     """Accelerators that `link` joins."""
     source: str
@@ -73,10 +73,10 @@ class Hardware:
     launch: float = 2e-6
     """Seconds that the shortest kernel takes when kernels are launched back to back."""
     generation: str = ""
-    """Of one set of efficiencies."""
+    """The name of its set of efficiencies."""
 
     def peak(self, precision: str) -> float:
-        """FLOP/s at a precision; where a chip has no bf16, its fp16."""
+        """FLOP/s at a precision; those of fp16 for a chip without bf16."""
         for known in (precision, "fp16") if precision == "bf16" else (precision,):
             if known in self.peaks:
                 return self.peaks[known]
@@ -88,11 +88,11 @@ class Hardware:
         return int(self.memory * self.efficiency.capacity)
 
     def ridge(self, precision: str) -> float:
-        """FLOPs per byte above which reaching the compute peak, not memory, is the bound (Williams et al. 2009)."""
+        """FLOPs per byte above which compute, not memory, is the bound (Williams et al. 2009)."""
         return self.peak(precision) / self.bandwidth
 
     def resolved(self, plan: Plan) -> Plan:
-        """The same plan with `auto` precision as this hardware is used: the faster of fp32 and 16 bits."""
+        """The plan with `auto` precision resolved: the faster of fp32 and 16 bits on this hardware."""
         if plan.precision != "auto":
             return plan
         half = max(self.peaks.get("bf16", 0.0), self.peaks.get("fp16", 0.0))
@@ -105,7 +105,7 @@ class Hardware:
 
 
 def _read(name: str, row: dict[str, Any], reached: Mapping[str, dict[str, float]]) -> Hardware:
-    """One table of hardware.toml, in plain units."""
+    """The hardware of one table of hardware.toml, in bytes, FLOP/s and seconds."""
     return Hardware(
         name,
         row["title"],
@@ -130,4 +130,4 @@ def _known() -> Mapping[str, Hardware]:
 
 HARDWARE: Mapping[str, Hardware] = _known()
 HERE = "here"
-"""The name of this machine, as `calibrated` measures it."""
+"""The name under which `calibrated` measures this machine."""

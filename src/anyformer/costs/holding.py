@@ -1,4 +1,4 @@
-"""What a device holds at one moment of training, by what it is for."""
+"""Memory of a device at one moment of training, by purpose."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Holding:
-    """Bytes by purpose: the one way in which sheets and plans say what takes the memory.
+    """Bytes by purpose, as sheets and plans give them.
 
-    `copies`: weights in the type of products; `activations`: kept for the backward pass but for the loss; `logits`: kept by
-    logits and loss; `temporaries`: what single operations need for a moment, gradients of activations most of all.
+    `copies`: weights in the type of products; `activations`: tensors saved for the backward pass, but for the loss; `logits`:
+    tensors saved by logits and loss; `temporaries`: tensors of single operations, most of all gradients of activations.
     """
 
     weights: int = 0
@@ -28,11 +28,11 @@ class Holding:
 
     @property
     def named(self) -> dict[str, int]:
-        """What there is of it, in the words of a page."""
-        return {TITLES[each.name]: size for each in fields(self) if (size := getattr(self, each.name))}
+        """Bytes of the purposes that take any, by their titles on a page."""
+        return {TITLES[field.name]: size for field in fields(self) if (size := getattr(self, field.name))}
 
     def __add__(self, other: Holding) -> Holding:
-        return Holding(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Holding(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
 TITLES = {

@@ -1,8 +1,8 @@
-"""The kernels of one step: what each computes and what it moves, whatever the hardware.
+"""The kernels of one step: the FLOPs that each computes and the bytes that it moves, whatever the hardware.
 
-Each weight is one matrix product, which reads its weight and its input and writes its output; what stands between the
-projections of an attention or a recurrence is one fused kernel, which reads what they wrote and writes what the last one
-reads, and never writes its scores. Norms, rotations, activations and sums read and write what they are declared to.
+Each weight is one matrix product, which reads its weight and its input and writes its output; everything between the
+projections of an attention or a recurrence is one fused kernel, which reads their outputs and writes the input of the last
+projection, never its scores. Norms, rotations, activations and sums read and write the numbers that they declare.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from anyformer.plan import Checkpointing, Plan
 
 Mode = Literal["train", "prefill", "decode"]
 Unit = Literal["matrix", "attention", "memory", "optimiser"]
-"""What a kernel keeps busy: matrix products by a weight, products between activations, or only the memory; the optimiser's
-reads and writes what is held for each parameter."""
+"""The work of a kernel: products with a weight, products between activations, reads and writes of memory alone, or the reads
+and writes of an optimiser's update."""
 Share = Literal["features", "experts", "positions", "all"]
-"""What tensor parallelism divides of a kernel: features of its weight; nothing of its experts, which lie on other ranks whole;
-positions of the stream, where they are divided at all; or nothing."""
-AGAIN: Mapping[Checkpointing, tuple[Unit, ...]] = {
+"""How tensor parallelism divides a kernel: by features of its weight; by whole experts; by positions of the stream, where
+these are divided at all; or not."""
+RECOMPUTED: Mapping[Checkpointing, tuple[Unit, ...]] = {
     "none": (),
     "selective": ("memory",),
     "full": ("matrix", "attention", "memory"),
 }
-"""Which kernels of layers each way of checkpointing runs twice."""
+"""Units of which each way of checkpointing runs the kernels of layers twice."""
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """One kernel in each of `layers` layers: `flops` of the model, `executed` by it, in so many `launches`; bytes to and from
+    """One kernel in each of `layers` layers: `flops` of the model, FLOPs `executed`, in so many `launches`; bytes to and from
     memory of `weights`, of decode `state` and of all else that it `moves`."""
 
     address: Address
@@ -47,21 +47,21 @@ class Kernel:
     layers: int = 1
     share: Share = "all"
     path: str = ""
-    """Of the weight, in the model whose layers of a variant are one."""
+    """Path of the weight, where all layers of a variant are one."""
     state: int = 0
     state_ranks: int = 1
-    """Among how many ranks the decode state can be divided."""
+    """Ranks among which the decode state can be divided, at most."""
 
     @property
     def bytes(self) -> int:
-        """To and from memory."""
+        """Bytes to and from memory."""
         return self.weights + self.moves + self.state
 
     def of_rank(self, tp: int, ep: int = 1, *, sp: bool = True) -> Kernel:
         """The share of one of `tp` ranks that divide products, of `ep` that divide experts, with positions divided or not."""
         ranks = tp if self.share in ("features", "experts") or (self.share == "positions" and sp) else 1
-        held = {"features": tp, "experts": ep, "positions": 1, "all": 1}[self.share]
-        if ranks == held == 1:
+        weight_ranks = {"features": tp, "experts": ep, "positions": 1, "all": 1}[self.share]
+        if ranks == weight_ranks == 1:
             return self
         return Kernel(
             self.address,
@@ -70,7 +70,7 @@ class Kernel:
             self.flops,
             self.executed // ranks,
             -(-self.moves // ranks),
-            -(-self.weights // held),
+            -(-self.weights // weight_ranks),
             self.launches,
             self.layers,
             self.share,
@@ -81,7 +81,7 @@ class Kernel:
 
     @property
     def title(self) -> str:
-        """`decoder.attention.query`, whatever the layer."""
+        """Component, part and name: `decoder.attention.query`, whatever the layer."""
         words = (self.address.component, *self.address.part, self.name)
         return ".".join(word for word in words if word)
 
@@ -91,32 +91,32 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
 
     Training counts a product three times, forward and for the gradients of input and weight, in FLOPs and in bytes alike;
     a fused attention kernel computes its scores again, so it executes 3.5 times its forward FLOPs (Dao et al. 2022,
-    arXiv 2205.14135), and only the pairs that the mask allows. The `plain` kernel keeps its scores: it executes 3 times
-    the dense FLOPs (the scores it writes are not among the bytes). What checkpointing recomputes is executed and moved
-    once more.
+    arXiv 2205.14135), and only the pairs that the mask allows. The `plain` kernel saves its scores: it executes 3 times
+    the dense FLOPs (the scores it writes are not among the bytes). Kernels that checkpointing recomputes execute and move
+    their forward part once more.
     """
     tally = architecture.folded_cost(shape, plan)
     nodes = list(tally.nodes())
-    found = [kernel for node in nodes for kernel in _of_node(node, plan, mode)]
-    found += _stream(architecture, shape, plan, mode)
-    found += _elementwise(architecture, nodes, plan, mode)
+    work = [kernel for node in nodes for kernel in _of_node(node, plan, mode)]
+    work += _stream(architecture, shape, plan, mode)
+    work += _elementwise(architecture, nodes, plan, mode)
     if mode == "train":
-        again = AGAIN[plan.checkpointing]
-        found = [_recomputed(each) if each.unit in again and each.address.layer is not None else each for each in found]
-        found.append(update(tally.parameters))
-    return found
+        units = RECOMPUTED[plan.checkpointing]
+        work = [_recomputed(kernel) if kernel.unit in units and kernel.address.layer is not None else kernel for kernel in work]
+        work.append(update(tally.parameters))
+    return work
 
 
 def update(parameters: int, states: States = ADAM) -> Kernel:
-    """The optimiser's reads and writes."""
+    """The kernel of an optimiser's update of so many parameters."""
     return Kernel(Address("optimiser"), "", "optimiser", Flops(), 0, states.updated * parameters)
 
 
 def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
-    """The products of a part, then what stands between them, as one kernel."""
+    """The products of a part, then all between them as one kernel."""
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
     work = node.tally.own_work
-    products = {name: each for name, each in work.items() if isinstance(each, Product | ExpertProduct)}
+    products = {name: product for name, product in work.items() if isinstance(product, Product | ExpertProduct)}
     at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes)
     moved = gathered = 0
     for name, product in products.items():
@@ -136,10 +136,10 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
         if product.residual and isinstance(product, ExpertProduct):
             # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
             gathered += 4 * rows * product.outputs
-    between = sum((each.flops for each in work.values() if isinstance(each, Pairs | Contraction)), Flops())
+    between = sum((item.flops for item in work.values() if isinstance(item, Pairs | Contraction)), Flops())
     state = node.tally.own_state if mode != "train" else None
     if not products:
-        moved = sum(_operands(each) for each in work.values() if isinstance(each, Pairs))
+        moved = sum(_operands(item) for item in work.values() if isinstance(item, Pairs))
     moved = moved if between.dense else gathered
     if between.dense or moved or state:
         yield replace(
@@ -156,7 +156,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
 
 
 def _operands(pairs: Pairs) -> int:
-    """Numbers of the queries and keys that meet, or of the values and what they are mixed into."""
+    """Elements of queries and keys, or of values and the outputs they are mixed into."""
     return pairs.batch * pairs.heads * pairs.features * (pairs.queries + pairs.pairs // pairs.queries)
 
 
@@ -167,14 +167,14 @@ def _share(product: Product | ExpertProduct) -> Share:
 
 
 def _executed(between: Flops, mode: Mode, plan: Plan) -> int:
-    """FLOPs between the products by the chosen kernel."""
+    """FLOPs between the products that the plan's attention kernel executes."""
     if plan.attention == "plain":
         return between.dense * (3 if mode == "train" else 1)
     return between.exact * 7 // 2 if mode == "train" else between.exact
 
 
 def _recomputed(kernel: Kernel) -> Kernel:
-    """With the forward pass, a third of all, once more."""
+    """The kernel with its forward pass, a third of its work, once more."""
     return replace(
         kernel,
         executed=kernel.executed + kernel.flops.exact // 3,
@@ -185,15 +185,15 @@ def _recomputed(kernel: Kernel) -> Kernel:
 
 
 def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode: Mode) -> Iterator[Kernel]:
-    """What is done to each element by itself: on the residual stream, and within the sublayers of each kind of layer."""
+    """Element-wise kernels of each kind of layer: on the residual stream, and within the sublayers."""
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
     places: dict[tuple[Address, bool], list[tuple[int, Elementwise]]] = {}
     for node in nodes:
         at = node.address
         place = at if at.layer is None else Address(at.module, at.layer)
-        found = [work for work in node.tally.own_work.values() if isinstance(work, Elementwise)]
-        if found and at.module in architecture.stacks:
-            places.setdefault((place, at.sublayer), []).extend((node.times, work) for work in found)
+        own = [work for work in node.tally.own_work.values() if isinstance(work, Elementwise)]
+        if own and at.module in architecture.stacks:
+            places.setdefault((place, at.sublayer), []).extend((node.times, work) for work in own)
     for (address, inside), works in places.items():
         kinds = [work.kind for _, work in works]
         streams = architecture.stacks[address.module].streams
@@ -212,13 +212,13 @@ def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode
 
 
 def _stream(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) -> Iterator[Kernel]:
-    """The two ends: looking up embeddings reads and writes the stream, the loss reads the logits."""
+    """Kernels at both ends of the model: looking up embeddings reads and writes the stream, the loss reads the logits."""
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
     for name, stack in architecture.stacks.items():
-        reads = architecture.shape_of(name, shape)
-        if reads is not None:
+        inputs = architecture.shape_of(name, shape)
+        if inputs is not None:
             streams = 1 if stack.streams is None else stack.streams.count
-            moves = 2 * passes * size * reads.rows * architecture.width * streams
+            moves = 2 * passes * size * inputs.rows * architecture.width * streams
             yield Kernel(Address(name), "embedding", "memory", Flops(), 0, moves, launches=passes, share="positions")
     if mode == "train" and architecture.head is not None:
         moves = passes * size * architecture.logits(shape)

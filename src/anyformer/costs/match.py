@@ -25,8 +25,10 @@ class UnmatchedError(UserError):
 
 @dataclass(frozen=True)
 class Match:
-    """The architecture found, its sizes, what it costs of what was asked for, the largest relative `error`, and how many
-    architectures were `priced` on the way."""
+    """An architecture that meets a budget, its sizes and its costs, by name of the targets.
+
+    `error`: the largest relative distance from a target; `priced`: how many architectures were priced on the way.
+    """
 
     architecture: Architecture
     sizes: Sizes
@@ -45,27 +47,27 @@ def match(
 ) -> Match:
     """The architecture at the sizes that meet the budget within `tolerance`, or `UnmatchedError` with the nearest.
 
-    `move`: what may move, the last one the finest: it is solved for at each value of the others, which are tried from the
-    nearest to what scales all alike (of two targets, the last two are solved for together). `multiple`: what widths are
-    multiples of (64 or 128 suit large matrix products). Heads, experts, groups and patterns of layers keep their numbers and
-    divide as before; see `lattice` and `resized`.
+    `move`: the sizes that may move, the finest last: it is solved for at each value of the others, which are tried from the
+    nearest to a uniform scaling (for two targets, the last two are solved for together). Widths are multiples of `multiple`
+    (64 or 128 suit large matrix products). Heads, experts, groups and patterns of layers keep their numbers and divide as
+    before; see `lattice` and `resized`.
     """
     search = Search(architecture, budget, multiple)
     knobs = tuple(dict.fromkeys(move))
     ranges = {knob: lattice(architecture, knob, multiple) for knob in knobs}
     _check(budget, ranges)
     if search.error(search.start) <= tolerance:
-        return _found(search)
+        return _best(search)
     for at in candidates(search, ranges):
         if search.error(at) <= tolerance:
-            return _found(search)
+            return _best(search)
         if search.priced >= PATIENCE:
             break
-    raise UnmatchedError(_refusal(search, knobs, tolerance), None if search.best is None else _found(search))
+    raise UnmatchedError(_refusal(search, knobs, tolerance), None if search.best is None else _best(search))
 
 
-def _found(search: Search) -> Match:
-    """The best sizes so far."""
+def _best(search: Search) -> Match:
+    """The match at the best sizes so far."""
     assert search.best is not None
     costs = search.costs(search.best)
     assert costs is not None
@@ -74,16 +76,16 @@ def _found(search: Search) -> Match:
 
 
 def _refusal(search: Search, knobs: Iterable[Knob], tolerance: float) -> str:
-    """What was asked for, what came nearest, and what to do."""
-    asked = ", ".join(f"{name} = {target:,}" for name, target in search.budget.targets.items())
+    """The targets, the nearest sizes, and the remedy, in words."""
+    targets = ", ".join(f"{name} = {target:,}" for name, target in search.budget.targets.items())
     moved = " and ".join(knobs)
     costs = None if search.best is None else search.costs(search.best)
     if search.best is None or costs is None:
-        return f"{asked}: no {moved} that is a multiple of {search.multiple} makes a valid architecture; set another multiple"
+        return f"{targets}: no {moved} that is a multiple of {search.multiple} makes a valid architecture; set another multiple"
     nearest = ", ".join(f"{name} = {cost:,}" for name, cost in costs.items())
     at = ", ".join(f"{knob} = {getattr(search.best, knob):,}" for knob in knobs)
     return (
-        f"{asked}: no {moved} comes within {tolerance:.1%} of it. The nearest is {at}, with {nearest}, which is "
+        f"{targets}: no {moved} comes within {tolerance:.1%} of it. The nearest is {at}, with {nearest}, which is "
         f"{search.least:,.2%} off. Let more sizes move, or set a smaller multiple than {search.multiple}"
     )
 

@@ -1,4 +1,4 @@
-"""A section of figures where a terminal has no room for all its columns side by side."""
+"""A section of figures in a terminal too narrow for all its columns side by side."""
 
 from __future__ import annotations
 
@@ -8,39 +8,31 @@ from collections.abc import Iterator, Sequence
 from anyformer.costs.rows import Line, Section
 
 INDENT = 4
-"""Of figures that stand below their name."""
+"""Spaces before figures that stand below their name."""
 MOST_GROUPS = 2
-"""Into which the columns of rows with long names are parted."""
+"""Groups of columns above which long names stand above their figures."""
 
 
 def narrow(section: Section, width: int) -> Iterator[Line]:
-    """Columns that say something in groups as wide as `width`, one below the other; names that leave no room stand above."""
+    """Columns that are not empty, in groups as wide as `width`, one below the other; long names stand above their figures."""
     names = max((len(row.name) + 2 for row in section.rows), default=0)
-    sizes = _sizes(section)
-    told = [i for i in range(len(sizes)) if any(str(figure) for row in section.rows for figure in row.figures[i : i + 1])]
-    groups = _groups(told, sizes, width - names)
-    crowded = len(groups) > MOST_GROUPS or names + 2 + max((sizes[i] for i in told), default=0) > width
+    sizes = section.widths()
+    filled = [i for i in range(len(sizes)) if any(str(figure) for row in section.rows for figure in row.figures[i : i + 1])]
+    groups = _groups(filled, sizes, width - names)
+    crowded = len(groups) > MOST_GROUPS or names + 2 + max((sizes[i] for i in filled), default=0) > width
     above = names > width // 2 and crowded
     wide = INDENT if above else names
-    for at, group in enumerate(_groups(told, sizes, width - wide)):
+    for at, group in enumerate(_groups(filled, sizes, width - wide)):
         if at:
             yield Line("")
         yield from _group(section, group, [sizes[i] for i in group], wide, width, above=above, first=at == 0)
 
 
-def _sizes(section: Section) -> list[int]:
-    """How wide each column must be."""
-    return [
-        max([len(head), *(len(str(row.figures[i])) for row in section.rows if i < len(row.figures))])
-        for i, head in enumerate(section.columns)
-    ]
-
-
-def _groups(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[list[int]]:
-    """Those columns that stand beside each other in `room`, two spaces before each; one too wide stands alone."""
+def _groups(columns: Sequence[int], sizes: Sequence[int], width: int) -> list[list[int]]:
+    """Columns in groups that fit side by side into `width`, two spaces before each; a column too wide stands alone."""
     groups: list[list[int]] = [[]]
     for i in columns:
-        if groups[-1] and sum(sizes[j] + 2 for j in [*groups[-1], i]) > room:
+        if groups[-1] and sum(sizes[j] + 2 for j in [*groups[-1], i]) > width:
             groups.append([])
         groups[-1].append(i)
     return groups
@@ -49,7 +41,7 @@ def _groups(columns: Sequence[int], sizes: Sequence[int], room: int) -> list[lis
 def _group(
     section: Section, group: Sequence[int], sizes: Sequence[int], wide: int, width: int, *, above: bool, first: bool
 ) -> Iterator[Line]:
-    """Title and heads, then the rows that say something in these columns."""
+    """Title and heads, then the rows with figures in these columns."""
     heads = [section.columns[i] for i in group]
     yield from _row(section.title, heads, sizes, wide, width, above=len(section.title) > wide, strong=True)
     for row in section.rows:

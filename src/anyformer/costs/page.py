@@ -36,13 +36,13 @@ AT: Mapping[Moment, str] = {
 }
 
 
-def page(sheet: CostSheet, modes: Sequence[Mode], *, beside: bool = False) -> tuple[Section, ...]:
+def page(sheet: CostSheet, modes: Sequence[Mode], *, compared: bool = False) -> tuple[Section, ...]:
     """Sections of the sheet in some modes; of a single one on hardware its time, memory and slowest operations come first.
 
-    `beside`: for `side_by_side`.
+    `compared`: with the parameters as `side_by_side` shows them.
     """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
-    model = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
+    model = [_parameters_compared(sheet) if compared else _parameters(sheet), _flops(sheets)]
     memory = [_training(sheets["train"])] if "train" in sheets else []
     if sheets.keys() - {"train"}:
         memory += _inference(sheet.of("prefill"))
@@ -118,7 +118,7 @@ def _parameters(sheet: CostSheet) -> Section:
     return Section("Parameters", columns, tuple(rows))
 
 
-def _parameters_beside(sheet: CostSheet) -> Section:
+def _parameters_compared(sheet: CostSheet) -> Section:
     """Parameters stored, used by one token, and of components above a thousandth of all."""
     params = sheet.params
     rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
@@ -206,7 +206,7 @@ def _reading(sheet: CostSheet) -> Section:
 
 def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
     """Time and use of the hardware, a column for each mode."""
-    times = [_time(sheet) for sheet in sheets.values()]
+    times = [timed(sheet) for sheet in sheets.values()]
     rows = (
         Row("time", tuple(seconds(time.seconds) for time in times)),
         Row("tokens per second", tuple(count(time.tokens_per_second) for time in times)),
@@ -228,7 +228,7 @@ def _waits(time: StepTime) -> Figure:
 
 def _operations(sheet: CostSheet) -> Section:
     """Operations, slowest first; the short ones in one line."""
-    time = _time(sheet)
+    time = timed(sheet)
     operations = time.by_component
     long = [operation for operation in operations if operation.seconds >= SMALL * time.seconds]
     rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
@@ -250,7 +250,8 @@ def _operation(operation: KernelTime, total: float) -> tuple[Figure, ...]:
     )
 
 
-def _time(sheet: CostSheet) -> StepTime:
+def timed(sheet: CostSheet) -> StepTime:
+    """The time of a sheet that is priced on hardware."""
     assert sheet.time is not None, "priced on hardware"
     return sheet.time
 

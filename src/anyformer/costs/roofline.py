@@ -1,4 +1,4 @@
-"""How long a step takes on one accelerator: each operation by the roofline (Williams et al. 2009, doi 10.1145/1498765.1498785).
+"""Time of a step on one accelerator: each operation by the roofline (Williams et al. 2009, doi 10.1145/1498765.1498785).
 
 seconds = max(FLOPs / (peak * share), bytes / (bandwidth * share), kernels * launch), operations one after another. Products
 read each operand once, as large tiles do.
@@ -18,15 +18,15 @@ from anyformer.plan import Plan, Precision
 
 Bound = Literal["compute", "memory", "launch"]
 LAUNCHING = 0.5
-"""Share of the time in which kernels wait to be launched, from which it is no prediction any more."""
+"""Share of the time in which kernels wait to be launched, above which the time is not taken as a prediction."""
 EAGER_SECONDS = 0.05
-"""A training step that is predicted to be shorter is mostly the overhead of eager operations, each a few microseconds on the
-host, many more than the kernels counted here: no prediction of its time can be good."""
+"""A training step predicted to be shorter is mostly overhead of eager operations, each a few microseconds on the host and many
+more than the kernels counted here: its time cannot be predicted."""
 
 
 @dataclass(frozen=True)
 class KernelTime:
-    """One kind of kernel over all layers; `bound` is what most of its time waits for."""
+    """One kind of kernel over all layers; `bound`: the bound of most of its time."""
 
     name: str
     """`decoder.attention.query`."""
@@ -66,7 +66,7 @@ class StepTime:
 
     @property
     def flops(self) -> Flops:
-        """The model's, as the cost sheet counts them."""
+        """FLOPs of the model, as the cost sheet counts them."""
         return sum((operation.flops for operation in self.operations), Flops())
 
     @property
@@ -82,29 +82,30 @@ class StepTime:
     def mfu(self) -> float | None:
         """Model FLOPs utilisation, every query-key pair counted (Chowdhery et al. 2022, arXiv 2204.02311, appendix B).
 
-        None where that would be more than all of the peak: kernels compute far fewer pairs than are counted.
+        None where it would exceed 1: kernels compute far fewer pairs than are counted.
         """
-        found = self.flops.dense / self.seconds / self.hardware.peak(self.precision)
-        return found if found <= 1 else None
+        share = self.flops.dense / self.seconds / self.hardware.peak(self.precision)
+        return share if share <= 1 else None
 
     @property
     def mfu_exact(self) -> float:
-        """The same of the pairs that the masks allow."""
+        """Model FLOPs utilisation, the pairs that the masks allow counted."""
         return self.flops.exact / self.seconds / self.hardware.peak(self.precision)
 
     @property
     def bandwidth_used(self) -> float:
-        """Share of the memory bandwidth."""
+        """Share of the memory bandwidth that the step uses."""
         return self.bytes / self.seconds / self.hardware.bandwidth
 
     @property
     def by_component(self) -> tuple[KernelTime, ...]:
-        """The products by weights of each component as one, slowest first."""
+        """Operations, slowest first, with the products by weights of each component as one."""
         groups: dict[str, list[KernelTime]] = {}
         for operation in self.operations:
             products = operation.unit == "matrix"
             groups.setdefault(f"{operation.component}.products" if products else operation.name, []).append(operation)
-        return tuple(sorted((together(name, parts) for name, parts in groups.items()), key=lambda found: -found.seconds))
+        summed = (together(name, parts) for name, parts in groups.items())
+        return tuple(sorted(summed, key=lambda operation: -operation.seconds))
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON."""
@@ -119,39 +120,36 @@ class StepTime:
 
     @property
     def too_small(self) -> str:
-        """Why the time is no prediction: launching kernels is most of it. Empty where it is one."""
+        """A sentence where launching kernels is most of the time, so that it is no prediction; else empty."""
         share = self.waits_for("launch")
         return f"too small to predict: launching kernels is {share:.0%} of its time" if share > LAUNCHING else ""
 
     def waits_for(self, bound: Bound) -> float:
-        """Share of the time in operations of that bound."""
+        """Share of the time in operations of a bound."""
         return sum(operation.seconds for operation in self.operations if operation.bound == bound) / self.seconds
 
 
 def step_time(
     architecture: Architecture, shape: Shape, plan: Plan, hardware: Hardware, mode: Mode, *, accumulation: int = 1
 ) -> StepTime:
-    """The roofline of one step; `auto` precision is the faster one of the hardware. An update in pieces computes `shape` and
-    its gradients `accumulation` times before the optimiser."""
+    """Roofline time of one step; `auto` precision is the faster one of the hardware. With gradient accumulation `shape` is
+    computed `accumulation` times, forward and backward, before the optimiser."""
     plan = hardware.resolved(plan)
     work = (
-        each if each.unit == "optimiser" else replace(each, layers=each.layers * accumulation)
-        for each in kernels(architecture, shape, plan, mode)
+        kernel if kernel.unit == "optimiser" else replace(kernel, layers=kernel.layers * accumulation)
+        for kernel in kernels(architecture, shape, plan, mode)
     )
     return step_of(work, replace(shape, batch=shape.batch * accumulation), plan.number, hardware, mode)
 
 
 def step_of(work: Iterable[Kernel], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
-    """The roofline of kernels that are known already."""
-    return StepTime(hardware, precision, mode, shape.rows, merged(work, hardware, precision))
-
-
-def merged(work: Iterable[Kernel], hardware: Hardware, precision: Precision) -> tuple[KernelTime, ...]:
-    """Equal kernels of all layers as one, each kind of layer timed by itself: they may differ in window or width."""
+    """Roofline time of kernels."""
+    # Kinds of layers are timed one by one, as they may differ in window or width, and their equal kernels summed.
     kinds: dict[str, list[KernelTime]] = {}
     for kernel in work:
         kinds.setdefault(kernel.title, []).append(_over_layers(kernel, *timed(kernel, hardware, precision)))
-    return tuple(together(name, operations) for name, operations in kinds.items())
+    operations = tuple(together(name, kernels) for name, kernels in kinds.items())
+    return StepTime(hardware, precision, mode, shape.rows, operations)
 
 
 def _over_layers(kernel: Kernel, seconds: float, bound: Bound) -> KernelTime:
@@ -169,10 +167,10 @@ def _over_layers(kernel: Kernel, seconds: float, bound: Bound) -> KernelTime:
 
 
 def together(name: str, operations: Sequence[KernelTime]) -> KernelTime:
-    """Several kernels as one, called `name`; its bound is that of most of the time."""
-    waited: dict[Bound, float] = {}
+    """Several kernels as one, called `name`; its bound is the bound of most of the time."""
+    seconds: dict[Bound, float] = {}
     for operation in operations:
-        waited[operation.bound] = waited.get(operation.bound, 0.0) + operation.seconds
+        seconds[operation.bound] = seconds.get(operation.bound, 0.0) + operation.seconds
     return KernelTime(
         name,
         operations[0].component,
@@ -180,19 +178,19 @@ def together(name: str, operations: Sequence[KernelTime]) -> KernelTime:
         sum((operation.flops for operation in operations), Flops()),
         sum(operation.executed for operation in operations),
         sum(operation.bytes for operation in operations),
-        sum(waited.values()),
-        max(waited, key=lambda bound: waited[bound]),
+        sum(seconds.values()),
+        max(seconds, key=lambda bound: seconds[bound]),
     )
 
 
 def timed(kernel: Kernel, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
-    """Seconds of one kernel in one layer, and what it waits for."""
-    reached = hardware.efficiency
-    share = reached.attention if kernel.unit == "attention" else reached.matrix
-    waits: dict[Bound, float] = {
+    """Seconds of one kernel in one layer, and its bound."""
+    shares = hardware.efficiency
+    share = shares.attention if kernel.unit == "attention" else shares.matrix
+    seconds: dict[Bound, float] = {
         "compute": kernel.executed / (hardware.peak(precision) * share),
-        "memory": kernel.bytes / (hardware.bandwidth * reached.of_bandwidth(kernel.unit)),
+        "memory": kernel.bytes / (hardware.bandwidth * shares.of_bandwidth(kernel.unit)),
         "launch": kernel.launches * hardware.launch,
     }
-    bound = max(waits, key=lambda name: waits[name])
-    return waits[bound], bound
+    bound = max(seconds, key=lambda bound: seconds[bound])
+    return seconds[bound], bound

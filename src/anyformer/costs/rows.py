@@ -22,12 +22,17 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows under a title; a column with an empty name needs none. `detail`: as of a row."""
+    """Rows under a title, with a name for each column, which may be empty. `detail`: as of a row."""
 
     title: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
     detail: bool = False
+
+    def widths(self, least: int = 0) -> list[int]:
+        """Characters that each column takes, at `least` so many."""
+        cells = [[str(figure) for figure in row.figures] for row in self.rows]
+        return [max([least, len(head), *(len(row[i]) for row in cells if i < len(row))]) for i, head in enumerate(self.columns)]
 
 
 @dataclass(frozen=True)

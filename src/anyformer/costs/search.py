@@ -1,4 +1,4 @@
-"""The search for sizes that meet a budget: one size is solved for where another stands, for costs rise with every size."""
+"""The search for sizes that meet a budget: costs rise with every size, so one size is solved for while others are fixed."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ class Search:
         return len(self.prices)
 
     def costs(self, at: Sizes) -> dict[str, int] | None:
-        """What is asked for, at these sizes; None where the architecture cannot have them."""
+        """Costs that the budget names, at these sizes; None where the architecture cannot have them."""
         if at not in self.prices:
             try:
                 made = resized(self.architecture, at, self.multiple)
                 self.prices[at] = {name: PRICES[name](made, self.budget.length) for name in self.budget.targets}
-            except ValueError:  # of a part that does not fit these sizes
+            except ValueError:  # a part refuses these sizes
                 self.prices[at] = None
         return self.prices[at]
 
     def error(self, at: Sizes) -> float:
-        """The largest relative distance from what is asked for."""
+        """The largest relative distance from a target of the budget."""
         costs = self.costs(at)
         if costs is None:
             return float("inf")
@@ -46,7 +46,7 @@ class Search:
         return error
 
     def along(self, start: Sizes, knob: Knob, values: range) -> Iterator[Sizes]:
-        """For each target the two neighbouring values of one size between which it lies; costs rise with every size."""
+        """For each target the two neighbouring values of one size between which it lies."""
         for name, target in self.budget.targets.items():
             below = self._last_below(start, knob, values, name, target)
             for i in (below, below + 1):
@@ -67,7 +67,7 @@ class Search:
 
         now = _index(steps, getattr(self.start, first))
         places = [(i, *missed(i)) for i in _spread(steps, getattr(self.start, first))]
-        # From where it stands outwards, so that of several answers the least odd is found.
+        # From the present size outwards, so that of several answers the nearest is found.
         for left, right in sorted(pairwise(places), key=lambda pair: min(abs(pair[0][0] - now), abs(pair[1][0] - now))):
             (low, low_miss, low_at), (high, high_miss, high_at) = left, right
             yield from (low_at, high_at)
@@ -81,7 +81,7 @@ class Search:
                     low, low_miss = middle, miss
 
     def _cost(self, at: Sizes, knob: Knob, values: range, i: int, name: str) -> float:
-        """Of the nearest sizes, not above these, that make an architecture; 0 where none near do."""
+        """The cost at the largest valid sizes up to these, 0 where none of the 16 below is valid."""
         for j in range(i, max(i - 16, -1), -1):
             costs = self.costs(replace(at, **{knob: values[j]}))
             if costs is not None:
@@ -89,16 +89,18 @@ class Search:
         return 0.0
 
     def _last_below(self, start: Sizes, knob: Knob, values: range, name: str, target: int) -> int:
-        """The index of the last value that costs no more than the target, -1 if none does: from where it stands outwards, then
-        by chords and halves in turn, so that no curve can hold the chords back."""
+        """The index of the last value that costs no more than the target, -1 if none does.
+
+        Searched from the present value outwards, then by chords and halves in turn, so that no curve makes it slow.
+        """
         low, high, low_cost, high_cost = -1, len(values), 0.0, float("inf")
         probe, step = _index(values, getattr(self.start, knob)), 1
         while high - low > 1:
-            paid = self._cost(start, knob, values, probe, name)
-            if paid <= target:
-                low, low_cost = probe, paid
+            cost = self._cost(start, knob, values, probe, name)
+            if cost <= target:
+                low, low_cost = probe, cost
             else:
-                high, high_cost = probe, paid
+                high, high_cost = probe, cost
             step += 1
             probe = (low + high) // 2
             if high == len(values):
@@ -110,8 +112,10 @@ class Search:
 
 
 def candidates(search: Search, ranges: dict[Knob, range]) -> Iterator[Sizes]:
-    """Sizes to try. As many as there are targets (at most two) are solved for; the others are tried from the nearest to what,
-    scaling all alike, meets the first target."""
+    """Sizes to try: one or two, as many as there are targets, are solved for at each value of the others.
+
+    Those values are tried from the nearest to the sizes that meet the first target when all are scaled alike.
+    """
     knobs = tuple(ranges)
     solved = 2 if len(search.budget.targets) > 1 and len(knobs) > 1 else 1
     outer, inner = knobs[:-solved], knobs[-solved:]
@@ -126,7 +130,7 @@ def candidates(search: Search, ranges: dict[Knob, range]) -> Iterator[Sizes]:
 
 
 def _ideal(search: Search, ranges: dict[Knob, range]) -> Sizes:
-    """The sizes at which everything that moves, scaled alike, meets the first target."""
+    """The sizes that meet the first target when all that may move are scaled alike."""
     name, target = next(iter(search.budget.targets.items()))
     low, high = -10.0, 10.0
     for _ in range(12):
@@ -137,25 +141,25 @@ def _ideal(search: Search, ranges: dict[Knob, range]) -> Sizes:
 
 
 def _scaled(search: Search, ranges: dict[Knob, range], factor: float) -> Sizes:
-    """The sizes that move, all times a factor, on their lattices."""
+    """The sizes, those that may move times a factor and rounded to their lattices."""
     start = {knob: getattr(search.start, knob) for knob in ranges}
     moved = {knob: ranges[knob][_index(ranges[knob], start[knob] * factor)] for knob in ranges}
     return replace(search.start, **{knob: start[knob] if factor == 1 else value for knob, value in moved.items()})
 
 
 def _index(values: range, near: float) -> int:
-    """Where in a range its nearest value stands."""
+    """The index of the value of a range that is nearest to a number."""
     return max(0, min(round((near - values.start) / values.step), len(values) - 1))
 
 
 def _around(values: range, ideal: int, now: int, count: int = 20) -> list[int]:
-    """So many values on each side of the ideal one, and the one there is."""
+    """The present value, and `count` values on each side of the ideal one."""
     middle = _index(values, ideal)
     return list(dict.fromkeys([now, *values[max(0, middle - count) : middle + count + 1]]))
 
 
 def _spread(values: range, now: int, count: int = 12) -> list[int]:
-    """Places of a range: the one there is, and some ever farther apart below and above it, in rising order."""
+    """Indices of a range in rising order: of the present value, and of values ever farther apart below and above it."""
     middle = _index(values, now)
     offsets = [round(len(values) ** (i / count)) for i in range(count + 1)]
     places = {middle, *(middle + sign * offset for offset in offsets for sign in (-1, 1))}
@@ -163,6 +167,6 @@ def _spread(values: range, now: int, count: int = 12) -> list[int]:
 
 
 def _distance(knobs: Sequence[Knob], values: Sequence[int], ideal: Sizes) -> float:
-    """How far sizes are from the ideal ones, as a sum of ratios."""
-    wanted: list[int] = [getattr(ideal, knob) for knob in knobs]
-    return sum(max(value / one, one / value) for value, one in zip(values, wanted, strict=True))
+    """Distance of sizes from the ideal ones, a sum of ratios."""
+    best: list[int] = [getattr(ideal, knob) for knob in knobs]
+    return sum(max(value / near, near / value) for value, near in zip(values, best, strict=True))

@@ -1,4 +1,4 @@
-"""The cost sheet of an architecture: all that a call costs, each figure computed when it is asked for."""
+"""The cost sheet of an architecture: all costs of a call, each figure computed on demand."""
 
 from __future__ import annotations
 
@@ -185,16 +185,16 @@ class CostSheet:
 
     @property
     def devices(self) -> int:
-        """How many of the hardware's devices the call takes, its memory spread evenly."""
+        """The number of the hardware's devices that the call takes, its memory spread evenly."""
         return self.devices_for(self.required_bytes)
 
     def devices_for(self, size: int) -> int:
-        """How many of the hardware's devices hold `size` bytes; 1 where no hardware was named."""
+        """The number of the hardware's devices that hold `size` bytes; 1 where no hardware was named."""
         return 1 if self.hardware is None else max(1, ceil(size / self.hardware.usable_memory))
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
-        """Where the architecture is far from the rules of thumb."""
+        """A remark for each size that is far from a rule of thumb."""
         return remarks(self.architecture)
 
     def data(self) -> dict[str, Any]:
@@ -222,7 +222,7 @@ class CostSheet:
         }
 
     def _memory_data(self) -> dict[str, int]:
-        return {**asdict(self.memory), "total": self.memory.total, "kept": self.activations.saved + self.activations.loss}
+        return {**asdict(self.memory), "total": self.memory.total, "saved": self.activations.saved + self.activations.loss}
 
     def __repr__(self) -> str:
         """One line: the call and its main figures."""

@@ -83,19 +83,8 @@ def compute_optimal(flops: float, *, tokens_per_parameter: float = TOKENS_PER_PA
     _positive("flops", flops)
     _positive("tokens_per_parameter", tokens_per_parameter)
     parameters = (flops / (6 * tokens_per_parameter)) ** 0.5
-    return Sizing(parameters, tokens_per_parameter * parameters, flops, _rule(tokens_per_parameter))
-
-
-def optimal_tokens(parameters: float, *, tokens_per_parameter: float = TOKENS_PER_PARAMETER) -> Sizing:
-    """The text for which so many parameters are optimal, and its FLOPs, by the rule C = 6 N D and D = 20 N."""
-    _positive("parameters", parameters)
-    _positive("tokens_per_parameter", tokens_per_parameter)
-    tokens = tokens_per_parameter * parameters
-    return Sizing(parameters, tokens, 6 * parameters * tokens, _rule(tokens_per_parameter))
-
-
-def _rule(tokens_per_parameter: float) -> str:
-    return f"{tokens_per_parameter:g} tokens per parameter and C = 6 N D, Hoffmann et al. 2022, arXiv 2203.15556"
+    rule = f"{tokens_per_parameter:g} tokens per parameter and C = 6 N D, Hoffmann et al. 2022, arXiv 2203.15556"
+    return Sizing(parameters, tokens_per_parameter * parameters, flops, rule)
 
 
 def _positive(name: str, value: float) -> None:

@@ -8,45 +8,37 @@ from anyformer.costs.figures import NOTHING, Figure
 from anyformer.costs.narrow import narrow
 from anyformer.costs.rows import Line, Row, Section
 
-APART = 2.0
-"""How many times the smallest the largest must be for a row to stand out."""
+STRONG_RATIO = 2.0
+"""Ratio of the largest figure to the smallest from which a row stands out."""
 NARROWEST = 9
-"""Of a column, so that sections line up."""
+"""Width of the narrowest column, so that sections line up."""
 
 
 def text(sections: Sequence[Section]) -> str:
-    """All lines."""
+    """The lines of sections as one text."""
     return "\n".join(line.text for line in lines(sections))
 
 
 def lines(sections: Sequence[Section], width: int | None = None) -> Iterator[Line]:
     """Titles with the names of their columns, rows indented below; names are as wide in all sections.
 
-    A section that `width` has no room for is set by itself: its columns one group below the other, long names above figures.
+    A section wider than `width` is set by itself: its columns one group below the other, long names above figures.
     """
     names = [f"  {row.name}" for section in sections for row in section.rows] + [section.title for section in sections]
     wide = max(map(len, names), default=0)
     for i, section in enumerate(sections):
         if i:
             yield Line("")
-        found = list(_section(section, wide))
-        fits = width is None or all(len(line.text) <= width for line in found)
-        yield from found if fits or width is None else narrow(section, width)
+        aligned = list(_section(section, wide))
+        fits = width is None or all(len(line.text) <= width for line in aligned)
+        yield from aligned if fits or width is None else narrow(section, width)
 
 
 def _section(section: Section, wide: int) -> Iterator[Line]:
-    columns = _columns(section, NARROWEST)
+    columns = section.widths(NARROWEST)
     yield Line(_aligned(section.title, section.columns, wide, columns), strong=True)
     for row in section.rows:
         yield Line(_aligned(f"  {row.name}", list(map(str, row.figures)), wide, columns), row.strong)
-
-
-def _columns(section: Section, narrowest: int) -> list[int]:
-    """How wide each column is."""
-    rows = [[str(figure) for figure in row.figures] for row in section.rows]
-    return [
-        max([len(head), narrowest, *(len(row[i]) for row in rows if i < len(row))]) for i, head in enumerate(section.columns)
-    ]
 
 
 def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int]) -> str:
@@ -54,10 +46,10 @@ def _aligned(name: str, cells: Sequence[str], wide: int, columns: Sequence[int])
 
 
 def side_by_side(names: Sequence[str], pages: Sequence[Sequence[Section]]) -> tuple[Section, ...]:
-    """The same rows with a column for each page, and how many times the least figure the most is, and whose is the least."""
+    """The rows of pages with a column for each page, the ratio of the largest figure to the least, and whose is the least."""
     titles = dict.fromkeys(section.title for sections in pages for section in sections if not section.detail)
     tables = [{section.title: _flat(section) for section in sections} for sections in pages]
-    return tuple(_beside(title, names, [table.get(title, {}) for table in tables]) for title in titles)
+    return tuple(_joined(title, names, [table.get(title, {}) for table in tables]) for title in titles)
 
 
 def _flat(section: Section) -> dict[str, Figure]:
@@ -71,19 +63,19 @@ def _flat(section: Section) -> dict[str, Figure]:
     }
 
 
-def _beside(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure]]) -> Section:
+def _joined(title: str, names: Sequence[str], columns: Sequence[dict[str, Figure]]) -> Section:
+    """A section with a column of figures for each name, and their ratio."""
     rows = []
     for name in dict.fromkeys(name for column in columns for name in column):
         figures = [column.get(name, NOTHING) for column in columns]
         ratio = _ratio(figures)
         least = min(zip(figures, names, strict=True), key=lambda pair: pair[0].number or 0)[1]
-        told = f"{least} {ratio:,.2f} x less" if len(names) == 2 else f"{least} least, {ratio:,.2f} x"
-        shown = Figure("" if ratio < 1.005 else told)
-        rows.append(Row(name, (*figures, shown), strong=ratio >= APART))
+        words = f"{least} {ratio:,.2f} x less" if len(names) == 2 else f"{least} least, {ratio:,.2f} x"
+        rows.append(Row(name, (*figures, Figure("" if ratio < 1.005 else words)), strong=ratio >= STRONG_RATIO))
     return Section(title, (*names, "most / least"), tuple(rows))
 
 
 def _ratio(figures: Sequence[Figure]) -> float:
-    """The most over the least, 1 where one is missing or nothing."""
+    """The largest figure over the least, 1 where one is missing or zero."""
     numbers = [figure.number for figure in figures if figure.number]
     return max(numbers) / min(numbers) if len(numbers) == len(figures) else 1.0

@@ -1,4 +1,4 @@
-"""What differs between two architectures."""
+"""The differences between two architectures."""
 
 from anyformer.differences.difference import Change, Difference, difference
 

@@ -1,4 +1,4 @@
-"""What differs between two architectures, in words, and what it does to parameters, FLOPs and decode state."""
+"""The differences between two architectures in words, and their effect on parameters, FLOPs and decode state."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from anyformer.parts import Block, Stack
 from anyformer.plan import Plan
 
 _PLAN = Plan(precision="bf16")
-_Found = tuple[tuple[str, ...], Any, Any]
-"""The names on the way to a value, and the value on the left and on the right."""
+_Pair = tuple[tuple[str, ...], Any, Any]
+"""The path of a value, and the value on the left and on the right."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One thing that differs: what, on the left, on the right; of a quantity also right / left, if there is any on the left."""
+    """A value or quantity (`what`) that differs, on the left and on the right; `ratio`: right / left, if left is not 0."""
 
     what: str
     left: str
@@ -30,7 +30,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Difference:
-    """`summary`: the columns of the catalogue that differ; `details`: every value that does; `costs`: what comes of them."""
+    """`summary`: columns of the catalogue that differ; `details`: every value that differs; `costs`: quantities of both."""
 
     summary: tuple[Change, ...]
     details: tuple[Change, ...]
@@ -38,15 +38,15 @@ class Difference:
 
 
 def difference(left: Architecture, right: Architecture, *, batch: int = 1, length: int = 4096) -> Difference:
-    """What changes from `left` to `right`; FLOPs and decode state (16 bits) for `batch` texts of `length` tokens."""
-    ours, theirs = (cost(each, batch=batch, length=length, mode="prefill", plan=_PLAN) for each in (left, right))
-    # Written out, an absent number of key heads is 12 rather than nothing, and what is equal in other words is equal.
+    """Changes from `left` to `right`; FLOPs and decode state (16 bits) for `batch` texts of `length` tokens."""
+    ours, theirs = (cost(made, batch=batch, length=length, mode="prefill", plan=_PLAN) for made in (left, right))
+    # With defaults resolved, an absent number of key heads is the number of heads, and equal architectures are equal.
     details = _merged(_architectures(left.resolved(), right.resolved()))
     return Difference(tuple(_summary(left, right)), details, tuple(_costs(ours, theirs)))
 
 
 def _summary(left: Architecture, right: Architecture) -> Iterator[Change]:
-    ours, theirs = (asdict(columns(each)) for each in (left, right))
+    ours, theirs = (asdict(columns(made)) for made in (left, right))
     for name in ours:
         if ours[name] != theirs[name] and name not in ("parameters", "active"):
             yield Change(name, _shown(ours[name]), _shown(theirs[name]))
@@ -61,7 +61,7 @@ def _costs(left: CostSheet, right: CostSheet) -> Iterator[Change]:
 
 
 def _quantities(sheet: CostSheet) -> dict[str, tuple[int, str]]:
-    """What -> how much, and its unit."""
+    """Quantities of a sheet by name, each with its unit."""
     flops, tokens = sheet.flops.total.exact, sheet.shape.batch * sheet.shape.length
     return {
         "parameters": (sheet.params.total, ""),
@@ -73,9 +73,9 @@ def _quantities(sheet: CostSheet) -> dict[str, tuple[int, str]]:
     }
 
 
-def _architectures(left: Architecture, right: Architecture) -> Iterator[_Found]:
+def _architectures(left: Architecture, right: Architecture) -> Iterator[_Pair]:
     ours, theirs = left.stacks, right.stacks
-    yield from _apart(left, right, skip=("encoder", "decoder"))
+    yield from _fields(left, right, skip=("encoder", "decoder"))
     for name in dict.fromkeys([*ours, *theirs]):
         place = () if len(ours) == len(theirs) == 1 else (name,)
         if name in ours and name in theirs:
@@ -84,44 +84,44 @@ def _architectures(left: Architecture, right: Architecture) -> Iterator[_Found]:
             yield (name,), ours[name].order if name in ours else None, theirs[name].order if name in theirs else None
 
 
-def _stacks(left: Stack, right: Stack) -> Iterator[_Found]:
-    """Each variant of a block is held against the one of its name, or else the one that is most like it."""
-    yield from _apart(left, right, skip=("variants",))
+def _stacks(left: Stack, right: Stack) -> Iterator[_Pair]:
+    """Differences of two stacks, each variant compared with the variant of its name, or else the nearest."""
+    yield from _fields(left, right, skip=("variants",))
     ours, theirs = left.variants, right.variants
-    pairs = [(_likest(block, ours, name), name) for name, block in theirs.items()]
-    met = {here for here, _ in pairs}
-    pairs += [(name, _likest(block, theirs, name)) for name, block in ours.items() if name not in met]
-    found = {pair: list(_blocks(ours[pair[0]], theirs[pair[1]])) for pair in pairs}
-    everywhere = [each for each in found[pairs[0]] if all(each in other for other in found.values())]
+    pairs = [(_nearest(block, ours, name), name) for name, block in theirs.items()]
+    compared = {here for here, _ in pairs}
+    pairs += [(name, _nearest(block, theirs, name)) for name, block in ours.items() if name not in compared]
+    changes = {pair: list(_blocks(ours[pair[0]], theirs[pair[1]])) for pair in pairs}
+    everywhere = [change for change in changes[pairs[0]] if all(change in own for own in changes.values())]
     yield from everywhere
-    for pair, each in found.items():
+    for pair, own in changes.items():
         name = pair[len(theirs) >= len(ours)]
-        yield from _within((name,), (one for one in each if one not in everywhere))
+        yield from _within((name,), (change for change in own if change not in everywhere))
 
 
-def _likest(block: Block, others: Mapping[str, Block], name: str) -> str:
-    """Its own name, or that of the block with the fewest differences."""
+def _nearest(block: Block, others: Mapping[str, Block], name: str) -> str:
+    """The name of the block of the same name, or of the block with the fewest differences."""
     return name if name in others else min(others, key=lambda other: len(list(_blocks(others[other], block))))
 
 
-def _blocks(left: Block, right: Block) -> Iterator[_Found]:
-    """Branches by their names, in whatever step they stand."""
+def _blocks(left: Block, right: Block) -> Iterator[_Pair]:
+    """Differences of two blocks, branches compared by name whatever their step."""
     ours, theirs = ({name: branch for step in block.steps for name, branch in step.branches.items()} for block in (left, right))
     for name in dict.fromkeys([*ours, *theirs]):
         if name in ours and name in theirs:
-            yield from _within((name,), _apart(ours[name], theirs[name]))
+            yield from _within((name,), _fields(ours[name], theirs[name]))
         else:
             yield (name,), ours[name].sublayer if name in ours else None, theirs[name].sublayer if name in theirs else None
     if len(left.steps) == len(right.steps):
         for here, there in zip(left.steps, right.steps, strict=True):
-            yield from _apart(here, there, skip=("branches",))
+            yield from _fields(here, there, skip=("branches",))
     else:
         yield ("steps",), len(left.steps), len(right.steps)
 
 
-def _apart(left: Value, right: Value, skip: tuple[str, ...] = ()) -> Iterator[_Found]:
-    """Where two values of one type differ, but for some fields."""
-    for name in (each for each in type(left).model_fields if each not in skip):
+def _fields(left: Value, right: Value, skip: tuple[str, ...] = ()) -> Iterator[_Pair]:
+    """Fields in which two values of one type differ, but for those to `skip`."""
+    for name in (name for name in type(left).model_fields if name not in skip):
         here, there = getattr(left, name), getattr(right, name)
         if isinstance(here, Value) and type(here) is type(there):
             place = () if name in type(left).through else (name,)
@@ -131,21 +131,21 @@ def _apart(left: Value, right: Value, skip: tuple[str, ...] = ()) -> Iterator[_F
             yield (name,), here, there
 
 
-def _within(place: tuple[str, ...], found: Iterable[_Found]) -> Iterator[_Found]:
-    for names, here, there in found:
+def _within(place: tuple[str, ...], pairs: Iterable[_Pair]) -> Iterator[_Pair]:
+    for names, here, there in pairs:
         yield (*place, *names), here, there
 
 
-def _merged(found: Iterator[_Found]) -> tuple[Change, ...]:
-    """In words; what changes alike in several places is said once."""
+def _merged(pairs: Iterator[_Pair]) -> tuple[Change, ...]:
+    """Changes in words, the same change in several places once."""
     places: dict[tuple[str, str, str], list[str]] = {}
-    for names, here, there in found:
+    for names, here, there in pairs:
         *place, last = (name.replace("_", " ") for name in names)
         places.setdefault((last, _shown(here), _shown(there)), []).append(" ".join(place))
-    return tuple(Change(_said(last, where), here, there) for (last, here, there), where in places.items())
+    return tuple(Change(_title(last, where), here, there) for (last, here, there), where in places.items())
 
 
-def _said(what: str, where: list[str]) -> str:
+def _title(what: str, where: list[str]) -> str:
     named = ", ".join(dict.fromkeys(filter(None, where)))
     return f"{what} of {named}" if named else what
 

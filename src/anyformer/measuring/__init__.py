@@ -1,1 +1,1 @@
-"""What is predicted of an architecture beside what the built model does."""
+"""Predicted costs of an architecture beside measurements of the built model."""

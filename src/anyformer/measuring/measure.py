@@ -1,9 +1,9 @@
 """Predictions beside measurements: the description's costs against the module that it builds, counted and run.
 
-Exact ones are counted on the whole model, without numbers (`costs.counted`).
+Parameters, FLOPs and decode state are counted on the whole model, without numbers (`costs.counted`).
 
-What has to be run, on the device: bytes kept for backward, the peak of a training step, and its time, of the whole model
-where it fits, else of one block of each kind (`trial`). All in eager mode.
+Bytes saved for backward, the peak of a training step and its time are measured on the device, of the whole model where it fits,
+else of one block of each kind (`trial`). All in eager mode.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import step_time
-from anyformer.costs.saved import RESIDUAL, kept_by_label
+from anyformer.costs.saved import RESIDUAL, saved_by_label
 from anyformer.measuring.trial import TrainingStep, Trial, trial_of
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 
-STAGES = ("counting FLOPs", "calibrating this machine", "building", "keeping", "training", "timing")
+STAGES = ("counting FLOPs", "calibrating this machine", "building", "saved tensors", "training", "timing")
 STEPS = 3
-"""Timed after those that warm up; the shortest counts."""
-KEPT, PEAK = 0.01, 0.05
-"""How far kept bytes and peaks may be off."""
+"""Timed steps, after those that warm up; the shortest counts."""
+SAVED, PEAK = 0.01, 0.05
+"""Tolerances of saved bytes and of peaks."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """All comparisons; `reduced`: which piece of the architecture was run, empty for all; `notes`: what is not compared."""
+    """All comparisons; `reduced`: the piece of the architecture that ran, empty for all; `notes`: quantities not compared."""
 
     title: str
     reduced: str
@@ -49,12 +49,12 @@ class Measured:
 
     @property
     def exact(self) -> bool:
-        """Whether every prediction that must be exact is."""
-        return all(one.holds for one in self.comparisons if one.tolerance == 0)
+        """Whether every prediction with tolerance 0 is exact."""
+        return all(comparison.holds for comparison in self.comparisons if comparison.tolerance == 0)
 
     def data(self) -> dict[str, Any]:
         """Plain data, for JSON."""
-        rows = [{**asdict(one), "difference": one.difference, "holds": one.holds} for one in self.comparisons]
+        rows = [{**asdict(row), "difference": row.difference, "holds": row.holds} for row in self.comparisons]
         return {**asdict(self), "comparisons": rows, "exact": self.exact}
 
 
@@ -69,24 +69,23 @@ def measure(
     hardware: Callable[[], Hardware] | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Measured:
-    """Hold every prediction against the model. `hardware` gives what times are predicted for: by default `device`, calibrated.
+    """Compare every prediction with the model; times are predicted for `hardware`, by default the calibrated `device`.
 
     `NotEnoughMemoryError` before any work where not even one block of each kind fits.
     """
     device = torch.device(device)
     shape = Shape(batch=batch, length=length, source=architecture.source_of(length, source_length))
-    asked = plan or Plan()
-    trial = trial_of(architecture, shape, asked, free_memory(device))
+    plan = plan or Plan()
+    trial = trial_of(architecture, shape, plan, free_memory(device))
     progress(STAGES[0])
-    found = [*counted(architecture, shape, asked)]
+    comparisons = [*counted(architecture, shape, plan)]
     progress(STAGES[1])
     on = calibrated(device=device.type) if hardware is None else hardware()
-    resolved = on.resolved(asked)
-    found += states(architecture, shape, resolved)
-    notes = () if any(one.quantity == "decode state" for one in found) else ("it keeps no decode state",)
-    found += run(trial, shape, resolved, device, on, progress)
+    resolved = on.resolved(plan)
+    decode_states = [*states(architecture, shape, resolved)]
+    comparisons += (*decode_states, *run(trial, shape, resolved, device, on, progress))
     title = f"{batch} x {length:,} tokens, {resolved.precision}, on {on.title}"
-    return Measured(title, trial.reduced, tuple(found), notes)
+    return Measured(title, trial.reduced, tuple(comparisons), () if decode_states else ("it keeps no decode state",))
 
 
 def run(
@@ -97,13 +96,13 @@ def run(
     hardware: Hardware,
     progress: Callable[[str], None],
 ) -> Iterator[Comparison]:
-    """What only a run shows, of the trial's architecture."""
+    """Comparisons with a run of the trial's architecture."""
     made = trial.architecture
     progress(STAGES[2])
     step = TrainingStep(made, shape, plan, device)
     progress(STAGES[3])
-    kept = kept_by_label(step.model, labels(made, made.cost(shape, plan)), step.loss)
-    yield from compared("kept for backward", "B", declared_kept(made, shape, plan), kept, tolerance=KEPT, inner=None)
+    saved = saved_by_label(step.model, labels(made, made.cost(shape, plan)), step.loss)
+    yield from compared("saved for backward", "B", predicted_saved(made, shape, plan), saved, tolerance=SAVED, inner=None)
     step.update()
     progress(STAGES[4])
     source = shape.source or None
@@ -114,19 +113,19 @@ def run(
     yield Comparison("time of a step", "", "s", predicted, min(_timed(step.update, device) for _ in range(STEPS)), None)
 
 
-def declared_kept(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
-    """Bytes kept by component, copies of weights included."""
-    find, found = located(architecture.cost(shape, plan)), Counter[str]()
-    for each in activations(architecture, shape, plan).tensors:
-        at, rest = find(each.path)
-        # What a layer keeps beside its branches is of the residual stream; outside of all modules is the loss.
-        beside = at.within("branch", RESIDUAL) if at.layer is not None and at.branch is None else at
-        found[beside.component or rest.partition(".")[0]] += each.bytes
-    return found
+def predicted_saved(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
+    """Bytes saved by component, copies of weights included."""
+    find, sizes = located(architecture.cost(shape, plan)), Counter[str]()
+    for tensor in activations(architecture, shape, plan).tensors:
+        at, rest = find(tensor.path)
+        # Tensors of a layer beside its branches are of the residual stream; outside of all modules is the loss.
+        owner = at.within("branch", RESIDUAL) if at.layer is not None and at.branch is None else at
+        sizes[owner.component or rest.partition(".")[0]] += tensor.bytes
+    return sizes
 
 
 def _timed(call: Callable[[], object], device: torch.device) -> float:
-    """Seconds."""
+    """Seconds of a call."""
     began = time.perf_counter()
     call()
     if device.type == "cuda":

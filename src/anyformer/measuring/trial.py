@@ -1,4 +1,4 @@
-"""A piece of an architecture that a device has memory for, and training steps of it on examples made up."""
+"""A piece of an architecture that fits into a device's memory, and training steps of it on made-up examples."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from anyformer.training.step import loss_function, update
 from anyformer.tuning import AdamW
 
 SHARE = 0.8
-"""Of the free memory, what a trial may fill: the rest is for what no formula of ours sees, as a library's own buffers."""
+"""Share of the free memory that a trial may fill: the rest is for memory that no formula counts, as a library's own buffers."""
 RATE = 1e-4
-"""Of learning."""
+"""Learning rate."""
 VOCABULARIES = (32_768, 8_192, 2_048, 512)
+"""Sizes of smaller vocabularies that are tried."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What is built and run, and how it differs from what was asked for; `bytes`: what a training step of it needs."""
+    """An architecture to be run, how it was `reduced` in words, and the `bytes` of a training step of it."""
 
     architecture: Architecture
     reduced: str
@@ -45,11 +46,11 @@ def trial_of(architecture: Architecture, shape: Shape, plan: Plan, free: int) ->
 
     Where the embedding alone is too large, the vocabulary is smaller too.
     """
-    tried = [Trial(made, reduced, _needed(made, shape, plan)) for made, reduced in _pieces(architecture)]
-    for trial in tried:
+    trials = [Trial(made, reduced, _bytes(made, shape, plan)) for made, reduced in _pieces(architecture)]
+    for trial in trials:
         if trial.bytes <= SHARE * free:
             return trial
-    least = min(tried, key=lambda trial: trial.bytes)
+    least = min(trials, key=lambda trial: trial.bytes)
     raise NotEnoughMemoryError(
         f"a training step of {least.reduced or 'the model'} on {shape.batch} x {shape.length} tokens needs "
         f"{least.bytes / 1e9:.1f} GB, and of {free / 1e9:.1f} GB that are free {SHARE:.0%} may be filled; "
@@ -68,7 +69,7 @@ def _targets(architecture: Architecture, shape: Shape) -> Tensor:
 class Outputs:
     """The objective of every architecture: cross-entropy of its logits, a vector per position or per row.
 
-    Of features, where there are no logits, their sum, for which nothing is kept.
+    Without logits it is the sum of the features, which saves no tensor.
     """
 
     def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
@@ -77,7 +78,7 @@ class Outputs:
 
 
 class TrainingStep:
-    """Updates of an architecture as the training loop makes them, on examples made up."""
+    """Updates of an architecture as the training loop makes them, on made-up examples."""
 
     def __init__(self, architecture: Architecture, shape: Shape, plan: Plan, device: torch.device) -> None:
         self.model = build(architecture, plan, device).train()
@@ -88,11 +89,11 @@ class TrainingStep:
         self.examples = Examples(tokens, targets, None, rows, target[0] if target else None)
 
     def loss(self) -> Tensor:
-        """Of the forward pass alone."""
+        """The loss, by a forward pass alone."""
         return self.compute(self.examples, None)[0]
 
     def update(self) -> None:
-        """Weights change, gradients go."""
+        """One step: forward, backward, and the optimiser's update, after which gradients are freed."""
         tokens = self.examples.targets.numel()
         update(
             self.compute, self.model, self.optimiser, [self.examples], tokens=tokens, seed=0, step=0, rate=RATE, clip=1.0
@@ -100,7 +101,7 @@ class TrainingStep:
 
 
 def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:
-    """(the architecture or a piece of it, what was left out), the largest first."""
+    """(the architecture or a piece of it, the piece in words), the largest first."""
     yield architecture, ""
     orders = {f"{name}.order": " ".join(dict.fromkeys(stack.layers)) for name, stack in architecture.stacks.items()}
     blocks = change_all(architecture, orders)
@@ -115,11 +116,11 @@ def _pieces(architecture: Architecture) -> Iterator[tuple[Architecture, str]]:
             continue
         try:
             yield change_all(blocks, changes), f"one block of each kind and a vocabulary of {vocab:,}"
-        except DescriptionError:  # something else counts on the size of the vocabulary
+        except DescriptionError:  # another part needs the size of the vocabulary
             return
 
 
-def _needed(architecture: Architecture, shape: Shape, plan: Plan) -> int:
+def _bytes(architecture: Architecture, shape: Shape, plan: Plan) -> int:
     """Bytes of a training step."""
     source = shape.source or None
     return peak_memory(architecture, batch=shape.batch, length=shape.length, source_length=source, plan=plan).total

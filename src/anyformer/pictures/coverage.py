@@ -1,4 +1,4 @@
-"""A mask at any length on a grid of few cells: of each cell the exact share of its pairs that are allowed."""
+"""A mask at any length on a grid of few cells, each with the exact share of its pairs that the mask allows."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.ranges import Integers, Ranges
 
 ROWS = 1 << 16
-"""Queries looked at together: what bounds the memory."""
+"""Queries counted together, which bounds the memory."""
 
 
 def edges(positions: int, cells: int) -> Integers:
-    """Where cells begin, and the end: as many as there are positions, at most `cells`, as even as they can be."""
+    """Starts of cells, and the end: as many cells as positions, at most `cells`, as even as possible."""
     cells = min(cells, positions)
     return np.arange(cells + 1, dtype=np.int64) * positions // cells
 
@@ -29,7 +29,7 @@ def coverage(mask: Mask, queries: int, keys: int, prefix: int = 0, cells: int = 
 
 
 def _pairs(mask: Mask, rows: Integers, columns: Integers, keys: int, prefix: int) -> Integers:
-    """Allowed pairs of each cell between these edges."""
+    """Allowed pairs of each cell between edges of rows and columns."""
     query = np.arange(rows[0], rows[-1], dtype=np.int64)
     allowed, start = mask.ranges(query, keys, prefix), np.zeros_like(query)
     below = [(allowed & Ranges.plain(start, np.full_like(query, end), keys)).counts() for end in columns]

@@ -1,4 +1,4 @@
-"""Each distinct mask as a square of queries (rows) and keys (columns), and a strip of which layer has which."""
+"""Each distinct mask as a square of queries (rows) and keys (columns), and a strip with the masks of each layer."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CELLS = 128
-"""Of a side at most; up to `SQUARES` of them are outlined one by one."""
+"""Cells of a side at most; up to `SQUARES` of them are outlined one by one."""
 SQUARES = 32
 LONGEST = 1 << 22
 """Positions that are still counted in seconds."""
 COLUMNS, TITLE = 3, 38
 """Panels in a row, and letters in a line of their titles."""
 DARKER = 0.6
-"""Exponent of a cell's share, so that a stride of one position in many is still seen."""
+"""Exponent of a cell's share, so that a stride of one position in many is visible."""
 
 
 def draw_masks(architecture: Architecture, path: Path, length: int | None = None, *, title: str = "") -> None:
-    """A panel for each distinct mask at `length` positions (by default one at which it shows), and which layer has which.
+    """A panel for each distinct mask at `length` positions, by default one that shows its pattern, and a strip of the layers.
 
-    A cell stands for a square of positions and is the darker the more of its pairs are allowed. Refuses an architecture
-    without a mask, and an ending that is no picture's.
+    A cell is a square of positions, the darker the more of its pairs are allowed. Refuses an architecture without a mask, and a
+    file whose ending is no picture's.
     """
     check_picture(path)
     length = telling_length(architecture) if length is None else length
@@ -81,13 +81,13 @@ def _panel(axes: Axes, pattern: Pattern, colour: str) -> None:
     axes.spines[["top", "right"]].set_visible(True)
     for side, set_ticks in ((pattern.keys, axes.set_xticks), (pattern.queries, axes.set_yticks)):
         ticks = token_ticks(side)
-        set_ticks(ticks, [in_tokens(each) for each in ticks])
+        set_ticks(ticks, list(map(in_tokens, ticks)))
     axes.set_xlabel("key of the source (position)" if pattern.across else "key (position)")
     axes.set_ylabel("query (position)")
 
 
 def _heading(axes: Axes, pattern: Pattern, holders: str) -> None:
-    """The mask's name, who has it, and how many pairs it allows."""
+    """The mask's name, the layers that have it, and the pairs that it allows."""
     share = "every pair" if pattern.share == 1 else f"{pattern.share:.1%} of the pairs"
     axes.set_title(fill(pattern.title, TITLE), pad=30, fontsize=10)
     axes.annotate(
@@ -96,7 +96,7 @@ def _heading(axes: Axes, pattern: Pattern, holders: str) -> None:
 
 
 def _strip(axes: Axes, strip: Strip) -> None:
-    """A cell for each layer, in the colours of its masks; without any, grey and hatched."""
+    """A cell for each layer, in the colours of its masks; grey and hatched for a layer without."""
     for i, numbers in enumerate(strip.layers):
         for j, number in enumerate(numbers):
             high = 1 / len(numbers)
@@ -109,7 +109,7 @@ def _strip(axes: Axes, strip: Strip) -> None:
     axes.spines[["left", "bottom"]].set_visible(False)
     every = max(1, len(strip.layers) // 8)
     ticks = [*range(0, len(strip.layers) - 1 - every // 2, every), len(strip.layers) - 1]
-    axes.set_xticks([each + 0.5 for each in ticks], [str(each) for each in ticks])
+    axes.set_xticks([tick + 0.5 for tick in ticks], list(map(str, ticks)))
     axes.tick_params(length=0)
     axes.set_title(f"{strip.title}{_without(strip)}", fontsize=9, fontweight="normal")
 
@@ -123,7 +123,7 @@ def _box(x: float, y: float, high: float, colour: str, hatch: str) -> Any:
 
 
 def _without(strip: Strip) -> str:
-    """What the hatched layers are."""
+    """The mixers of the hatched layers, in words."""
     idle = [kinds for kinds, numbers in zip(strip.unmasked, strip.layers, strict=True) if not numbers]
     mixers = dict.fromkeys(kind for kinds in idle for kind in kinds)
     if not idle:

@@ -1,4 +1,4 @@
-"""The distinct masks of an architecture at a length, and which layer has which."""
+"""The distinct masks of an architecture at a length, and the masks of each layer."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sublayer import Sublayer
 
 SHORTEST = 32
-"""Positions that show a mask without a pattern of its own: a triangle, a square."""
+"""Positions at which a mask without a pattern of its own is drawn: a triangle, a square."""
 SPANS = 3
-"""How many times its window, chunk or stride a mask is drawn at least."""
+"""Windows, chunks or strides of a mask that are drawn at least."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,12 @@ class Pattern:
 
     @property
     def share(self) -> float:
-        """Allowed pairs of all pairs."""
+        """Share of all pairs that are allowed."""
         return self.pairs / (self.queries * self.keys)
 
     @property
     def title(self) -> str:
-        """As the mask is written in Python."""
+        """The mask as it is written in Python."""
         if self.across:
             return "cross-attention: all of the source"
         return self.mask.written + (f", a prefix of {self.prefix:,}" if self.prefix else "")
@@ -53,7 +53,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Strip:
-    """What each layer of a stack has: its variant's name, numbers of patterns, and what mixes positions without a mask."""
+    """The layers of a stack: for each the name of its variant, the numbers of its patterns, and its mixers without a mask."""
 
     stack: str
     variants: tuple[str, ...]
@@ -77,49 +77,49 @@ class Patterns:
 
     def holders(self, number: int) -> str:
         """`52 of 62 decoder layers`."""
-        having = {strip: sum(number in layer for layer in strip.layers) for strip in self.strips}
+        counts = {strip: sum(number in layer for layer in strip.layers) for strip in self.strips}
         return ", ".join(
             f"{'all' if count == len(strip.layers) else f'{count} of'} {len(strip.layers)} {strip.stack} layers"
-            for strip, count in having.items()
+            for strip, count in counts.items()
             if count
         )
 
 
 def masks_of(architecture: Architecture) -> dict[Mask, list[str]]:
-    """Every mask and the places where it is: `decoder.local.attention`, in the order computed."""
-    found: dict[Mask, list[str]] = {}
+    """Every mask with its places, `decoder.local.attention`, in the order computed."""
+    places: dict[Mask, list[str]] = {}
     for stack, variant, branch, sublayer in _sublayers(architecture):
         for mask in sublayer.masks:
-            found.setdefault(mask, []).append(f"{stack}.{variant}.{branch}")
-    return found
+            places.setdefault(mask, []).append(f"{stack}.{variant}.{branch}")
+    return places
 
 
 def telling_length(architecture: Architecture) -> int:
-    """A length at which every mask shows: a power of two, at least three times its span, no longer than a position table."""
+    """A length that shows every mask's pattern: a power of two, at least three spans, no longer than a position table."""
     span = max((mask.span for mask in masks_of(architecture)), default=1)
-    wanted = SHORTEST if span == 1 else max(SHORTEST, 1 << (SPANS * span - 1).bit_length())
-    return min(wanted, longest(architecture) or wanted)
+    length = SHORTEST if span == 1 else max(SHORTEST, 1 << (SPANS * span - 1).bit_length())
+    return min(length, longest(architecture) or length)
 
 
 def patterns_of(architecture: Architecture, length: int) -> Patterns:
-    """All that a call of `length` positions looks at; a prefix, where one is asked for, is a quarter of it."""
+    """The patterns of a call of `length` positions; the prefix of a mask that has one is a quarter of it."""
     call = Shape(length=length, source=architecture.source_of(length), prefix=length // 4)
     places: dict[Pattern, list[str]] = {}
-    held: dict[tuple[str, str], list[Pattern]] = {}
+    of_variant: dict[tuple[str, str], list[Pattern]] = {}
     unmasked: dict[tuple[str, str], list[str]] = {}
     for stack, variant, branch, sublayer in _sublayers(architecture):
-        found = list(_patterns(sublayer, architecture.shape_of(stack, call) or call))
-        for pattern in found:
+        patterns = list(_patterns(sublayer, architecture.shape_of(stack, call) or call))
+        for pattern in patterns:
             places.setdefault(pattern, []).append(f"{stack}.{variant}.{branch}")
-        held.setdefault((stack, variant), []).extend(found)
-        if not found and sublayer.traits.mixing is not None:
+        of_variant.setdefault((stack, variant), []).extend(patterns)
+        if not patterns and sublayer.traits.mixing is not None:
             unmasked.setdefault((stack, variant), []).append(sublayer.traits.mixing)
     numbers = {pattern: i for i, pattern in enumerate(places)}
     strips = [
         Strip(
             name,
             stack.layers,
-            tuple(tuple(dict.fromkeys(numbers[each] for each in held.get((name, layer), ()))) for layer in stack.layers),
+            tuple(tuple(dict.fromkeys(map(numbers.__getitem__, of_variant.get((name, layer), ())))) for layer in stack.layers),
             tuple(tuple(unmasked.get((name, layer), ())) for layer in stack.layers),
         )
         for name, stack in architecture.stacks.items()
@@ -131,14 +131,14 @@ def _sublayers(architecture: Architecture) -> Iterator[tuple[str, str, str, Subl
     """(stack, variant, branch, sublayer), in the order computed."""
     for stack_name, stack in architecture.stacks.items():
         for variant, block in stack.variants.items():
-            for branch, held in block.branches.items():
-                yield stack_name, variant, branch, held.sublayer
+            for name, branch in block.branches.items():
+                yield stack_name, variant, name, branch.sublayer
 
 
 def _patterns(sublayer: Sublayer, shape: Shape) -> Iterator[Pattern]:
-    """Those of its masks, and the whole source where it reads one."""
+    """The patterns of a sublayer's masks, and the whole source where it reads one."""
     for mask in sublayer.masks:
-        looks = mask.pairs(shape) != mask.pairs(replace(shape, prefix=0))
-        yield Pattern(mask, shape.length, shape.length, shape.prefix if looks else 0)
+        has_prefix = mask.pairs(shape) != mask.pairs(replace(shape, prefix=0))
+        yield Pattern(mask, shape.length, shape.length, shape.prefix if has_prefix else 0)
     if SOURCE in sublayer.reads:
         yield Pattern(Bidirectional(), shape.length, shape.source, across=True)

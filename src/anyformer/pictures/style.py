@@ -1,4 +1,4 @@
-"""How all charts look, and where pictures may be written: one palette, axes in tokens and bytes, three endings."""
+"""The style of all charts and the files of pictures: one palette, axes in tokens and bytes, three endings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENDINGS = (".png", ".svg", ".pdf")
 PALETTE = ("#1b3a5c", "#e8963a", "#2a9d8f", "#f2d27a", "#b8432f", "#8fc1e3", "#7b5ea7", "#e3b5c4", "#3f6b2f")
 """Neighbours differ in lightness too, so that they stay apart in grey print and for the colour-blind."""
 HUES = (PALETTE[0], PALETTE[1], PALETTE[2], PALETTE[4], PALETTE[6], PALETTE[5])
-"""Those that stand out as lines and marks on white."""
+"""Colours that stand out as lines and marks on white."""
 DASHES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (7, 3)))
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 INK, FAINT = "#222222", "#8a8a8a"
@@ -52,7 +52,7 @@ STYLE: Any = {
 
 
 def check_picture(path: Path) -> None:
-    """Refuse, before any work, a file that no picture can be written to: its ending, its directory."""
+    """Refuse, before any work, a file whose ending or directory takes no picture."""
     if path.suffix.lower() not in ENDINGS:
         raise UserError(f"{path}: a picture ends in {', '.join(ENDINGS)}, which says how it is written; got {path.suffix!r}")
     check_file(path)
@@ -60,7 +60,7 @@ def check_picture(path: Path) -> None:
 
 @contextmanager
 def drawing(path: Path, width: float, height: float) -> Iterator[Figure]:
-    """A figure of so many inches to draw on, written to `path` at the end; the same picture gives the same bytes."""
+    """A figure of so many inches to draw on, written to `path` at the end."""
     check_picture(path)
     from matplotlib import rc_context
     from matplotlib.figure import Figure
@@ -68,9 +68,14 @@ def drawing(path: Path, width: float, height: float) -> Iterator[Figure]:
     with rc_context(STYLE), writing(path) as partial:
         figure = Figure(figsize=(width, height), layout="constrained")
         yield figure
-        ending = path.suffix.lower()
-        stamp = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending, {})
-        figure.savefig(partial, dpi=160, format=ending[1:], metadata=stamp)
+        save(figure, partial, 160)
+
+
+def save(figure: Figure, path: Path, dpi: int) -> None:
+    """Write a figure in the format of the file's ending, without a date: the same picture gives the same bytes."""
+    ending = path.suffix.lower()
+    metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(ending, {})
+    figure.savefig(path, dpi=dpi, format=ending[1:], metadata=metadata)
 
 
 def in_tokens(number: float) -> str:
@@ -87,14 +92,14 @@ def in_bytes(number: float) -> str:
 
 
 def token_ticks(length: int, parts: int = 4) -> list[int]:
-    """Where an axis from 0 to `length` is labelled: at quarters where they are whole."""
+    """Labelled places of an axis from 0 to `length`: its quarters where they are whole."""
     while parts > 1 and length % parts:
         parts -= 1
     return [length * i // parts for i in range(parts + 1)]
 
 
 def doublings(first: int, last: int) -> tuple[int, ...]:
-    """Powers of two from about `first`, and the last length itself: what is drawn against length."""
+    """Lengths of a chart: powers of two from about `first`, and the last length itself."""
     powers = [2**i for i in range(max(first, 1).bit_length() - 1, last.bit_length())]
     return tuple(dict.fromkeys([*powers, last]))
 
@@ -104,19 +109,19 @@ def length_axis(axes: Axes, lengths: Sequence[int], what: str) -> None:
     axes.set_xscale("log", base=2)
     every = -(-len(lengths) // 7)
     shown = list(lengths[::-1][::every])
-    axes.set_xticks(shown, [in_tokens(each) for each in shown])
+    axes.set_xticks(shown, list(map(in_tokens, shown)))
     axes.minorticks_off()
     axes.set_xlim(lengths[0], lengths[-1])
     axes.set_xlabel(what)
 
 
 def line_of(number: int) -> dict[str, Any]:
-    """Colour and dashes of the first, second, ... line, which also in grey are told apart."""
+    """Colour and dashes of a line by its number; in grey too, lines differ."""
     return {"color": HUES[number % len(HUES)], "linestyle": DASHES[number % len(DASHES)], "linewidth": 1.9}
 
 
 def below(axes: Axes, letters: int = HALF) -> None:
-    """A legend under the axis, where it can hide nothing: areas, then lines, in as many columns as `letters` allow."""
+    """Put a legend under the axis, where it hides nothing: areas, then lines, in as many columns as `letters` allow."""
     from matplotlib.lines import Line2D
 
     handles, labels = axes.get_legend_handles_labels()

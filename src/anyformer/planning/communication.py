@@ -1,4 +1,4 @@
-"""What ranks send to one another: bytes of each collective, of pipelines and of experts, and the pipeline's bubble.
+"""Bytes that ranks send to one another, in collectives, pipelines and to experts, and the pipeline's bubble.
 
 All figures are bytes that one rank sends (and as many that it receives), S the size of the whole tensor, n the ranks of a
 group. Ring algorithms: Patarasuk & Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of workstations"; Thakur,
@@ -15,9 +15,10 @@ def all_gather(size: int, ranks: int) -> int:
     return size * (ranks - 1) // ranks
 
 
-def reduce_scatter(size: int, ranks: int) -> int:
-    """(n - 1) / n * S: the same way with partial sums."""
-    return size * (ranks - 1) // ranks
+reduce_scatter = all_gather
+"""(n - 1) / n * S: every rank passes on partial sums of each shard but its own."""
+all_to_all = all_gather
+"""(n - 1) / n * S, S the bytes of one rank, which keeps the n-th part that is its own."""
 
 
 def all_reduce(size: int, ranks: int) -> int:
@@ -25,24 +26,20 @@ def all_reduce(size: int, ranks: int) -> int:
     return 2 * size * (ranks - 1) // ranks
 
 
-def all_to_all(size: int, ranks: int) -> int:
-    """(n - 1) / n * S, S what one rank holds: it keeps the n-th part that is its own."""
-    return size * (ranks - 1) // ranks
+def dispatch(tokens: int, top_k: int, width: int, element: int, ranks: int) -> int:
+    """Bytes of tokens sent to their experts, evenly spread: an all-to-all of tokens * top_k * width elements.
 
-
-def dispatch(tokens: int, chosen: int, width: int, element: int, ranks: int) -> int:
-    """Tokens on their way to the experts they chose, evenly spread: all-to-all of tokens * chosen * width elements.
-
-    GShard (Lepikhin et al. 2020, arXiv 2006.16668). A token that chose two experts of one rank is sent twice: what node-limited
-    routing and smaller formats save (DeepSeek-V3, arXiv 2412.19437, section 3.2.2) is not taken off. Combining sends as much.
+    GShard (Lepikhin et al. 2020, arXiv 2006.16668). A token with two experts on one rank is sent twice: the savings of
+    node-limited routing and smaller formats (DeepSeek-V3, arXiv 2412.19437, section 3.2.2) are not taken off. Combining the
+    experts' outputs sends as much.
     """
-    return all_to_all(tokens * chosen * width * element, ranks)
+    return all_to_all(tokens * top_k * width * element, ranks)
 
 
 def pipeline_sends(tokens: int, width: int, element: int, *, micro_batches: int, chunks: int = 1) -> int:
     """2 * m * v * tokens * D: each micro-batch leaves each of a rank's v chunks once forward, and its gradient once backward.
 
-    Of a rank in the middle; Narayanan et al. 2021, arXiv 2104.04473, sections 2.2 and 3.2.
+    The rank is in the middle of the pipeline (Narayanan et al. 2021, arXiv 2104.04473, sections 2.2 and 3.2).
     """
     return 2 * micro_batches * chunks * tokens * width * element
 

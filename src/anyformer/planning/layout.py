@@ -1,4 +1,4 @@
-"""Layout: over which ranks a training step is spread, and what each keeps."""
+"""Layout: the ranks over which a training step is spread, and how they divide its work and memory."""
 
 from __future__ import annotations
 
@@ -8,19 +8,21 @@ from typing import Literal, get_args
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing
 
-_AROUND = 2
-"""Pieces of a pipeline beside its layers: embedding and head may stand alone."""
+_ENDS = 2
+"""Units of a pipeline beside its layers: the embeddings and the head may have stages of their own."""
 Sharded = Literal["optimiser", "gradients", "weights"]
-"""What the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
+"""States that the `fsdp` ranks divide among them, each with all before it: ZeRO's stages 1, 2 and 3 (arXiv 1910.02054)."""
+MOST_RANKS = 4096
+"""Accelerators that a search tries at most."""
 
 
 @dataclass(frozen=True)
 class Layout:
     """dp * fsdp * tp * pp ranks; `tp` ranks stand next to each other, then `fsdp`, then `dp`, then `pp`.
 
-    `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole; the other weights
-    know nothing of it (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches` times
-    in a step.
+    `ep` ranks of the dp * fsdp * tp that hold one stage divide the experts among them, each expert whole, whatever the layout
+    of the other weights (Liu et al. 2025, arXiv 2504.14960). `micro_batch` sequences are computed at once, `micro_batches`
+    times in a step.
     """
 
     dp: int = 1
@@ -61,18 +63,18 @@ class Layout:
         return self.replicas * self.tp * self.pp
 
     @property
-    def alone(self) -> bool:
+    def unsharded(self) -> bool:
         """Whether each rank holds the whole model and all its states."""
         return self.fsdp == self.tp == self.ep == self.pp == 1
 
     @property
     def sequences(self) -> int:
-        """Of one step."""
+        """Sequences of one step."""
         return self.replicas * self.micro_batch * self.micro_batches
 
     @property
     def expert_fsdp(self) -> int:
-        """Ranks that divide the states of one rank's experts: those of fsdp * tp that `ep` leaves over."""
+        """Ranks that divide the states of one rank's experts: fsdp * tp / ep, at least 1."""
         return max(self.fsdp * self.tp // self.ep, 1)
 
     @property
@@ -88,64 +90,64 @@ class Layout:
 
 @dataclass(frozen=True)
 class Bounds:
-    """What an architecture lets be divided: layers among stages, heads and the width by tp, experts by ep."""
+    """Sizes of an architecture that a layout divides: layers among stages, heads and the width by tp, experts by ep."""
 
     depth: int
     width: int
     heads: tuple[int, ...]
-    """Every count of heads there is."""
+    """Every count of heads in the architecture."""
     experts: tuple[int, ...]
-    """How many experts a mixture has, of each kind of layer that has one."""
+    """Every count of experts in a mixture."""
 
-    def uncut(self, tp: int) -> list[int]:
+    def indivisible(self, tp: int) -> list[int]:
         """Counts of heads that tp ranks cannot divide; fewer key heads than ranks are copied, if they divide the ranks.
 
-        (That each then stores a little more than its share is not counted.)
+        (The copies, which take each rank a little more than its share, are not counted.)
         """
         most = max(self.heads, default=tp)
         return [count for count in self.heads if count % tp and (tp % count or count == most)]
 
 
 def bounds(architecture: Architecture) -> Bounds:
-    """Read off its parts."""
+    """The bounds of an architecture, from its parts."""
     stacks = architecture.stacks.values()
-    sublayers = [each for stack in stacks for block in stack.variants.values() for each in block.sublayers]
-    networks = [each.resizing.network for each in sublayers]
+    sublayers = [sublayer for stack in stacks for block in stack.variants.values() for sublayer in block.sublayers]
+    networks = [sublayer.resizing.network for sublayer in sublayers]
     return Bounds(
         sum(stack.depth for stack in stacks),
         architecture.width,
-        tuple(sorted({count for each in sublayers for count in each.tp_divisors})),
-        tuple(sorted({each.experts for each in networks if each is not None and each.experts is not None})),
+        tuple(sorted({count for sublayer in sublayers for count in sublayer.tp_divisors})),
+        tuple(sorted({network.experts for network in networks if network is not None and network.experts is not None})),
     )
 
 
-def problems(layout: Layout, of: Bounds, length: int) -> tuple[str, ...]:
-    """Why what has these bounds cannot be laid out so for sequences of this length; empty if it can."""
-    found: list[str] = []
+def problems(layout: Layout, bounds: Bounds, length: int) -> tuple[str, ...]:
+    """Reasons why a layout cannot hold an architecture of these bounds and sequences of a length; empty if it can."""
+    reasons: list[str] = []
     pp, tp, ep, chunks = layout.pp, layout.tp, layout.ep, layout.chunks
-    if pp * chunks > of.depth + _AROUND:
-        found.append(f"pp x chunks = {pp} x {chunks} needs as many layers, and there are {of.depth}")
+    if pp * chunks > bounds.depth + _ENDS:
+        reasons.append(f"pp x chunks = {pp} x {chunks} needs as many layers, and there are {bounds.depth}")
     if chunks > 1 and (pp == 1 or layout.micro_batches % pp):
-        found.append(f"chunks = {chunks} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")
-    found += [f"tp = {tp} does not divide {count} heads" for count in of.uncut(tp)]
-    if of.width % tp:
-        found.append(f"tp = {tp} does not divide the width {of.width}")
+        reasons.append(f"chunks = {chunks} needs stages that divide the micro-batches: pp = {pp}, m = {layout.micro_batches}")
+    reasons += [f"tp = {tp} does not divide {count} heads" for count in bounds.indivisible(tp)]
+    if bounds.width % tp:
+        reasons.append(f"tp = {tp} does not divide the width {bounds.width}")
     if layout.sp and length % tp:
-        found.append(f"tp = {tp} with sp does not divide {length} positions")
-    if of.experts and tp > 1 and not layout.sp:
-        found.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
-    if ep > 1 and not of.experts:
-        found.append(f"ep = {ep}, and there are no experts")
-    if ep > 1 and not _nested(ep, layout.fsdp * tp, layout.replicas * tp):
-        found.append(f"ep = {ep} does not fit dp x fsdp x tp = {layout.dp} x {layout.fsdp} x {tp}")
-    return (*found, *(f"ep = {ep} does not divide {count} experts" for count in of.experts if count % ep))
+        reasons.append(f"tp = {tp} with sp does not divide {length} positions")
+    if bounds.experts and tp > 1 and not layout.sp:
+        reasons.append(f"tp = {tp} beside experts needs sp, or each token would pass them {tp} times")
+    if ep > 1 and not bounds.experts:
+        reasons.append(f"ep = {ep}, and there are no experts")
+    if layout.replicas * tp % ep or not nested(ep, layout.fsdp * tp):
+        reasons.append(f"ep = {ep} does not fit dp x fsdp x tp = {layout.dp} x {layout.fsdp} x {tp}")
+    return (*reasons, *(f"ep = {ep} does not divide {count} experts" for count in bounds.experts if count % ep))
 
 
-def _nested(ep: int, inner: int, whole: int) -> bool:
-    """Whether ep ranks lie within the inner ones or are several rounds of them."""
-    return whole % ep == 0 and (inner % ep == 0 or ep % inner == 0)
+def nested(ep: int, inner: int) -> bool:
+    """Whether ep ranks divide the fsdp * tp `inner` ones or are a multiple of them."""
+    return inner % ep == 0 or ep % inner == 0
 
 
 def divisors(number: int, most: int) -> list[int]:
-    """Into how many equal parts, up to `most`, a number of ranks, layers or sequences can be divided."""
-    return [each for each in range(1, min(number, most) + 1) if number % each == 0]
+    """Divisors, up to `most`, of a number of ranks, layers or sequences."""
+    return [part for part in range(1, min(number, most) + 1) if number % part == 0]

@@ -1,4 +1,4 @@
-"""Links as collectives see them: rings within a node and across nodes, and the least time of a step of one."""
+"""Bandwidth of collectives: rings within a node and across nodes, and the least time of a step of one."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ HOP = 5e-6
 
 
 def local(hardware: Hardware, members: int, stride: int) -> int:
-    """How many of `members` ranks that stand `stride` apart share a node."""
+    """The number of `members` ranks, `stride` apart, that share a node."""
     return max(min(members, hardware.domain // stride), 1)
 
 
 def ring(hardware: Hardware, members: int, stride: int) -> float:
-    """Bytes per second and rank of a ring over `members` ranks that stand `stride` apart.
+    """Bytes per second and rank of a ring over `members` ranks, `stride` apart.
 
     A ring inside a node runs over its links. A ring across nodes runs as several, so that the k members of a node share its
     k network ports: min(links, k * port), as all-reduce across whole nodes of 8 measures.
@@ -25,7 +25,7 @@ def ring(hardware: Hardware, members: int, stride: int) -> float:
 
 
 def exchange(hardware: Hardware, size: float, members: int) -> float:
-    """Seconds of an all-to-all of `size` bytes per rank; what stays in the node and what leaves it go side by side."""
+    """Seconds of an all-to-all of `size` bytes per rank; transfers within the node and out of it run side by side."""
     if members == 1:
         return 0.0
     away = (members - local(hardware, members, 1)) / (members - 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import get_args
 
 from anyformer.costs.hardware import Hardware
@@ -13,13 +14,12 @@ from anyformer.costs.named_hardware import hardware_of
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, divisors, problems
+from anyformer.planning.layout import Bounds, Layout, Sharded, bounds, divisors, nested, problems
 from anyformer.planning.rank import memory
 from anyformer.planning.stages import Row, Stage, row_of, stages
 from anyformer.planning.step import LayoutTime, Machine, Sent, sent, step_time
 
 _LARGEST_MICRO_BATCH, _LARGEST_TP = 8, 16
-_SHARDED: tuple[Sharded, ...] = ("optimiser", "gradients", "weights")
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Candidate:
     sent: Sent
     time: LayoutTime
     tokens: int
-    """Of one step."""
+    """Tokens of one step."""
     flops: int
-    """Exact, forward and backward, of one step, without what is recomputed."""
+    """Exact FLOPs of one step, forward and backward, without recomputation."""
     machine: Machine
 
     @property
@@ -42,7 +42,7 @@ class Candidate:
 
     @property
     def mfu(self) -> float:
-        """FLOPs of the model over those that the accelerators could do meanwhile (Chowdhery et al. 2022, arXiv 2204.02311)."""
+        """FLOPs of the model over those of the accelerators at their peak (Chowdhery et al. 2022, arXiv 2204.02311)."""
         return self.flops / (self.time.total * self.layout.ranks * self.machine.peak)
 
     @property
@@ -51,7 +51,7 @@ class Candidate:
 
     @cached_property
     def why_not(self) -> str:
-        """What does not fit; empty if it does."""
+        """The memory that does not fit, in words; empty if it fits."""
         if self.fits:
             return ""
         parts = sorted(self.memory.named.items(), key=lambda item: -item[1])
@@ -61,7 +61,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Planned:
-    """What a search found: the fastest layouts that fit, and of the ways to part the model that never fit the nearest."""
+    """The layouts that a search found: the fastest that fit, and the nearest of the meshes that never fit."""
 
     machine: Machine
     ranks: int
@@ -69,8 +69,8 @@ class Planned:
     length: int
     fastest: tuple[Candidate, ...]
     too_large: tuple[Candidate, ...]
-    impossible: dict[str, int]
-    """Why layouts are not possible at all -> how many."""
+    impossible: Mapping[str, int]
+    """How many layouts are not possible at all, by reason."""
     tried: int
 
 
@@ -84,10 +84,9 @@ def price_layout(
     hardware: str | Hardware = "h100",
     plan: Plan | None = None,
 ) -> Candidate:
-    """Price one layout; refuses one that is not possible. Layers are computed again as the layout says, whatever the plan."""
-    found = problems(layout, bounds(architecture), length)
-    if found:
-        raise UserError(f"{layout} is not possible: {'; '.join(found)}")
+    """Price one layout; refuses an impossible one. The layout's checkpointing counts, whatever the plan's."""
+    if reasons := problems(layout, bounds(architecture), length):
+        raise UserError(f"{layout} is not possible: {'; '.join(reasons)}")
     machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
     return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
@@ -109,31 +108,26 @@ def plan_training(
     """The `show` fastest layouts for batches of `batch_tokens` tokens in sequences of `length`, and why others do not fit.
 
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
-    those of one node, or not; micro-batches of 1 to 8; of sharding and recomputation the least that fits, or of `checkpointing`
-    that alone.
+    those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
     """
     machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
-    parted: dict[tuple[int, int], tuple[Stage, ...]] = {}
+    parts_of = cache(lambda pp, chunks: stages(row, pp, chunks))
     fitting: list[Candidate] = []
     large: dict[tuple[int, int, int], Candidate] = {}
-    impossible: dict[str, int] = {}
+    impossible = Counter[str]()
     hows: tuple[Checkpointing, ...] = get_args(Checkpointing) if checkpointing is None else (checkpointing,)
     tried = 0
-    of = bounds(architecture)
-    for layout in _layouts(of, ranks, sequences, machine):
+    sizes = bounds(architecture)
+    for layout in _layouts(sizes, ranks, sequences, machine):
         tried += 1
-        found = problems(layout, of, length)
-        if found:
-            impossible[found[0]] = impossible.get(found[0], 0) + 1
+        if reasons := problems(layout, sizes, length):
+            impossible[reasons[0]] += 1
             continue
-        key = (layout.pp, layout.chunks)
-        if key not in parted:
-            parted[key] = stages(row, *key)
-        for candidate in _least(row, parted[key], layout, machine, hows):
+        for candidate in _least(row, parts_of(layout.pp, layout.chunks), layout, machine, hows):
             kind = (layout.tp, layout.pp, layout.ep)
             if candidate.fits:
                 fitting.append(candidate)
@@ -142,14 +136,14 @@ def plan_training(
     fitted = {(each.layout.tp, each.layout.pp, each.layout.ep) for each in fitting}
     never = sorted((each for kind, each in large.items() if kind not in fitted), key=lambda each: each.memory.total)
     ordered = sorted(fitting, key=lambda each: (each.time.total, each.memory.total))
-    # Of those that differ only in micro-batches, chunks, sharding or checkpointing, the best says enough.
+    # Of layouts that differ only in micro-batches, chunks, sharding or checkpointing, the best is enough.
     fastest = {_mesh(each.layout): each for each in reversed(ordered)}
     best = sorted(fastest.values(), key=lambda each: (each.time.total, each.memory.total))[:show]
     return Planned(machine, ranks, sequences, length, tuple(best), tuple(never[:show]), impossible, tried)
 
 
 def machine_of(hardware: str | Hardware, plan: Plan) -> Machine:
-    """Named or given; an unresolved `auto` precision is that of the hardware's faster products."""
+    """The hardware, by its name or itself, with the plan's precision, of which `auto` is the faster one there."""
     on = hardware_of(hardware)
     return Machine(on, on.resolved(plan).number)
 
@@ -163,69 +157,67 @@ def _least(
 ) -> Iterator[Candidate]:
     """For each checkpointing the least sharding that fits, up to the first that needs none; the nearest if none fits.
 
-    Sharding more only sends more, and recomputing more only computes more.
+    More sharding only sends more, and more checkpointing only computes more.
     """
-    room = machine.hardware.usable_memory
     nearest: Layout | None = None
-    found = False
-    ways: tuple[Sharded, ...] = _SHARDED if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
+    fits = False
+    ways: tuple[Sharded, ...] = get_args(Sharded) if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)
     for how in hows:
         for rank, sharded in enumerate(ways):
             nearest = replace(layout, checkpointing=how, sharded=sharded)
-            if memory(row, parts, nearest).total <= room:
-                found = True
+            if memory(row, parts, nearest).total <= machine.hardware.usable_memory:
+                fits = True
                 yield priced(row, parts, nearest, machine)
                 if rank == 0:
                     return
                 break
-    if not found and nearest is not None:
+    if not fits and nearest is not None:
         yield priced(row, parts, nearest, machine)
 
 
 def priced(row: Row, parts: tuple[Stage, ...], layout: Layout, machine: Machine) -> Candidate:
-    """What `evaluate` gives, where units and stages are known."""
-    each = max((sent(row, stage, layout) for stage in parts), key=lambda one: one.total)
+    """A layout with its price, from the units and stages of an architecture."""
+    most_sent = max((sent(row, stage, layout) for stage in parts), key=lambda stage: stage.total)
     time = step_time(row, parts, layout, machine)
     flops = 3 * row.flops * layout.sequences
-    return Candidate(layout, memory(row, parts, layout), each, time, layout.sequences * row.length, flops, machine)
+    return Candidate(layout, memory(row, parts, layout), most_sent, time, layout.sequences * row.length, flops, machine)
 
 
-def _layouts(of: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
+def _layouts(sizes: Bounds, ranks: int, sequences: int, machine: Machine) -> Iterator[Layout]:
     """Layouts that use every rank and compute the whole batch, before sharding and checkpointing are chosen."""
     for tp in divisors(ranks, min(machine.hardware.domain, _LARGEST_TP)):
-        if of.uncut(tp):
-            # Said once; every layout with it is as impossible.
+        if sizes.indivisible(tp):
+            # One layout gives the reason for all with this tp.
             yield Layout(dp=ranks // tp, tp=tp)
             continue
-        for pp in divisors(ranks // tp, of.depth):
+        for pp in divisors(ranks // tp, sizes.depth):
             replicas = ranks // tp // pp
             if sequences % replicas:
                 continue
             for micro_batch in divisors(sequences // replicas, _LARGEST_MICRO_BATCH):
                 m = sequences // replicas // micro_batch
-                for chunks in _chunks(pp, m, of.depth):
+                for chunks in _chunks(pp, m, sizes.depth):
                     for fsdp in _shards(replicas, tp, machine):
                         base = Layout(replicas // fsdp, fsdp, tp, True, 1, pp, chunks, micro_batch, m)
-                        yield from _with_experts(base, of)
+                        yield from _with_experts(base, sizes)
 
 
-def _with_experts(layout: Layout, of: Bounds) -> Iterator[Layout]:
-    """The layout with each way to divide its experts, if there are any."""
+def _with_experts(layout: Layout, sizes: Bounds) -> Iterator[Layout]:
+    """The layout with each way to divide its experts, if it has any."""
     yield layout
-    if of.experts:
-        inner = layout.fsdp * layout.tp
-        for ep in divisors(layout.replicas * layout.tp, min(of.experts))[1:]:
-            if not any(count % ep for count in of.experts) and (inner % ep == 0 or ep % inner == 0):
+    if sizes.experts:
+        for ep in divisors(layout.replicas * layout.tp, min(sizes.experts))[1:]:
+            if not any(count % ep for count in sizes.experts) and nested(ep, layout.fsdp * layout.tp):
                 yield replace(layout, ep=ep)
 
 
 def _chunks(pp: int, micro_batches: int, depth: int) -> list[int]:
-    """1, and what interleaving can do: m a multiple of p, at least one layer in each of p * v chunks; up to 6."""
+    """Chunks per stage: 1, and up to 6 where m is a multiple of p and each of p * v chunks has a layer at least."""
     if pp == 1 or micro_batches % pp:
         return [1]
     return [v for v in (1, 2, 4, 6) if pp * v <= depth]
 
 
 def _shards(replicas: int, tp: int, machine: Machine) -> list[int]:
-    """How many replicas divide states: all, those of one node, or none."""
+    """Numbers of replicas that divide states: all, those of one node, or one."""
     return sorted({replicas, min(replicas, max(machine.hardware.domain // tp, 1))} | {1}, reverse=True)

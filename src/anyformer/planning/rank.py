@@ -8,7 +8,7 @@ from anyformer.planning.stages import Row, Stage
 
 
 def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
-    """Micro-batches whose activations stage s keeps at once, as a numerator and a denominator.
+    """Micro-batches whose activations stage s holds at once, as a numerator and a denominator.
 
     min(m, p - s) where forward and backward alternate; min(m v, 2 (p - s - 1) + (v - 1) p + 1) / v with v chunks, which is
     p (1 + (p - 1) / (p v)) for the first stage (Narayanan et al. 2021, arXiv 2104.04473, section 2.2; Korthikanti et al.
@@ -22,38 +22,39 @@ def in_flight(layout: Layout, stage: int) -> tuple[int, int]:
 
 
 def memory(row: Row, stages: tuple[Stage, ...], layout: Layout) -> Holding:
-    """Of the rank of the fullest stage; one that holds the whole model holds what a training step of one device does."""
-    if layout.alone:
-        return row.alone(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
-    return max((stage_memory(row, stage, layout) for stage in stages), key=lambda each: each.total)
+    """Memory of the rank of the fullest stage; where a rank holds the whole model, the peak of a step of one device."""
+    if layout.unsharded:
+        return row.unsharded(layout.micro_batch, layout.micro_batches > 1, layout.checkpointing)
+    return max((stage_memory(row, stage, layout) for stage in stages), key=lambda holding: holding.total)
 
 
 def stage_memory(row: Row, stage: Stage, layout: Layout) -> Holding:
-    """Bytes of one rank of a stage; the optimiser's state is always divided, gradients and weights as `layout.sharded` says.
+    """Bytes of one rank of a stage; the optimiser's state is always sharded, gradients and weights as `layout.sharded` says.
 
     W = column and row weights / tp + replicated ones, divided by fsdp; experts / ep, divided by `layout.expert_fsdp`.
-    `copies`: in the type of products, beside fp32 weights; where ranks hold only shards, two units of them whole.
-    `temporaries`: gradients of one unit, whole for a moment, and of one micro-batch logits or the layer computed again.
+    `copies`: weights in the type of products, beside fp32 weights; where ranks hold only shards, those of two units at once.
+    `temporaries`: gradients of one unit, whole for a moment, and the logits or the recomputed layer of one micro-batch.
     """
-    dense, experts = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
+    dense, experts = stage.parameters.dense(layout.tp), stage.parameters.of_experts(layout.ep)
     shard = -(-dense // layout.fsdp) + -(-experts // layout.expert_fsdp)
     whole = dense + experts
     unit = stage.largest.dense(layout.tp) + stage.largest.of_experts(layout.ep)
-    divided = layout.fsdp > 1 or layout.expert_fsdp > 1
-    cut_weights = layout.sharded == "weights"
-    cut_gradients = cut_weights or layout.sharded == "gradients"
-    flying, of = in_flight(layout, stage.first)
-    kept = stage.kept[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
-    again = stage.again[layout.checkpointing].on(layout.micro_batch, layout.tp, sp=layout.sp)
-    passing = max(stage.passing.on(layout.micro_batch, layout.tp, sp=layout.sp), again)
+    sharded = layout.fsdp > 1 or layout.expert_fsdp > 1
+    shards_weights = layout.sharded == "weights"
+    shards_gradients = shards_weights or layout.sharded == "gradients"
+    flying, denominator = in_flight(layout, stage.first)
+    saved, recomputed, ends = (
+        size.on(layout.micro_batch, layout.tp, sp=layout.sp)
+        for size in (stage.saved[layout.checkpointing], stage.recomputed[layout.checkpointing], stage.ends)
+    )
     states, narrow = row.states, row.element < row.states.weights
-    read = row.element * (shard if cut_weights else whole)
-    gathered = 2 * row.element * unit * (divided and cut_weights)
+    read = row.element * (shard if shards_weights else whole)
+    gathered = 2 * row.element * unit * (sharded and shards_weights)
     return Holding(
         weights=states.weights * shard if narrow else read,
-        gradients=states.gradients * (shard if cut_gradients else whole),
+        gradients=states.gradients * (shard if shards_gradients else whole),
         optimiser=states.optimiser * shard,
         copies=gathered + (read if narrow else 0),
-        activations=kept * flying // of,
-        temporaries=passing + states.gradients * unit * (divided and cut_gradients),
+        activations=saved * flying // denominator,
+        temporaries=max(ends, recomputed) + states.gradients * unit * (sharded and shards_gradients),
     )

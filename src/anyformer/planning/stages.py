@@ -1,4 +1,4 @@
-"""An architecture as a row of units that a pipeline can part: what goes in, each layer, what comes out; and its stages."""
+"""An architecture as a row of units for a pipeline: the embeddings, each layer, the head; and the stages made of them."""
 
 from __future__ import annotations
 
@@ -14,38 +14,42 @@ from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
 from anyformer.plan import Checkpointing, Plan
-from anyformer.planning.divided import CHECKPOINTING, NOTHING, Kept, KeptBy, kept
+from anyformer.planning.divided import CHECKPOINTING, NOTHING, ByCheckpointing, SavedBytes, saved_by_place
 
 ENTRANCE, EXIT = "entrance", "exit"
 """The units around the layers."""
 
 
 @dataclass(frozen=True)
-class Parameters:
-    """Numbers stored: `cut` by tensor parallelism, `whole` on each of its ranks, `experts` cut by expert parallelism."""
+class StageParameters:
+    """Parameters `divided` by tensor parallelism, `replicated` on its ranks, and `experts` divided by expert parallelism."""
 
-    cut: int = 0
-    whole: int = 0
+    divided: int = 0
+    replicated: int = 0
     experts: int = 0
 
-    def __add__(self, other: Parameters) -> Parameters:
-        return Parameters(self.cut + other.cut, self.whole + other.whole, self.experts + other.experts)
+    def __add__(self, other: StageParameters) -> StageParameters:
+        return StageParameters(self.divided + other.divided, self.replicated + other.replicated, self.experts + other.experts)
+
+    @property
+    def total(self) -> int:
+        return self.divided + self.replicated + self.experts
 
     def dense(self, tp: int) -> int:
-        """Of one rank, without experts; a table that tp does not divide is padded, which is not counted."""
-        return self.cut // tp + self.whole
+        """Parameters of one rank, without experts; a table that tp does not divide is padded, which is not counted."""
+        return self.divided // tp + self.replicated
 
     def of_experts(self, ep: int) -> int:
-        """Of one rank."""
+        """Parameters of one rank's experts."""
         return self.experts // ep
 
 
 @dataclass(frozen=True)
 class PipelineUnit:
-    """What a pipeline cannot part, by its `name`.
+    """A layer, or all before or after the layers, which a pipeline keeps on one rank.
 
     `holds`: groups of weights, shared ones under their owner's name; `kernels`: the name under which the row has its kernels;
-    `flops`: exact, forward, of one sequence; `kept`: bytes of a sequence by checkpointing; `sums`: how often tp ranks add up
+    `flops`: exact, forward, of one sequence; `saved`: bytes of a sequence by checkpointing; `sums`: how often tp ranks add up
     (B, T, D), forward and backward; `routed`: experts that a token passes, over all mixtures.
     """
 
@@ -53,31 +57,31 @@ class PipelineUnit:
     holds: tuple[str, ...]
     kernels: str
     flops: int
-    kept: KeptBy
+    saved: ByCheckpointing
     sums: int = 0
     routed: int = 0
-    recomputed: bool = True
-    """Whether checkpointing applies: to layers, not to what stands around them."""
-    again: KeptBy = field(default_factory=lambda: NOTHING)
-    """Bytes of a sequence on top while it is computed again."""
+    layer: bool = True
+    """Whether it is a layer, to which checkpointing applies."""
+    recomputed: ByCheckpointing = field(default_factory=lambda: NOTHING)
+    """Bytes of a sequence that it saves on top while it is recomputed."""
 
 
 @dataclass(frozen=True, eq=False)
 class Row:
     """The units of an architecture for sequences of one length.
 
-    `kernels`: of each unit by its name, from a micro-batch and a way of checkpointing; `alone`: what a rank holds that has the
-    whole model, from a micro-batch, whether gradients add up over several, and a way of checkpointing.
+    `kernels`: those of each unit by its name, from a micro-batch and a way of checkpointing; `unsharded`: memory of a rank with
+    the whole model, from a micro-batch, whether gradients add up over several, and a way of checkpointing.
     """
 
     units: tuple[PipelineUnit, ...]
-    held: Mapping[str, Parameters]
+    parameters: Mapping[str, StageParameters]
     width: int
     length: int
     element: int
     """Bytes of a number in products, and of a copy of a weight that is wider."""
     kernels: Callable[[int, Checkpointing], Mapping[str, Sequence[Kernel]]]
-    alone: Callable[[int, bool, Checkpointing], Holding]
+    unsharded: Callable[[int, bool, Checkpointing], Holding]
     states: States = ADAM
 
     @property
@@ -87,13 +91,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Stage:
-    """The units of one stage, summed; `first` is the number of the first stage that is like this."""
+    """The units of one stage, summed; `first`: the number of the first stage like it."""
 
     first: int
     units: tuple[PipelineUnit, ...]
-    held: Parameters
-    largest: Parameters
-    """The unit with most weights: what is gathered at once."""
+    parameters: StageParameters
+    largest: StageParameters
+    """Parameters of the largest group, which are gathered at once."""
     length: int
 
     @cached_property
@@ -106,32 +110,32 @@ class Stage:
 
     @cached_property
     def forward_sums(self) -> int:
-        """Of layers, which are as many backward."""
-        return sum(unit.sums for unit in self.units if unit.recomputed) // 2
+        """Sums of the layers' forward pass; the backward pass has as many."""
+        return sum(unit.sums for unit in self.units if unit.layer) // 2
 
     @cached_property
     def routed(self) -> int:
         return sum(unit.routed for unit in self.units)
 
     @cached_property
-    def kept(self) -> KeptBy:
-        """Of a micro-batch in flight, without what stands around the layers."""
-        return {how: sum((unit.kept[how] for unit in self.units if unit.recomputed), Kept()) for how in CHECKPOINTING}
+    def saved(self) -> ByCheckpointing:
+        """Bytes that the layers save of each sequence in flight."""
+        return {how: sum((unit.saved[how] for unit in self.units if unit.layer), SavedBytes()) for how in CHECKPOINTING}
 
     @cached_property
-    def passing(self) -> Kept:
-        """What stands around the layers, of one micro-batch at a time: logits, or what is entered, whichever is more."""
-        around = [unit.kept["none"] for unit in self.units if not unit.recomputed]
-        return max(around, key=lambda each: each.bytes, default=Kept())
+    def ends(self) -> SavedBytes:
+        """Bytes that embeddings or head save, whichever are more, of one micro-batch at a time."""
+        sizes = [unit.saved["none"] for unit in self.units if not unit.layer]
+        return max(sizes, key=lambda size: size.bytes, default=SavedBytes())
 
     @cached_property
-    def again(self) -> KeptBy:
-        """What the largest layer keeps on top while it is computed again in the backward pass."""
-        return {how: max((unit.again[how] for unit in self.units), key=lambda each: each.bytes) for how in CHECKPOINTING}
+    def recomputed(self) -> ByCheckpointing:
+        """Bytes that the largest layer saves on top while it is recomputed in the backward pass."""
+        return {how: max((unit.recomputed[how] for unit in self.units), key=lambda size: size.bytes) for how in CHECKPOINTING}
 
 
 def row_of(architecture: Architecture, length: int, plan: Plan, source_length: int | None = None, prefix: int = 0) -> Row:
-    """Entrance, layers of the encoder and the decoder in order, exit."""
+    """The row of an architecture: entrance, layers of the encoder and the decoder in order, exit."""
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
     tally = architecture.cost(shape, plan)
@@ -142,33 +146,32 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
         name: sum(work.flops.exact for node in nodes for work in node.tally.own_work.values()) for name, nodes in groups.items()
     }
     find = located(tally)
-    keeps, again = kept(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
+    saved, recomputed = saved_by_place(architecture, shape, plan, lambda path: place(find(path)[0], architecture))
     before = tuple(name for name, nodes in groups.items() if nodes[0].address.layer is None and name != EXIT)
-    entered = {how: sum((keeps.get(name, NOTHING)[how] for name in before), Kept()) for how in CHECKPOINTING}
-    row = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entered, 1, 0, False)]
+    entrance = {how: sum((saved.get(name, NOTHING)[how] for name in before), SavedBytes()) for how in CHECKPOINTING}
+    units = [PipelineUnit(ENTRANCE, before, ENTRANCE, sum(flops[name] for name in before), entrance, 1, 0, False)]
     for name, stack in architecture.stacks.items():
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-            here, holder = _layer(name, i), _layer(name, owner)
-            sums, routed = _spread(groups[here], len(stack.variants[variant].steps))
-            row.append(
+            layer, holder = _layer(name, i), _layer(name, owner)
+            sums, routed = _sums_and_experts(groups[layer], len(stack.variants[variant].steps))
+            units.append(
                 PipelineUnit(
-                    here,
+                    layer,
                     (holder,),
                     _layer(name, variant),
-                    flops[here],
-                    keeps.get(here, NOTHING),
+                    flops[layer],
+                    saved.get(layer, NOTHING),
                     sums,
                     routed,
-                    again=again.get(here, NOTHING),
+                    recomputed=recomputed.get(layer, NOTHING),
                 )
             )
     logits = (plan.activation_bytes + 4) * architecture.logits(shape)
-    left = dict.fromkeys(CHECKPOINTING, keeps.get(EXIT, NOTHING)["none"] + Kept(logits))
-    row.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), left, 1, 0, False))
-    held = {name: _held(nodes) for name, nodes in groups.items()}
+    exit = dict.fromkeys(CHECKPOINTING, saved.get(EXIT, NOTHING)["none"] + SavedBytes(logits))
+    units.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), exit, 1, 0, False))
 
     @cache
-    def alone(batch: int, again: bool, checkpointing: Checkpointing) -> Holding:
+    def unsharded(batch: int, accumulates: bool, checkpointing: Checkpointing) -> Holding:
         return peak_memory(
             architecture,
             batch=batch,
@@ -176,24 +179,25 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
             source_length=source or None,
             prefix=shape.prefix,
             plan=plan.but(checkpointing=checkpointing),
-            accumulation=2 if again else 1,
+            accumulation=2 if accumulates else 1,
         ).holding
 
     @cache
-    def timed(batch: int, checkpointing: Checkpointing) -> Mapping[str, Sequence[Kernel]]:
-        found: dict[str, list[Kernel]] = {}
-        for each in kernels(architecture, replace(shape, batch=batch), plan.but(checkpointing=checkpointing), "train"):
-            if each.unit != "optimiser":
-                at = place(each.address, architecture)
-                found.setdefault(ENTRANCE if at in before else at, []).append(each)
-        return found
+    def by_unit(batch: int, checkpointing: Checkpointing) -> Mapping[str, Sequence[Kernel]]:
+        by_name: dict[str, list[Kernel]] = {}
+        for kernel in kernels(architecture, replace(shape, batch=batch), plan.but(checkpointing=checkpointing), "train"):
+            if kernel.unit != "optimiser":
+                at = place(kernel.address, architecture)
+                by_name.setdefault(ENTRANCE if at in before else at, []).append(kernel)
+        return by_name
 
-    return Row(tuple(row), held, architecture.width, length, plan.activation_bytes, timed, alone)
+    parameters = {name: _parameters(nodes) for name, nodes in groups.items()}
+    return Row(tuple(units), parameters, architecture.width, length, plan.activation_bytes, by_unit, unsharded)
 
 
 def place(at: Address, architecture: Architecture) -> str:
-    """Which group something belongs to: a layer, an input's module (which a tied head holds too), what else stands before the
-    layers, or what comes after them."""
+    """The group of an address: its layer, the module of an input (which a tied head holds too), all else before the layers, or
+    all after them."""
     if at.layer is not None:
         return _layer(at.module, at.layer)
     if at.after:
@@ -212,16 +216,16 @@ def _tied(architecture: Architecture) -> tuple[str, ...]:
     return (architecture.head_table[0].partition(".")[0],)
 
 
-def _held(nodes: Sequence[Node]) -> Parameters:
+def _parameters(nodes: Sequence[Node]) -> StageParameters:
     roles = {"column": 0, "row": 0, "expert": 0, "replicate": 0}
     for node in nodes:
         for weight in node.tally.own_weights.values() if node.weight_times else ():
             roles[weight.role] += weight.count
-    return Parameters(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
+    return StageParameters(roles["column"] + roles["row"], roles["replicate"], roles["expert"])
 
 
-def _spread(nodes: Sequence[Node], steps: int) -> tuple[int, int]:
-    """How often tp ranks add up parts of a sum, forward and backward, and how many experts a token passes, over all mixtures.
+def _sums_and_experts(nodes: Sequence[Node], steps: int) -> tuple[int, int]:
+    """How often tp ranks of a layer add up, forward and backward, and how many experts a token passes, over all mixtures.
 
     Every branch that ends in a row matrix is a sum over ranks; branches of one step are added up, so their sums are one.
     """
@@ -236,28 +240,29 @@ def _spread(nodes: Sequence[Node], steps: int) -> tuple[int, int]:
 
 
 def stages(row: Row, pp: int, chunks: int) -> tuple[Stage, ...]:
-    """The distinct stages of a pipeline, each at its first place: stage s has the chunks s, s + p, ...
+    """The distinct stages of a pipeline, each where it comes first: stage s has the chunks s, s + p, ...
 
-    Chunks are neighbouring units, parted so that the largest has as little work as can be. A group of weights that two units of
-    a stage share is stored once.
+    Chunks are neighbouring units, the chunk with most work as small as possible. A group of weights that two units of a stage
+    share is stored once.
     """
-    ends = _parted([unit.flops for unit in row.units], pp * chunks)
+    ends = _partition([unit.flops for unit in row.units], pp * chunks)
     pieces = [row.units[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-    found: dict[object, Stage] = {}
+    distinct: dict[object, Stage] = {}
     for stage in range(pp):
         members = tuple(unit for piece in pieces[stage::pp] for unit in piece)
-        names = list(dict.fromkeys(name for unit in members for name in unit.holds if name in row.held))
-        held = [row.held[name] for name in names]
-        total = sum(held, Parameters())
+        names = dict.fromkeys(name for unit in members for name in unit.holds if name in row.parameters)
+        groups = [row.parameters[name] for name in names]
+        total = sum(groups, StageParameters())
         key = (total, sum(unit.flops for unit in members))
-        if key not in found:
-            largest = max(held, key=lambda each: each.cut + each.whole + each.experts, default=Parameters())
-            found[key] = Stage(stage, members, total, largest, row.length)
-    return tuple(found.values())
+        if key not in distinct:
+            largest = max(groups, key=lambda group: group.total, default=StageParameters())
+            distinct[key] = Stage(stage, members, total, largest, row.length)
+    return tuple(distinct.values())
 
 
-def _parted(work: Sequence[int], parts: int) -> list[int]:
-    """Ends of `parts` neighbouring pieces, none empty, the largest as small as can be (bisection over its size)."""
+def _partition(work: Sequence[int], parts: int) -> list[int]:
+    """Ends of `parts` neighbouring pieces, none empty, the largest as small as possible."""
+    # `bisect` takes no range as long as the FLOPs of long sequences.
     low, high = max(work), sum(work)
     while low < high:
         middle = (low + high) // 2
@@ -269,13 +274,13 @@ def _parted(work: Sequence[int], parts: int) -> list[int]:
 
 
 def _filled(work: Sequence[int], limit: int, parts: int) -> list[int]:
-    """Ends of pieces filled up to `limit` one by one, each leaving something for those to come."""
+    """Ends of pieces filled up to `limit` one by one, with a unit left for each later piece."""
     ends: list[int] = []
     inside = 0
-    for i, each in enumerate(work):
+    for i, size in enumerate(work):
         empty = i == (ends[-1] if ends else 0)
-        if not empty and (inside + each > limit or len(work) - i < parts - len(ends)):
+        if not empty and (inside + size > limit or len(work) - i < parts - len(ends)):
             ends.append(i)
             inside = 0
-        inside += each
+        inside += size
     return [*ends, len(work)]

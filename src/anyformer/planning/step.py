@@ -1,4 +1,4 @@
-"""Time of one training step under a layout: compute, transfers that nothing hides, and the pipeline's bubble."""
+"""Time of one training step under a layout: compute, transfers that compute does not hide, and the pipeline's bubble."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Sent:
     tensor: int = 0
     """Sums of tensor parallelism: all-reduce, or gather and scatter along positions."""
     experts: int = 0
-    """Dispatch and combine, forward and backward."""
+    """Tokens dispatched to experts and combined, forward and backward."""
     weights: int = 0
-    """Gathering weights that are sharded."""
+    """Sharded weights that are gathered."""
     gradients: int = 0
-    """Reducing gradients over fsdp, dp, the replicas of experts, and of replicated weights over tp."""
+    """Gradients reduced over fsdp, dp and the replicas of experts, and those of replicated weights over tp."""
     pipeline: int = 0
-    """Activations and their gradients to the neighbours."""
+    """Activations and their gradients, to neighbouring stages."""
 
     @property
     def total(self) -> int:
@@ -37,7 +37,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class LayoutTime:
-    """Seconds of a step; the first three with what is recomputed, the next three what these do not hide."""
+    """Seconds of a step: three of compute, recomputation included, and three of transfers that compute does not hide."""
 
     products: float
     mixing: float
@@ -69,12 +69,12 @@ class Machine:
 
 
 def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
-    """Bytes of a rank of this stage in one step.
+    """Bytes that a rank of a stage sends in one step.
 
     tensor     each sum of (b, T, D) over tp ranks: once forward, once backward, once more when recomputed; 2 (t - 1) / t of it,
                as all-reduce or as gather and scatter; dividing positions gathers the input once more for the weights' gradient
                (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
-    experts    4 all-to-all of chosen * D per token, 2 more when recomputed.
+    experts    4 all-to-all of top_k * D per token, 2 more when recomputed.
     weights    by `sharded`: gathered once per step, or forward and backward of each micro-batch.
     gradients  scattered once per step, or after each micro-batch; the shards then all-reduced over replicas.
     """
@@ -88,7 +88,7 @@ def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
     mine = tokens // layout.tp if layout.sp else tokens
     passes = m * (6 if full else 4) * bool(stage.routed)
     experts = passes * communication.dispatch(mine, stage.routed, row.width, row.element, layout.ep)
-    dense, expert = stage.held.dense(layout.tp), stage.held.of_experts(layout.ep)
+    dense, expert = stage.parameters.dense(layout.tp), stage.parameters.of_experts(layout.ep)
     gathers = 2 * m if layout.sharded == "weights" else 1
     scatters = 1 if layout.sharded == "optimiser" else m
     weights = gradients = 0
@@ -100,7 +100,7 @@ def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
         gradients += scatters * communication.reduce_scatter(row.states.gradients * count, shards)
         gradients += communication.all_reduce(row.states.gradients * count // shards, copies)
     if layout.sp:
-        gradients += communication.all_reduce(row.states.gradients * stage.held.whole, layout.tp)
+        gradients += communication.all_reduce(row.states.gradients * stage.parameters.replicated, layout.tp)
     pipeline = 0
     if layout.pp > 1:
         pipeline = communication.pipeline_sends(mine, row.width, row.element, micro_batches=m, chunks=layout.chunks)
@@ -108,23 +108,23 @@ def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
 
 
 def step_time(row: Row, stages: tuple[Stage, ...], layout: Layout, machine: Machine) -> LayoutTime:
-    """Of the slowest stage, with the bubble that the others wait.
+    """Time of a step, by the slowest stage and the pipeline's bubble.
 
-    products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`), the one account of time: its
-               share of a rank for each micro-batch, recomputed kernels included, and the optimiser's once
-    tensor, experts  bytes / bandwidth of their group, in the way of what follows: not hidden
-    data       weights and gradients: what the share `overlap` of the compute beside them does not hide. Transfers of each
-               micro-batch have all compute beside them, those of each step the last micro-batch's backward pass.
+    products, mixing, elementwise  every kernel of the stage by the roofline (`costs.roofline`): a rank's share of it for each
+               micro-batch, recomputed kernels included, and the optimiser's kernel once
+    tensor, experts  bytes / bandwidth of their group: the next kernel waits for them, so nothing hides them
+    data       weights and gradients, less the share `overlap` of the compute beside them. Transfers of each micro-batch have
+               all compute beside them, those of each step the last micro-batch's backward pass.
     bubble     (p - 1) / (v m) of the time of all micro-batches; sends between stages are hidden by other micro-batches
     """
-    slowest = max((_stage_time(row, stage, layout, machine) for stage in stages), key=lambda each: each.total)
+    slowest = max((_stage_time(row, stage, layout, machine) for stage in stages), key=lambda time: time.total)
     busy = slowest.compute + slowest.tensor + slowest.experts
     idle = float(communication.bubble(layout.pp, layout.micro_batches, layout.chunks)) * busy
     return replace(slowest, bubble=idle)
 
 
 def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> LayoutTime:
-    """Without bubble."""
+    """Time of a stage, without the bubble."""
     bytes_sent = sent(row, stage, layout)
     on, m = machine.hardware, layout.micro_batches
     spent: dict[Unit, float] = {}
@@ -132,9 +132,9 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
         for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
             seconds, _ = timed(kernel, on, machine.precision)
             spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
-    shard = stage.held.dense(layout.tp) // layout.fsdp + stage.held.of_experts(layout.ep) // layout.expert_fsdp
+    shard = stage.parameters.dense(layout.tp) // layout.fsdp + stage.parameters.of_experts(layout.ep) // layout.expert_fsdp
     updating, _ = timed(update(shard, row.states), on, machine.precision)
-    found = LayoutTime(
+    time = LayoutTime(
         products=spent.get("matrix", 0.0),
         mixing=spent.get("attention", 0.0),
         elementwise=spent.get("memory", 0.0) + updating,
@@ -144,8 +144,8 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
         bubble=0.0,
     )
     seconds, repeated = _data_seconds(stage, bytes_sent, layout, on)
-    window = found.compute if repeated else found.compute * 2 / 3 / m
-    return replace(found, data=max(seconds - on.efficiency.overlap * window, 0.0))
+    beside = time.compute if repeated else time.compute * 2 / 3 / m
+    return replace(time, data=max(seconds - on.efficiency.overlap * beside, 0.0))
 
 
 @lru_cache(maxsize=1 << 14)
@@ -155,7 +155,7 @@ def _of_rank(row: Row, name: str, micro_batch: int, how: Checkpointing, tp: int,
 
 
 def _data_seconds(stage: Stage, bytes_sent: Sent, layout: Layout, on: Hardware) -> tuple[float, bool]:
-    """Seconds of gathering weights and reducing gradients, and whether every micro-batch does so."""
+    """Seconds in which weights are gathered and gradients reduced, and whether every micro-batch does so."""
     speed = links.ring(on, layout.replicas, layout.tp)
     repeated = layout.sharded == "weights" or (layout.sharded == "gradients" and layout.micro_batches > 1)
     rounds = (3 if layout.sharded == "weights" else 1) * layout.micro_batches if repeated else 2

@@ -1,9 +1,9 @@
-"""The sizes, type and strides of what an operation makes, without torch's own way to them.
+"""The sizes, types and strides of an operation's outputs, without torch's own meta operators.
 
 On the meta device most operators are written in Python and import torch's compiler, which takes a second. But an operator lays
 out tensors of four numbers as it does those of four billion: so it is run once, on the processor, with every size that is not
-1 made a small one of its own, and what it gives tells which size and which stride goes where. For operators that are not
-known to make no sizes of their own, torch is asked.
+1 made a small one of its own, and its outputs show which size and which stride goes where. Operators not known to keep sizes
+run on the meta device.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch import Tensor
 META = torch.device("meta")
 aten = torch.ops.aten
 Form = tuple[torch.dtype, tuple[int, ...], tuple[int, ...]]
-"""Type; sizes, each that is not 1 by its rank among all, from 2 on; and the rank of every stride, 0 where it is 0."""
+"""Type; sizes, each above 1 as its rank among all sizes, from 2 on; and the rank of every stride, 0 where it is 0."""
 SAME_SIZES: frozenset[Any] = frozenset(
     {
         aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.linalg_solve_triangular.default,
@@ -30,12 +30,12 @@ SAME_SIZES: frozenset[Any] = frozenset(
         aten.ones_like.default, aten.floor_divide.default,
     }
 )  # fmt: skip
-"""Operators beside elementwise ones whose every output size is one of the inputs'."""
+"""Operators, beside elementwise ones, whose every output size is a size of an input."""
 _recipes: dict[Any, list[Form] | None] = {}
 
 
 def laid_out(operator: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """What the operator makes of tensors on the meta device; None where torch is to be asked."""
+    """An operator's outputs on the meta device; None where torch has to compute them."""
     if rule := _RULES.get(operator):
         return rule(*args, **kwargs)
     if not _keeps_sizes(operator):
@@ -61,7 +61,7 @@ def _keeps_sizes(operator: Any) -> bool:
 
 
 def _plain(operator: Any, x: Any) -> Any:
-    """What of a number matters: which dimension it names, but of an elementwise operation its type alone."""
+    """The part of an argument that decides the outputs' form: of a number of an elementwise operation its type alone."""
     if isinstance(x, list):
         return tuple(x)
     return type(x) if isinstance(x, int | float) and torch.Tag.pointwise in operator.tags else x
@@ -72,7 +72,7 @@ def _form(x: Tensor, letters: Mapping[int, int]) -> Form:
 
 
 def _ranks(strides: Sequence[int]) -> tuple[int, ...]:
-    """1 for the smallest stride, and more for each that is larger."""
+    """Ranks of strides: 1 for the smallest, and more for each larger one."""
     order = sorted({0, *strides})
     return tuple(map(order.index, strides))
 
@@ -80,10 +80,10 @@ def _ranks(strides: Sequence[int]) -> tuple[int, ...]:
 def _tried(
     operator: Any, args: Sequence[Any], forms: Sequence[Any], kwargs: Mapping[str, Any], letters: Mapping[int, int]
 ) -> list[Form] | None:
-    """What it makes of small tensors; None where it refuses them, or makes a size of its own."""
-    given = [_small(form) if isinstance(x, Tensor) else x for x, form in zip(args, forms, strict=True)]
+    """The forms of an operator's outputs for small tensors; None where it refuses them, or makes a size of its own."""
+    inputs = [_small(form) if isinstance(x, Tensor) else x for x, form in zip(args, forms, strict=True)]
     try:
-        made = operator(*given, **{name: x for name, x in kwargs.items() if name != "device"})
+        made = operator(*inputs, **{name: x for name, x in kwargs.items() if name != "device"})
     except (RuntimeError, IndexError):
         return None
     outputs = [made] if isinstance(made, Tensor) else list(made)
@@ -95,8 +95,8 @@ def _tried(
 
 def _small(form: Form) -> Tensor:
     dtype, sizes, ranks = form
-    strides, room = _strides(sizes, ranks)
-    return torch.ones(room, dtype=dtype).as_strided(sizes, strides)
+    strides, count = _strides(sizes, ranks)
+    return torch.ones(count, dtype=dtype).as_strided(sizes, strides)
 
 
 def _empty(dtype: torch.dtype, sizes: Sequence[int], ranks: Sequence[int]) -> Tensor:
@@ -104,13 +104,14 @@ def _empty(dtype: torch.dtype, sizes: Sequence[int], ranks: Sequence[int]) -> Te
 
 
 def _strides(sizes: Sequence[int], ranks: Sequence[int]) -> tuple[list[int], int]:
-    """Those of a dense tensor, and how many numbers it has."""
-    strides, room = [0] * len(sizes), 1
+    """The strides of a dense tensor whose strides have these ranks, and its number of elements."""
+    strides, count = [0] * len(sizes), 1
     for rank in range(1, max(ranks, default=0) + 1):
-        for i in (i for i, each in enumerate(ranks) if each == rank):
-            strides[i] = room
-        room *= prod(max(sizes[i], 1) for i, each in enumerate(ranks) if each == rank)
-    return strides, room
+        dims = [i for i, other in enumerate(ranks) if other == rank]
+        for i in dims:
+            strides[i] = count
+        count *= prod(max(sizes[i], 1) for i in dims)
+    return strides, count
 
 
 def _like(x: Tensor, sizes: Sequence[int], dtype: torch.dtype | None = None) -> Tensor:
@@ -163,12 +164,12 @@ def _new(x: Tensor, sizes: Sequence[int], *, dtype: torch.dtype | None = None, *
     return _like(x, sizes, dtype)
 
 
-def _drawn(*given: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
-    return torch.empty(tuple(next(x for x in given if isinstance(x, list | tuple))), dtype=dtype or torch.int64, device=META)
+def _drawn(*args: Any, dtype: torch.dtype | None = None, **_: Any) -> Tensor:
+    return torch.empty(tuple(next(x for x in args if isinstance(x, list | tuple))), dtype=dtype or torch.int64, device=META)
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, *_: Any, **__: Any) -> tuple[Tensor, Tensor]:
-    """What it gives, laid out as the queries are, and log Z."""
+    """The output, laid out as the queries are, and log Z."""
     B, H, T = q.shape[:3]
     return _empty(q.dtype, q.shape, _ranks(q.stride())), _like(q, (B, T, H), torch.float32).transpose(1, 2)
 

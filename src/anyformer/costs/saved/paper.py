@@ -1,7 +1,7 @@
 """Tensors on paper: sizes, types and strides of a processor's tensors, and no numbers.
 
-Torch's own fake tensors do the same and import its compiler, which takes as long as torch itself; these run every operation
-on the meta device and stand for a processor's tensors above it, so that autocast, autograd and kernels are chosen as there.
+Torch's own fake tensors do so too, and import its compiler, which takes as long as torch itself; these run every operation on
+the meta device and look like a processor's tensors from above, so that autocast, autograd and kernels are a processor's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ META, CPU = torch.device("meta"), torch.device("cpu")
 
 
 class PaperTensor(Tensor):
-    """A tensor of the processor as whoever reads its device, type, sizes and strides sees it; `meta` has the same storage."""
+    """A tensor with the device, type, sizes and strides of a processor's tensor; `meta` has its storage."""
 
     meta: Tensor
 
@@ -43,7 +43,7 @@ class PaperTensor(Tensor):
 
 
 class Paper(TorchDispatchMode):
-    """Inside, every operation computes sizes alone; `seen` is told of each with the storages that it read and made."""
+    """Inside, every operation computes sizes alone, and `seen` is called with its inputs and outputs."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -51,11 +51,11 @@ class Paper(TorchDispatchMode):
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        """Nothing is compiled here, and to say so would import the compiler, which takes a second."""
+        """False, because True, which torch's compiler asks, would import that compiler, which takes a second."""
         return False
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
-        """An operation that read these tensors and made those, all on the meta device."""
+        """Called after an operation with the tensors that it read and made, all on the meta device."""
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         call = _Call(self._on_paper)
@@ -69,7 +69,7 @@ class Paper(TorchDispatchMode):
         return result
 
     def _on_paper(self, x: Tensor) -> Tensor:
-        """A real tensor's sizes: of one that is given twice the same."""
+        """A tensor with a real tensor's sizes, one and the same for each real tensor."""
         if x.is_meta:
             return x
         if id(x) not in self._real:
@@ -78,7 +78,7 @@ class Paper(TorchDispatchMode):
 
 
 class _Call:
-    """The tensors of one operation: what it read and what it made, on the meta device."""
+    """The tensors that one operation read and made, on the meta device."""
 
     def __init__(self, on_paper: Callable[[Tensor], Tensor]) -> None:
         self.read: list[Tensor] = []
@@ -95,7 +95,7 @@ class _Call:
         return type(x)(map(self.down, x)) if isinstance(x, list | tuple) else x
 
     def up(self, x: Any) -> Any:
-        """What is computed in place is the tensor that was given."""
+        """The outputs on paper; an output computed in place is the input itself."""
         if isinstance(x, Tensor):
             self.made.append(x)
             return self._given[id(x)] if id(x) in self._given else PaperTensor(x)
@@ -104,23 +104,26 @@ class _Call:
 
 @cache
 def _makes(operator: Any) -> bool:
-    """Whether an operator makes a tensor on a device that it is told."""
+    """Whether an operator makes a tensor on a device that is an argument of it."""
     return any(argument.name == "device" for argument in operator._schema.arguments)
 
 
 def address(x: Tensor) -> int:
-    """Of a storage, as long as it lives."""
+    """The address of a tensor's storage, unique as long as the storage lives."""
     return int(x.untyped_storage()._cdata)
 
 
 def put_on_paper(module: torch.nn.Module, learns: Callable[[str], bool]) -> dict[str, torch.nn.Parameter]:
-    """Make the parameters of a module on the meta device parameters on paper, inside `Paper`; `learns`: of a path."""
+    """Make the parameters of a module on the meta device parameters on paper, inside `Paper`.
+
+    `learns`: whether the parameter of a path takes a gradient.
+    """
     made: dict[int, torch.nn.Parameter] = {}
     for path, parameter in module.named_parameters():
         made[id(parameter)] = torch.nn.Parameter(parameter.detach(), requires_grad=parameter.requires_grad and learns(path))
-    found = {path: made[id(parameter)] for path, parameter in module.named_parameters()}
+    by_path = {path: made[id(parameter)] for path, parameter in module.named_parameters()}
     for holder in module.modules():
         for name, own in holder._parameters.items():
             if own is not None and id(own) in made:
                 holder._parameters[name] = made[id(own)]
-    return found
+    return by_path

@@ -1,4 +1,4 @@
-"""What is asked of a traced forward pass: all that its saved tensors depend on."""
+"""The question that a traced forward pass answers: all that its saved tensors depend on."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from anyformer.plan import Plan
 
 @dataclass(frozen=True)
 class Learning:
-    """Which weights learn, by path, and the rank of the pair of matrices that learns beside others (LoRA), by their path."""
+    """Paths of the weights that learn, and ranks of the low-rank adapters (LoRA) by the path of the weight beside them."""
 
     weights: frozenset[str]
     ranks: Mapping[str, int]
 
     def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
-        """The same of one layer, to tell whether another is like it."""
+        """The weights and ranks below a prefix, by the rest of their path: equal for layers that learn alike."""
         names = frozenset(name.removeprefix(prefix) for name in self.weights if name.startswith(prefix))
         return names, tuple((name.removeprefix(prefix), rank) for name, rank in self.ranks.items() if name.startswith(prefix))
 
@@ -29,8 +29,8 @@ class Learning:
 
 @dataclass(frozen=True)
 class Question:
-    """`recomputed`: with every layer computed again, whatever it keeps meanwhile. `scoreless`: every attention by a kernel
-    that writes no scores, masks or biases of them, whatever torch's would do. `learning`: None for all weights.
+    """`recomputed`: every layer is recomputed in the backward pass. `scoreless`: every attention by a kernel that writes no
+    scores, masks or biases of them, whatever torch's kernel does. `learning`: None for all weights.
     """
 
     architecture: Architecture

@@ -1,4 +1,4 @@
-"""What a forward pass saves for its backward pass: every tensor once, where it was saved first."""
+"""The tensors that a forward pass saves for its backward pass: each once, where it was saved first."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Literal, NamedTuple
 
 from anyformer.plan import Checkpointing
 
-Held = Literal["saved", "copy", "input", "product", "saved again", "product again", "copy again"]
-"""Why a tensor is there. `saved`: by an operation. `copy`: a weight in the type of products. Of layers that are computed
-again: `input` of a layer, `product` (what a matrix product or attention gave), and what is saved only then, `again`."""
+Reason = Literal["saved", "copy", "input", "product", "recomputed", "recomputed product", "recomputed copy"]
+"""Why a tensor is held. `saved`: by an operation. `copy`: a weight in the type of products. With checkpointing: `input` of a
+layer, `product` (the output of a matrix product or attention), and tensors saved only while a layer is `recomputed`."""
 RESIDUAL = "residual"
-"""Where a layer computes beside its branches and norms: sums, gains, streams."""
-FORWARD: Mapping[Checkpointing, tuple[Held, ...]] = {
+"""The name of a layer's work beside its branches and norms: sums, gains, streams."""
+FORWARD: Mapping[Checkpointing, tuple[Reason, ...]] = {
     "none": ("saved", "copy"),
     "selective": ("saved", "copy", "input", "product"),
     "full": ("saved", "copy", "input"),
 }
-"""What is there when the forward pass ends."""
-AGAIN: Mapping[Checkpointing, tuple[Held, ...]] = {
+"""Tensors that are held when the forward pass ends."""
+RECOMPUTED: Mapping[Checkpointing, tuple[Reason, ...]] = {
     "none": (),
-    "selective": ("saved again", "copy again"),
-    "full": ("saved again", "product again", "copy again"),
+    "selective": ("recomputed", "recomputed copy"),
+    "full": ("recomputed", "recomputed product", "recomputed copy"),
 }
-"""What comes on top while a layer is computed again."""
+"""Tensors that come on top while a layer is recomputed."""
 
 
 class SavedTensor(NamedTuple):
     """The bytes of one storage.
 
-    `path`: of the module that computed, or of the weight that it read, in a `layer` (`decoder.layers.3`) or outside of all
+    `path`: that of the module that computed, or of the weight that it read, in a `layer` (`decoder.layers.3`) or outside of all
     (empty); `operation` as autograd calls it, the `step`th of the call; `divided`: whether tensor parallelism divides it;
-    `loss`: whether it is of the logits or the loss.
+    `loss`: whether logits or loss saved it.
     """
 
     layer: str
@@ -40,7 +40,7 @@ class SavedTensor(NamedTuple):
     operation: str
     step: int
     bytes: int
-    held: Held
+    reason: Reason
     divided: bool
     loss: bool
 
@@ -51,39 +51,39 @@ class SavedTensor(NamedTuple):
     @property
     def copies(self) -> bool:
         """Whether it is a weight in another type."""
-        return self.held in ("copy", "copy again")
+        return self.reason in ("copy", "recomputed copy")
 
     def at(self, layer: str) -> SavedTensor:
-        """The same of another layer; what all layers share keeps its path."""
+        """The tensor in another layer; one that all layers share keeps its path."""
         inside = self.path.startswith(self.layer)
         return self._replace(layer=layer, path=layer + self.path.removeprefix(self.layer) if inside else self.path)
 
 
 @dataclass(frozen=True)
 class Saved:
-    """`tensors` in the order of the call; `like`: for each layer, in order, the traced one that stands for it."""
+    """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it."""
 
     tensors: tuple[SavedTensor, ...]
     like: Mapping[str, str]
 
-    def of(self, *held: Held) -> Iterator[SavedTensor]:
-        """Those of all layers in the order of the call: the layers of a stack stand where its first is."""
+    def of(self, *reasons: Reason) -> Iterator[SavedTensor]:
+        """Tensors of the whole model held for these reasons, in the order of the call, a stack's layers at its first."""
         by_layer: dict[str, list[SavedTensor]] = {}
-        for each in self.tensors:
-            if each.held in held:
-                by_layer.setdefault(each.layer, []).append(each)
+        for tensor in self.tensors:
+            if tensor.reason in reasons:
+                by_layer.setdefault(tensor.layer, []).append(tensor)
         written = set[str]()
-        for each in self.tensors:
-            stack = each.layer.partition(".")[0]
-            if not each.layer:
-                if each.held in held:
-                    yield each
+        for tensor in self.tensors:
+            stack = tensor.layer.partition(".")[0]
+            if not tensor.layer:
+                if tensor.reason in reasons:
+                    yield tensor
             elif stack not in written:
                 written.add(stack)
                 for layer, traced in self.like.items():
                     if layer.startswith(f"{stack}."):
-                        yield from (tensor.at(layer) for tensor in by_layer.get(traced, ()))
+                        yield from (like.at(layer) for like in by_layer.get(traced, ()))
 
-    def in_layer(self, layer: str, *held: Held) -> Iterator[SavedTensor]:
-        """Those of one layer."""
-        return (each for each in self.tensors if each.layer == self.like[layer] and each.held in held)
+    def in_layer(self, layer: str, *reasons: Reason) -> Iterator[SavedTensor]:
+        """Tensors of one layer held for these reasons."""
+        return (tensor for tensor in self.tensors if tensor.layer == self.like[layer] and tensor.reason in reasons)

@@ -1,7 +1,7 @@
-"""A smaller architecture with every kind of layer, and which of its layers stands for each of the whole.
+"""A smaller architecture with every kind of layer, and the layer of it that stands for each layer of the whole.
 
-A layer saves what its kind says and what the layers before it leave to save; what layers share, the first one saves. So
-of every two kinds that follow each other the first two are traced, and the second stands for all that come later.
+The tensors that a layer saves depend on its kind and on the layers before it: a tensor that layers share is saved by the first.
+So of every pair of neighbouring kinds the first two layers are traced, and the second stands for all later ones.
 """
 
 from __future__ import annotations
@@ -22,15 +22,16 @@ from anyformer.parts.layers.order import write_order
 from anyformer.parts.layers.stack import Stack
 
 TRACED = 2
-"""Layers of each pair of kinds."""
+"""Traced layers of each pair of kinds."""
 Pair = tuple[Hashable, Hashable]
+"""The kinds of the layer before and of a layer."""
 
 
 @dataclass(frozen=True)
 class Reduced:
-    """`layers`: of each stack, the numbers of those that are traced; `like`: of all layers, which traced one stands for it.
+    """`layers`: numbers of the traced layers, by stack; `like`: for each layer, the traced layer that stands for it.
 
-    `alike`: (a layer, another) of variants taken for one kind, so that the trace must find the same in both.
+    `alike`: pairs of traced layers of variants taken for one kind; the trace must find the same tensors in both.
     """
 
     architecture: Architecture
@@ -40,7 +41,10 @@ class Reduced:
 
 
 def reduced(question: Question, *, merged: bool = True) -> Reduced:
-    """`merged`: variants that differ only in floats, none of them zero, are one kind: the smallest and largest are traced."""
+    """The reduced architecture of a question.
+
+    `merged`: variants that differ only in floats, none of them zero, are one kind: the smallest and largest are traced.
+    """
     layers: dict[str, tuple[int, ...]] = {}
     like: dict[str, str] = {}
     alike: list[tuple[str, str]] = []
@@ -48,41 +52,41 @@ def reduced(question: Question, *, merged: bool = True) -> Reduced:
     for name, stack in question.architecture.stacks.items():
         same, ends = _same(stack) if merged else ({}, {})
         pairs = list(pairwise((None, *_kinds(question, name, stack, same))))
-        layers[name] = chosen = tuple(_chosen(pairs))
+        layers[name] = traced = tuple(_traced(pairs))
         latest: dict[Pair, int] = {}
         for i, pair in enumerate(pairs):
-            latest |= {pair: i} if i in chosen else {}
+            latest |= {pair: i} if i in traced else {}
             like[f"{name}.layers.{i}"] = f"{name}.layers.{latest[pair]}"
-        last = {same.get(stack.layers[i], stack.layers[i]): i for i in chosen}
-        of_end = [(i, ends[stack.layers[i]]) for i in chosen if stack.layers[i] in ends]
+        last = {same.get(stack.layers[i], stack.layers[i]): i for i in traced}
+        of_end = [(i, ends[stack.layers[i]]) for i in traced if stack.layers[i] in ends]
         alike += [(f"{name}.layers.{i}", f"{name}.layers.{last[first]}") for i, first in of_end]
         length = question.architecture.shape_of(name, question.shape)
-        small = _long_enough(_only(stack, [stack.layers[i] for i in chosen]), length.length if length else 1)
+        small = _long_enough(_only(stack, [stack.layers[i] for i in traced]), length.length if length else 1)
         made = made.but(**{name: small}) if small != stack else made
     return Reduced(made, layers, like, tuple(alike))
 
 
-def _chosen(pairs: Sequence[Pair]) -> list[int]:
-    """The first two layers of each pair of kinds, and those that bring about the kind that stands before them."""
-    chosen: list[int] = []
+def _traced(pairs: Sequence[Pair]) -> list[int]:
+    """Numbers of the first two layers of each pair of kinds, and of the layers needed between them."""
+    traced: list[int] = []
     count = Counter[Pair]()
     for i, pair in enumerate(pairs):
         if count[pair] == TRACED:
             continue
         missing = [i]
-        while chosen and missing[-1] - 1 > chosen[-1] and pairs[missing[-1]][0] != pairs[chosen[-1]][1]:
+        while traced and missing[-1] - 1 > traced[-1] and pairs[missing[-1]][0] != pairs[traced[-1]][1]:
             missing.append(missing[-1] - 1)
         for j in reversed(missing):
-            chosen.append(j)
+            traced.append(j)
             count[pairs[j]] += 1
-    return chosen
+    return traced
 
 
 def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str]) -> list[Hashable]:
-    """What each layer is, whatever it is called; by name too where others read its keys or have its weights."""
-    called = _called(stack)
+    """The kind of each layer: its description, and its name where others read its keys or share its weights."""
+    named = _named(stack)
     forms = {
-        variant: (json.dumps(stack.variants[same.get(variant, variant)].plain()), variant if variant in called else None)
+        variant: (json.dumps(stack.variants[same.get(variant, variant)].plain()), variant if variant in named else None)
         for variant in stack.variants
     }
     if question.learning is None:
@@ -97,28 +101,28 @@ def _kinds(question: Question, name: str, stack: Stack, same: Mapping[str, str])
 
 
 def _before(architecture: Architecture, name: str) -> tuple[str, ...]:
-    """Paths of the weights that are read before the layers of a stack."""
+    """Paths of the weights that the model reads before the layers of a stack."""
     stacks = list(architecture.stacks)
     later = stacks[stacks.index(name) + 1 :]
     after = (f"{name}.layers.", f"{name}.final_norm.", "head.", *later, *(("latents.",) if later else ()))
     return tuple(path for path in architecture.folded_cost(Shape(source=1)).weights if not path.startswith(after))
 
 
-def _called(stack: Stack) -> set[str]:
-    """Variants that are more than what they say: others read their keys, or their layers share their weights."""
+def _named(stack: Stack) -> set[str]:
+    """Variants whose name matters: others read their keys, or their layers share their weights."""
     reads = (read.variant for block in stack.variants.values() for read in block.reads)
     return {*stack.shared_weights, *(variant for variant in reads if variant is not None)}
 
 
 def _same(stack: Stack) -> tuple[dict[str, str], dict[str, str]]:
-    """(variant: the first one like it), of those taken for alike, and of those that are traced to see whether they are.
+    """The first variant like a variant, of variants taken for alike, and of variants traced to see whether they are.
 
-    Alike but for floats: what grows with a float grows between its smallest and its largest, so these two are traced. Zero
-    often means none, as in dropout, and is unlike any other number.
+    Variants are alike but for floats: sizes that grow with a float are between those at its smallest and its largest, so these
+    two are traced. Zero often means none, as in dropout, and is unlike any other number.
     """
     groups: dict[str, dict[str, list[float]]] = {}
     for variant in dict.fromkeys(stack.layers):
-        if variant not in _called(stack):
+        if variant not in _named(stack):
             floats: list[float] = []
             form = json.dumps(_without_floats(stack.variants[variant].plain(), floats))
             groups.setdefault(form, {})[variant] = floats
@@ -135,7 +139,7 @@ def _same(stack: Stack) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _without_floats(plain: Any, floats: list[float]) -> Any:
-    """Plain data with every float but zero taken out into a list."""
+    """Plain data with every float but zero moved into a list."""
     if isinstance(plain, float) and plain:
         floats.append(plain)
         return "number"
@@ -145,14 +149,14 @@ def _without_floats(plain: Any, floats: list[float]) -> Any:
 
 
 def _long_enough(stack: Stack, length: int) -> Stack:
-    """The same, with a table of positions that reaches as far as is asked: a price is given beyond it too."""
+    """The stack with a table of positions for the length at least: a call beyond the table is priced too."""
     if stack.position is None or stack.max_length is None or stack.max_length >= length:
         return stack
     return stack.but(position=stack.position.but(length=length))
 
 
 def _only(stack: Stack, layers: Sequence[str]) -> Stack:
-    """The same with these layers alone."""
+    """The stack with these layers alone."""
     variants: Named[Block] = Named({name: block for name, block in stack.variants.items() if name in layers})
     shared = tuple(name for name in stack.shared_weights if name in layers)
     return stack.but(variants=variants, order=write_order(layers), shared_weights=shared)

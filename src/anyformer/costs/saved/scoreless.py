@@ -14,30 +14,30 @@ from anyformer.parts.attention.attend_blocks import BLOCKS
 
 
 class Scoreless(TorchFunctionMode):
-    """Inside, torch's attention and ours by blocks save q, k, v, what they give and log Z in fp32.
+    """Inside, torch's attention and ours by blocks save q, k, v, their output and log Z in fp32.
 
-    `gave` is told of q, k and v, of these two, and of masks and biases, which nobody reads. Dao et al. 2022 (arXiv 2205.14135),
-    algorithm 1.
+    `attended` is called with q, k and v, with these two outputs, and with masks and biases, which the kernel does not read.
+    Dao et al. 2022 (arXiv 2205.14135), algorithm 1.
     """
 
-    def __init__(self, gave: Callable[..., None]) -> None:
+    def __init__(self, attended: Callable[..., None]) -> None:
         super().__init__()
-        self._gave = gave
+        self._attended = attended
 
     def __torch_function__(self, function, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
         if function not in (F.scaled_dot_product_attention, BLOCKS):
             return function(*args, **(kwargs or {}))
-        given = args[:3]
+        qkv = args[:3]
         if function is not BLOCKS and torch.is_autocast_enabled("cpu"):
-            given = tuple(x.to(torch.get_autocast_dtype("cpu")) for x in given)
-        mixed, log_z = _Kernel.apply(*given)  # type: ignore[no-untyped-call]
+            qkv = tuple(x.to(torch.get_autocast_dtype("cpu")) for x in qkv)
+        mixed, log_z = _Kernel.apply(*qkv)  # type: ignore[no-untyped-call]
         unread = [x for x in (*args[3:], *(kwargs or {}).values()) if isinstance(x, Tensor)]
-        self._gave(given, (mixed, log_z), unread)
+        self._attended(qkv, (mixed, log_z), unread)
         return mixed
 
 
 class _Kernel(torch.autograd.Function):
-    """(B, H, T, E), (B, K, S, E), (B, K, S, U) -> (B, H, T, U), which stands in memory as the queries do."""
+    """(B, H, T, E), (B, K, S, E), (B, K, S, U) -> (B, H, T, U), laid out in memory as the queries are."""
 
     @staticmethod
     def forward(ctx: Any, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
@@ -51,4 +51,4 @@ class _Kernel(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Any:
-        raise NotImplementedError("what is computed on paper has no gradients")
+        raise NotImplementedError("tensors on paper have no gradients")

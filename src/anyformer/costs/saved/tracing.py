@@ -1,4 +1,4 @@
-"""The saved tensors of a model, read off one forward pass on paper: no part of it says anything."""
+"""The saved tensors of a model, read off one forward pass on paper: no part declares them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from anyformer.model.loss import token_losses
 
 
 def trace(question: Question) -> Saved:
-    """Of a smaller architecture with all kinds of layers, the loss included."""
+    """Tensors saved by a smaller architecture with all kinds of layers, and by the loss."""
     small = reduced(question)
-    found = _trace(question, small)
-    if all(_alike(found, *pair) for pair in small.alike):
-        return found
+    traced = _trace(question, small)
+    if all(_alike(traced, *pair) for pair in small.alike):
+        return traced
     return _trace(question, reduced(question, merged=False))
 
 
 def _alike(saved: Saved, layer: str, other: str) -> bool:
-    """Whether two traced layers save the same."""
+    """Whether two traced layers save tensors of the same operations, sizes and reasons."""
     one, two = (
-        [(each.path.removeprefix(at), each.operation, each.bytes, each.held) for each in saved.tensors if each.layer == at]
+        [(x.path.removeprefix(at), x.operation, x.bytes, x.reason) for x in saved.tensors if x.layer == at]
         for at in (layer, other)
     )
     return one == two
@@ -40,14 +40,14 @@ def _trace(question: Question, small: Reduced) -> Saved:
     plan = question.plan.but(precision=question.plan.number, checkpointing="none")
     model = build(small.architecture, plan, device="meta").train()
     call = Watched(question, small, model)
-    with call, Scoreless(call.gave) if question.scoreless else nullcontext():
+    with call, Scoreless(call.attended) if question.scoreless else nullcontext():
         call.put_on_paper()
-        given, more = list(examples(small.architecture, question.shape)), {}
+        inputs, more = list(examples(small.architecture, question.shape)), {}
         if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
             more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
-                output = model(*given, **more)
+                output = model(*inputs, **more)
             if small.architecture.head is not None:
                 with call.loss(output):
                     output = token_losses(output, torch.zeros(output.shape[:-1], dtype=torch.int64))[0].mean()

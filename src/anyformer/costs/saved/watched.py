@@ -1,4 +1,4 @@
-"""A forward pass that is watched: what autograd saves of it, which module and operation saved it, and what stays of layers."""
+"""A watched forward pass: the tensors that autograd saves, their module and operation, and the inputs of every layer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
 from anyformer.costs.saved.question import Question
-from anyformer.costs.saved.record import RESIDUAL, Held, SavedTensor
+from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
@@ -29,7 +29,7 @@ _CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(eq=False)
 class _Note:
-    """A tensor that autograd saved, that a product gave or that a layer was given; `operation` is empty until it is known."""
+    """A tensor that autograd saved, an output of a product or an input of a layer; `operation` is empty until it is known."""
 
     tensor: Tensor
     number: int
@@ -48,7 +48,7 @@ class _Note:
 
 
 class Watched(Paper):  # type: ignore[no-untyped-call]
-    """Computes on paper and takes notes."""
+    """A pass on paper that notes the tensors that it saves."""
 
     def __init__(self, question: Question, small: Reduced, model: Transformer) -> None:
         super().__init__()
@@ -63,23 +63,25 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._dividing = Dividing({})
         self._logits: set[int] = set()
         self._count = 0
-        self._asked: list[_Note] = []
+        self._unpacked: list[_Note] = []
         self._unread: set[int] = set()
         self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
     def put_on_paper(self) -> None:
-        """The parameters of the model, with adapters beside them, and hooks that follow its modules."""
+        """Put parameters and adapters on paper, and register hooks that follow the modules."""
         model, learning = self.model, self.question.learning
-        here_and_there = (
-            (f"{here}.{own}", f"{there}.{own}") for here, there, block in self._blocks() for own, _ in block.named_parameters()
+        in_blocks = (
+            (f"{path}.{own}", f"{original}.{own}")
+            for path, original, block in self._blocks()
+            for own, _ in block.named_parameters()
         )
-        self._original = original = {path: path for path, _ in model.named_parameters()} | dict(here_and_there)
+        self._original = original = {path: path for path, _ in model.named_parameters()} | dict(in_blocks)
         parameters = put_on_paper(model, lambda path: self.question.learns(original[path]))
         self._weights = {address(x.meta): path for path, x in parameters.items()}  # type: ignore[attr-defined]
         roles = {at: model.declared[path].role for at, path in self._weights.items()}
         if learning is not None:
-            beside = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
-            self._weights |= {address(x.meta): "" for x in add_adapters(model, beside)}  # type: ignore[attr-defined]
+            ranks = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
+            self._weights |= {address(x.meta): "" for x in add_adapters(model, ranks)}  # type: ignore[attr-defined]
         self._dividing = Dividing(roles)
         blocks = {path: block for path, _, block in self._blocks()}
         inside = {f"{path}.{inner}": inner for path, block in blocks.items() for inner, _ in block.named_modules() if inner}
@@ -90,18 +92,18 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             self._follow_layers(stack)
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
-        # What is entered is whole on every rank, however its features were made.
+        # The input of the first layer is whole on every rank, however its features were computed.
         inside = bool(self.layer) or self.path.startswith(("head", "loss"))
         self._dividing.see(operator, read, made, divides=inside)
-        # Addresses tell storages apart only while all are there.
+        # Addresses are those of one storage each only while all storages live.
         self._flow.append((read, made))
         if operator in PRODUCTS:
             self._products += [self._note(x, operator.name()) for x in made]
         elif operator is COPY and read[0].dim() > 1 and address(read[0]) in self._weights:
             self._copies.update(map(address, made))
 
-    def gave(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
-        """What an attention read and gave that is no operator of torch's, and what it was given and did not read."""
+    def attended(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
+        """Note the inputs and outputs of an attention that is no operator of torch's, and the inputs that it did not read."""
         self._unread.update(address(x.meta) for x in unread)  # type: ignore[attr-defined]
         self._flow.append(([x.meta for x in read], [x.meta for x in made]))  # type: ignore[attr-defined]
         self._products += [self._note(x, "attention") for x in made]
@@ -111,8 +113,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         return note
 
     def unpack(self, note: _Note) -> Tensor:
-        """Whoever asks is the operation that saved it."""
-        self._asked.append(note)
+        """Note that the operation whose saved tensors are read saved this one."""
+        self._unpacked.append(note)
         return note.tensor
 
     def _note(self, x: Tensor, operation: str = "") -> _Note:
@@ -121,40 +123,40 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     @contextmanager
     def loss(self, logits: Tensor) -> Iterator[None]:
-        """What is saved inside is the loss's, and so is what was saved of the logits."""
+        """Count tensors saved inside to the loss, and tensors saved before of the logits."""
         self.path, rows = "loss", logits.shape
         yield
         own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape == rows)]
         self._logits = {note.at for note in own}
 
     def walk(self, output: Tensor) -> None:
-        """Ask every operation of the graph for what it saved: what is saved outside of it is dropped with its graph."""
+        """Read the saved tensors of every operation of the graph: those of operations outside of it are freed."""
         todo, known = [output.grad_fn], set[Any]()
         while todo:
             node = todo.pop()
             if node is not None and node not in known:
                 known.add(node)
-                self._ask(node)
+                self._read_saved(node)
                 todo += [before for before, _ in node.next_functions]
         if not self._unread:
             return
         needless = self._before(self._unread) - self._before({address(output.meta)})  # type: ignore[attr-defined]
         self._products = [note for note in self._products if note.at not in needless]
 
-    def _ask(self, node: Any) -> None:
-        self._asked = []
+    def _read_saved(self, node: Any) -> None:
+        self._unpacked = []
         for name in _saved_by(node.__class__):
             getattr(node, name)
-        if not self._asked:
+        if not self._unpacked:
             return
-        operation, step = _word(node.name()), min(note.number for note in self._asked)
+        operation, step = _word(node.name()), min(note.number for note in self._unpacked)
         weights = [path for path in map(self._weight, node.next_functions) if path]
-        for note in self._asked:
+        for note in self._unpacked:
             note.operation, note.step = operation, step
             note.path = next((path for path in weights if path.startswith(f"{note.path}.")), note.path)
 
     def _weight(self, before: tuple[Any, int]) -> str:
-        """The path of the weight that an operation reads, or a copy of it; of a linear map's weight and bias, the map's."""
+        """The path of the weight that an operation reads, itself or a copy; for a linear map's weight or bias, the map's."""
         node = before[0]
         while node is not None and node.name() in _OF_A_WEIGHT:
             node = node.next_functions[0][0]
@@ -166,94 +168,93 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def saved(self) -> Iterator[SavedTensor]:
         """Every tensor where it was saved first, in order."""
-        known = set[int]()
-        for note in self._kept():
-            if note.at not in known:
-                known.add(note.at)
-                yield self._tensor(note, "copy" if note.at in self._copies else "saved")
+        first: dict[int, _Note] = {}
+        for note in self._saved_notes():
+            first.setdefault(note.at, note)
+        return (self._tensor(note, self._reason(note, "saved", "copy")) for note in first.values())
 
     def recomputed(self) -> Iterator[SavedTensor]:
-        """Every tensor that stays while layers are computed again, and what each layer saves then."""
-        # A layer through which no gradient goes is not computed again, and nothing of it stays.
-        again_at = {note.layer for note in self._kept()}
-        outside = [(note, self._held(note, "saved", "copy")) for note in self._kept() if not note.layer]
-        held: dict[int, tuple[_Note, Held]] = {}
-        given: set[tuple[str, int]] = set()
+        """Every tensor that stays while layers are recomputed, and the tensors that each layer saves then."""
+        # A layer through which no gradient goes is not recomputed, and nothing of it stays.
+        with_gradient = {note.layer for note in self._saved_notes()}
+        outside = [(note, self._reason(note, "saved", "copy")) for note in self._saved_notes() if not note.layer]
+        stays: dict[int, tuple[_Note, Reason]] = {}
+        inputs: set[tuple[str, int]] = set()
         for note in self._inputs:
-            given.add((note.layer, note.at))
-            if note.at not in self._weights and note.layer in again_at:
+            inputs.add((note.layer, note.at))
+            if note.at not in self._weights and note.layer in with_gradient:
                 outside.append((note, "input"))
-        for note, why in sorted(outside, key=lambda pair: pair[0].number):
-            held.setdefault(note.at, (note, why))
-        made: set[tuple[str, int]] = set()
+        for note, reason in sorted(outside, key=lambda pair: pair[0].number):
+            stays.setdefault(note.at, (note, reason))
+        products: set[tuple[str, int]] = set()
         for note in self._products:
-            made.add((note.layer, note.at))
-            if note.layer and note.layer in again_at and note.at not in held:
-                held[note.at] = note, "product"
-        again: dict[tuple[str, int], tuple[_Note, Held]] = {}
-        for note in self._kept():
+            products.add((note.layer, note.at))
+            if note.layer and note.layer in with_gradient and note.at not in stays:
+                stays[note.at] = note, "product"
+        recomputed: dict[tuple[str, int], tuple[_Note, Reason]] = {}
+        for note in self._saved_notes():
             key = note.layer, note.at
-            if note.layer and key not in given:
-                why = "product again" if key in made else self._held(note, "saved again", "copy again")
-                again.setdefault(key, (note, why))
-        for note, why in sorted((*held.values(), *again.values()), key=lambda pair: pair[0].number):
-            yield self._tensor(note, why)
+            if note.layer and key not in inputs:
+                reason = "recomputed product" if key in products else self._reason(note, "recomputed", "recomputed copy")
+                recomputed.setdefault(key, (note, reason))
+        for note, reason in sorted((*stays.values(), *recomputed.values()), key=lambda pair: pair[0].number):
+            yield self._tensor(note, reason)
 
     def _before(self, made: set[int]) -> set[int]:
-        """Addresses of all that flows into what is at these."""
-        found = set(made)
-        for read, given in reversed(self._flow):
-            if found and not found.isdisjoint(map(address, given)):
-                found.update(map(address, (*read, *given)))
-        return found
+        """Addresses of all storages from which those at given addresses are computed, these included."""
+        flows = set(made)
+        for read, outputs in reversed(self._flow):
+            if flows and not flows.isdisjoint(map(address, outputs)):
+                flows.update(map(address, (*read, *outputs)))
+        return flows
 
-    def _kept(self) -> Iterator[_Note]:
-        """What operations saved, but for weights, in order."""
+    def _saved_notes(self) -> Iterator[_Note]:
+        """Notes of tensors that operations saved, in order, without weights."""
         return (note for note in self._notes if note.operation and note.at not in self._weights)
 
-    def _held(self, note: _Note, saved: Held, copy: Held) -> Held:
+    def _reason(self, note: _Note, saved: Reason, copy: Reason) -> Reason:
         return copy if note.at in self._copies else saved
 
-    def _tensor(self, note: _Note, held: Held) -> SavedTensor:
+    def _tensor(self, note: _Note, reason: Reason) -> SavedTensor:
         size, divided = note.meta.untyped_storage().nbytes(), note.at in self._dividing
-        return SavedTensor(note.layer, note.path, note.operation, note.step, size, held, divided, note.at in self._logits)
+        return SavedTensor(note.layer, note.path, note.operation, note.step, size, reason, divided, note.at in self._logits)
 
     def _blocks(self) -> Iterator[tuple[str, str, nn.Module]]:
-        """Every layer: its path here, and with the number that it has in the whole architecture."""
+        """Every layer: its path in the traced model, and its path in the whole architecture."""
         for stack, numbers in self.small.layers.items():
             blocks = self.model.get_submodule(stack).layers
             for i, (number, block) in enumerate(zip(numbers, blocks, strict=True)):  # type: ignore[arg-type]
                 yield f"{stack}.layers.{i}", f"{stack}.layers.{number}", block
 
     def _follow(self, name: str, module: nn.Module, inner: str) -> None:
-        """Know while a module computes; `inner`: its path in a layer, as one that several share is in whichever computes."""
-        before: list[str] = []
+        """Set the path while a module computes; `inner`: its path within a layer, as several layers may share the module."""
+        outer: list[str] = []
 
         def enter(*_: object) -> None:
-            before.append(self.path)
+            outer.append(self.path)
             self.path = f"{self.layer}.{inner}" if inner else name
 
         def leave(*_: object) -> None:
-            self.path = before.pop()
+            self.path = outer.pop()
 
         module.register_forward_pre_hook(enter)
         module.register_forward_hook(leave)
 
     def _follow_layers(self, name: str) -> None:
-        """Know which layer of a stack computes; one that is computed again has a call of its own, as in `recomputed`."""
+        """Set the layer of a stack that computes; one that is recomputed has a call of its own, as in `recompute`."""
         stack = self.model.get_submodule(name)
         numbers = iter(self.small.layers[name])
         places = iter(range(len(stack.layers)))  # type: ignore[arg-type]
         calls: list[tuple[str, Context, Context]] = []
 
-        def enter(block: nn.Module, given: tuple[Any, ...]) -> tuple[Any, ...]:
-            x, call, *rest = given
+        def enter(block: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+            x, call, *rest = inputs
             self.layer, own = f"{name}.layers.{next(numbers)}", call
-            before, self.path = self.path, f"{self.layer}.{RESIDUAL}"
+            outer, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
                 own = call.isolated(stack.reads[next(places)])  # type: ignore[index]
                 self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
-            calls.append((before, call, own))
+            calls.append((outer, call, own))
             return (x, own, *rest)
 
         def leave(*_: object) -> None:
@@ -266,29 +267,29 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             block.register_forward_hook(leave)
 
 
-def _tensors(given: Any) -> Iterator[Tensor]:
-    """All that a call of a layer holds."""
-    if isinstance(given, Tensor):
-        yield given
-    elif isinstance(given, dict | tuple | list):
-        for each in given.values() if isinstance(given, dict) else given:
-            yield from _tensors(each)
-    elif is_dataclass(given):
-        yield from _tensors([getattr(given, field.name) for field in fields(given)])
+def _tensors(value: Any) -> Iterator[Tensor]:
+    """All tensors in the inputs of a layer."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, dict | tuple | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _tensors(item)
+    elif is_dataclass(value):
+        yield from _tensors([getattr(value, field.name) for field in fields(value)])
 
 
 _OF_A_WEIGHT = {"ToCopyBackward0", "TBackward0", "TransposeBackward0", "ExpandBackward0", "ViewBackward0", "UnsqueezeBackward0"}
-"""What stands between a weight and the operation that reads it."""
+"""Operations between a weight and the operation that reads it."""
 
 
 @cache
 def _saved_by(kind: Any) -> tuple[str, ...]:
-    """The attributes of an autograd operation that give what it saved."""
+    """The attributes of an autograd operation that hold its saved tensors."""
     return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
 
 
 def _word(name: str) -> str:
-    """`MulBackward0` -> `mul`."""
+    """The name of an autograd operation: `MulBackward0` -> `mul`."""
     if generated := _GENERATED.match(name):
         return generated[1]
     return _CAPITAL.sub("_", name.removesuffix("0").removesuffix("Backward").removeprefix("_")).lower()

@@ -1,8 +1,9 @@
-"""What architectures cost as a picture: memory, decode state, where FLOPs go, and the roofline."""
+"""Costs of architectures as a picture: memory, decode state, FLOPs by component, and the roofline."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,7 +25,7 @@ Panel = Callable[["Axes"], None]
 
 
 def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
-    """Panels about these architectures and nothing else; the last one is as wide as the picture where it would stand alone."""
+    """Panels two in a row; the last one is as wide as the picture where it would stand alone."""
     check_picture(path)
     first = next(iter(sheets.values()))
     if first.hardware is None:
@@ -42,23 +43,17 @@ def draw_costs(sheets: Mapping[str, CostSheet], path: Path) -> None:
 
 
 def _headline(sheets: Mapping[str, CostSheet]) -> str:
-    """Which architectures, and the call that all figures are of."""
+    """The architectures, and the call of all figures."""
     first = next(iter(sheets.values()))
     call, on, device = title(first).partition(", on ")
     return f"{', '.join(sheets)}{': ' if len(sheets) == 1 else chr(10)}{call}{on}{device.partition(':')[0]}"
 
 
 def panels_of(sheets: Mapping[str, CostSheet]) -> tuple[Panel, ...]:
-    """Those that apply: what decodes nothing has no decode state."""
+    """The panels of these architectures; models that decode nothing have none of decode state."""
     first = next(iter(sheets.values()))
     assert first.hardware is not None
-    hardware = first.hardware
-    found: list[Panel] = [
-        lambda axes: draw_training(axes, sheets, hardware),
-        lambda axes: draw_inference(axes, sheets, hardware),
-    ]
-    if any("decode" in sheet.modes for sheet in sheets.values()):
-        found.append(lambda axes: draw_state(axes, sheets))
-    found.append(lambda axes: draw_shares(axes, sheets))
-    found.append(lambda axes: draw_roofline(axes, sheets))
-    return tuple(found)
+    decodes = any("decode" in sheet.modes for sheet in sheets.values())
+    memory = (partial(draw, sheets=sheets, hardware=first.hardware) for draw in (draw_training, draw_inference))
+    others = (draw_state, draw_shares, draw_roofline) if decodes else (draw_shares, draw_roofline)
+    return (*memory, *(partial(draw, sheets=sheets) for draw in others))

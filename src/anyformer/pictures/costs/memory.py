@@ -1,4 +1,4 @@
-"""Memory as stacked bars: of training by what it holds, of inference by how weights are stored, beside a device's room."""
+"""Memory as stacked bars: of training by purpose, of inference by format of weights, beside the memory of a device."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ SEVERAL = ("bf16", "fp8", "int4")
 """Formats of weights drawn where several architectures stand side by side."""
 BEHIND = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}
 FAR = 2.5
-"""How many times the longest bar a device's room may be before its line is left out."""
+"""Multiple of the longest bar above which the line of a device's memory is left out."""
 
 
 @dataclass(frozen=True)
 class Bar:
-    """Bytes of `parts`, one on top of the other, and how many `devices` hold them."""
+    """Bytes of `parts`, one on top of the other, and the number of `devices` that hold them."""
 
     name: str
     parts: Mapping[str, int]
@@ -31,12 +31,12 @@ class Bar:
 
     @property
     def total(self) -> int:
-        """Where it ends to the right."""
+        """Bytes of all parts, where the bar ends."""
         return sum(self.parts.values())
 
 
 def training_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
-    """Of one architecture a bar for each way of checkpointing, of several one for each."""
+    """A bar for each way of checkpointing of one architecture, or for each of several architectures."""
     if len(sheets) > 1:
         return tuple(_training(name, sheet) for name, sheet in sheets.items())
     (sheet,) = sheets.values()
@@ -50,7 +50,7 @@ def _training(name: str, sheet: CostSheet) -> Bar:
 
 
 def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
-    """A bar for each format of the weights: all of one architecture, three of each of several, the first with its name."""
+    """A bar for each format of the weights: all formats of one architecture, or three of each of several."""
     if len(sheets) == 1:
         (sheet,) = sheets.values()
         return tuple(_inference(format, sheet, size) for format, size in sheet.weights.items())
@@ -68,18 +68,18 @@ def _inference(name: str, sheet: CostSheet, weights: int) -> Bar:
 
 
 def draw_training(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
-    """What a training step holds when it holds most."""
+    """Draw the memory at the peak of a training step."""
     way = "by checkpointing" if len(sheets) == 1 else f"checkpointing {next(iter(sheets.values())).plan.checkpointing}"
     _draw(axes, training_bars(sheets), hardware, f"peak memory of training, {way}")
 
 
 def draw_inference(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
-    """Weights and decode state."""
+    """Draw weights and decode state."""
     _draw(axes, inference_bars(sheets), hardware, "memory of inference, by format of weights")
 
 
 def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> None:
-    """Bars from the top down, each with its total; a dashed line where the device's room ends."""
+    """Bars from the top down, each with its total; a dashed line at the device's usable memory."""
     kinds = list(dict.fromkeys(part for bar in bars for part in bar.parts))
     for kind, colour in zip(kinds, PALETTE, strict=False):
         lefts = [float(sum(size for part, size in bar.parts.items() if kinds.index(part) < kinds.index(kind))) for bar in bars]
@@ -87,18 +87,13 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
         axes.barh(range(len(bars)), widths, left=lefts, height=0.62, color=colour, edgecolor="white", linewidth=0.6, label=kind)
     for i, bar in enumerate(bars):
         axes.annotate(
-            _told(bar), (float(bar.total), i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND
+            _total(bar), (float(bar.total), i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND
         )
     longest = max(bar.total for bar in bars)
+    usable = f"memory of one {hardware.title} for tensors: {in_bytes(hardware.usable_memory)}"
     far = hardware.usable_memory > FAR * longest
     if not far:
-        axes.axvline(
-            hardware.usable_memory,
-            color=INK,
-            linestyle="--",
-            linewidth=1.1,
-            label=f"room of one {hardware.title}: {in_bytes(hardware.usable_memory)}",
-        )
+        axes.axvline(hardware.usable_memory, color=INK, linestyle="--", linewidth=1.1, label=usable)
     axes.set_xlim(0, max(longest, 0 if far else hardware.usable_memory) * 1.42)
     axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
     axes.invert_yaxis()
@@ -110,11 +105,11 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
     axes.set_title(title)
     below(axes)
     if far:
-        axes.set_xlabel(f"all far below the room of one {hardware.title}: {in_bytes(hardware.usable_memory)}", color=FAINT)
+        axes.set_xlabel(f"all far below the {usable}", color=FAINT)
 
 
-def _told(bar: Bar) -> str:
-    """What a bar comes to, and on how many devices."""
+def _total(bar: Bar) -> str:
+    """The label of a bar: its bytes, and its devices where they are several."""
     return in_bytes(bar.total) + (f": {bar.devices:,} devices" if bar.devices > 1 else "")
 
 

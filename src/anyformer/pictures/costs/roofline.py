@@ -11,9 +11,10 @@ import numpy as np
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import Mode
+from anyformer.costs.page import timed
 from anyformer.costs.roofline import KernelTime, together
 from anyformer.costs.sheet import STEPS, CostSheet
-from anyformer.pictures.costs.share import part_of, parts_shown, timed
+from anyformer.pictures.costs.share import part_of, parts_shown
 from anyformer.pictures.labels import label
 from anyformer.pictures.style import FAINT, FULL, HUES, INK, MARKERS, below
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SMALL = 0.01
-"""Share of a step's time below which an operation is no point of its own."""
+"""Share of a step's time below which an operation has no point."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +36,12 @@ class Point:
 
 
 def modes_of(sheet: CostSheet) -> tuple[Mode, ...]:
-    """Reading a prompt and decoding; of what does not decode, training and reading."""
+    """Prefill and decoding; for a model that does not decode, training and prefill."""
     return ("prefill", "decode") if "decode" in sheet.modes else ("train", "prefill")
 
 
 def points(sheets: Mapping[str, CostSheet]) -> tuple[Point, ...]:
-    """Of one architecture its components, of several their whole steps, in each mode."""
+    """Points of one architecture's components, or of several architectures' whole steps, in each mode."""
     if len(sheets) > 1:
         return tuple(_step(name, sheet.of(mode)) for name, sheet in sheets.items() for mode in modes_of(sheet))
     (sheet,) = sheets.values()
@@ -49,42 +50,42 @@ def points(sheets: Mapping[str, CostSheet]) -> tuple[Point, ...]:
 
 def _step(name: str, sheet: CostSheet) -> Point:
     time = timed(sheet)
-    return Point(name, sheet.mode, time.intensity, sum(each.executed for each in time.operations) / time.seconds)
+    return Point(name, sheet.mode, time.intensity, sum(operation.executed for operation in time.operations) / time.seconds)
 
 
 def _components(sheet: CostSheet) -> Sequence[Point]:
-    """Products of each component, and what it computes between positions."""
+    """Points of each component's products, and of its work between positions."""
     time = timed(sheet)
     groups: dict[str, list[KernelTime]] = {}
     for operation in time.operations:
         if operation.executed:
             groups.setdefault(part_of(operation), []).append(operation)
-    found = [together(name, parts) for name, parts in groups.items()]
+    summed = (together(name, parts) for name, parts in groups.items())
     return [
-        Point(each.name, sheet.mode, each.intensity, each.executed / each.seconds)
-        for each in found
-        if each.bytes and each.seconds >= SMALL * time.seconds
+        Point(part.name, sheet.mode, part.intensity, part.executed / part.seconds)
+        for part in summed
+        if part.bytes and part.seconds >= SMALL * time.seconds
     ]
 
 
 def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
-    """Roof of the peaks, dashed the one that is reached; markers by component, filled or hollow by mode."""
+    """The roof of the peaks, dashed the roof that is reached; markers by component, colours by mode."""
     first = next(iter(sheets.values()))
     hardware, precision = timed(first).hardware, first.precision
-    found = points(sheets)
+    drawn = points(sheets)
     ridge = hardware.ridge(precision)
-    ends = [each.intensity for each in found]
+    ends = [point.intensity for point in drawn]
     low, high = min(*ends, ridge / 8) / 2, max(*ends, ridge) * 4
     lines = _roofs(axes, hardware, precision, low, high)
-    called = parts_shown(first, (each.name for each in found)) if len(sheets) == 1 else {name: name for name in sheets}
-    kinds = dict(zip(called, MARKERS * 4, strict=False))
-    modes = tuple(dict.fromkeys(each.mode for each in found))
+    titles = parts_shown(first, (point.name for point in drawn)) if len(sheets) == 1 else {name: name for name in sheets}
+    markers = dict(zip(titles, MARKERS * 4, strict=False))
+    modes = tuple(dict.fromkeys(point.mode for point in drawn))
     hues = dict(zip(modes, HUES, strict=False))
-    for point in found:
+    for point in drawn:
         axes.plot(
             point.intensity,
             point.rate,
-            kinds[point.name],
+            markers[point.name],
             color=hues[point.mode],
             markeredgecolor="white",
             markersize=9,
@@ -95,7 +96,7 @@ def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(low, high)
-    axes.set_ylim(min(each.rate for each in found) / 12, hardware.peak(precision) * 4)
+    axes.set_ylim(min(point.rate for point in drawn) / 12, hardware.peak(precision) * 4)
     axes.set_xlabel("FLOPs per byte moved")
     axes.set_ylabel("FLOPs executed per second")
     axes.yaxis.set_major_formatter(lambda value, _: scaled(value).strip())
@@ -103,19 +104,19 @@ def draw_roofline(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     axes.grid()
     axes.set_title(f"roofline of one {hardware.title}, {precision}")
     below(axes, FULL)
-    label(axes, [(each.intensity, each.rate) for each in found], [called[each.name] for each in found], lines)
+    label(axes, [(point.intensity, point.rate) for point in drawn], [titles[point.name] for point in drawn], lines)
 
 
 def _roof(peak: float, bandwidth: float, low: float, high: float) -> list[tuple[float, float]]:
-    """min(peak, bandwidth x intensity)."""
+    """Points of a roof: min(peak, bandwidth x intensity)."""
     return [(x, min(peak, bandwidth * x)) for x in np.geomspace(low, high, 200).tolist()]
 
 
 def _roofs(axes: Axes, hardware: Hardware, precision: str, low: float, high: float) -> list[tuple[float, float]]:
-    """Draw the roof of the figures printed, and dashed that of the shares of them that are reached; gives both."""
-    peak, reached = hardware.peak(precision), hardware.efficiency
+    """Draw the roof of the printed figures, and dashed the roof of the shares of them that are reached; return both."""
+    peak, shares = hardware.peak(precision), hardware.efficiency
     roof = _roof(peak, hardware.bandwidth, low, high)
-    counted = _roof(peak * reached.matrix, hardware.bandwidth * reached.memory, low, high)
+    counted = _roof(peak * shares.matrix, hardware.bandwidth * shares.memory, low, high)
     axes.plot(*zip(*roof, strict=True), color=INK, linewidth=1.6)
     axes.plot(
         *zip(*counted, strict=True), color=FAINT, linewidth=1.1, linestyle="--", label="shares of both that are counted on"

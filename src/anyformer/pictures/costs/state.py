@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 CONTEXT = 128 * 1024
-"""How far contexts go where no position table ends them."""
+"""The longest context of a model without a position table."""
 FIRST, SHORTEST = 10, 16
-"""How many doublings before the last length the first one stands, and how short it may be."""
+"""Doublings from the first length to the last, and the shortest first length."""
 WAYS: Mapping[Growth, str] = {
     "every token": "of it, grows with every token",
     "to its window": "of it, grows to its window",
@@ -36,44 +36,44 @@ class Curve:
 
 
 def contexts(sheet: CostSheet) -> tuple[int, ...]:
-    """Doublings up to the end of the position table, or to 128k and the length that was asked for."""
+    """Doublings up to the end of the position table, or to 128k and the sheet's length."""
     last = longest(sheet.architecture) or max(CONTEXT, sheet.length)
     return doublings(max(SHORTEST, last >> FIRST), last)
 
 
 def curves(sheets: Mapping[str, CostSheet]) -> tuple[Curve, ...]:
-    """Of several architectures one each; of one whose memories grow in several ways also each way, the sum first."""
+    """A curve for each architecture; for a single one whose memories grow in several ways, also one for each way."""
     decoding = {name: sheet for name, sheet in sheets.items() if "decode" in sheet.modes}
-    found = []
+    made = []
     for name, sheet in decoding.items():
         at = contexts(sheet)
         states = [replace(sheet, mode="prefill", length=context).state for context in at]
-        found.append(Curve(name, at, tuple(state.total for state in states)))
-        # How a memory grows shows at the longest context: before its window is full, a ring grows like any other.
+        made.append(Curve(name, at, tuple(state.total for state in states)))
+        # The longest context shows how a memory grows: before its window is full, a ring grows like any other.
         grows = {memory.name: memory.grows for memory in states[-1].memories}
         ways = dict.fromkeys(grows.values())
         if len(sheets) == 1 and len(ways) > 1:
             for way in ways:
-                sizes = (sum(each.bytes for each in state.memories if grows[each.name] == way) for state in states)
-                found.append(Curve(WAYS[way], at, tuple(sizes)))
-    return tuple(found)
+                sizes = (sum(part.bytes for part in state.memories if grows[part.name] == way) for state in states)
+                made.append(Curve(WAYS[way], at, tuple(sizes)))
+    return tuple(made)
 
 
 def draw_state(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
-    """Both axes logarithmic, so that what grows with every token rises and what is bounded is level."""
+    """Curves on logarithmic axes: memories that grow with every token rise, bounded ones are level."""
     first = next(iter(sheets.values()))
-    found = curves(sheets)
-    for i, curve in enumerate(found):
+    drawn = curves(sheets)
+    for i, curve in enumerate(drawn):
         axes.plot(curve.contexts, curve.sizes, label=curve.name, marker=".", **line_of(i))
     axes.set_yscale("log")
-    lengths = sorted({each for curve in found for each in curve.contexts})
+    lengths = sorted({context for curve in drawn for context in curve.contexts})
     length_axis(axes, lengths, "context (tokens)")
     axes.yaxis.set_major_locator(_decades(axes))
     axes.yaxis.set_major_formatter(lambda value, _: in_bytes(value))
     axes.tick_params(axis="y", which="minor", length=0)
     axes.grid()
     if len(sheets) == 1:
-        _room_left(axes, first)
+        _memory_left(axes, first)
     axes.set_title(f"decode state of {first.batch:,} sequence{'s' if first.batch > 1 else ''}, {first.precision}")
     below(axes)
 
@@ -86,8 +86,8 @@ def _decades(axes: Axes) -> Any:
     return LogLocator(subs=(1.0, 2.0, 5.0) if high < 200 * low else (1.0,))
 
 
-def _room_left(axes: Axes, sheet: CostSheet) -> None:
-    """What the device has left beside 16-bit weights, where that is within reach."""
+def _memory_left(axes: Axes, sheet: CostSheet) -> None:
+    """A line at the memory that the device has left beside 16-bit weights, if it lies near the curves."""
     if sheet.hardware is None:
         return
     left = sheet.hardware.usable_memory - sheet.weights["bf16"]

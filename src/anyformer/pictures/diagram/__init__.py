@@ -1,4 +1,4 @@
-"""Architecture diagrams: the residual stream, what is added to it, what repeats and how, drawn as vectors."""
+"""Architecture diagrams as vectors: the residual stream, the branches added to it, and the layers that repeat."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ __all__ = ["diagram", "draw_diagram"]
 
 
 def diagram(architectures: Mapping[str, Architecture]) -> Drawing:
-    """The drawing of architectures by their titles, side by side; of several, what differs is in colour."""
+    """The drawing of architectures by their titles, side by side, with differences in colour."""
     if not architectures:
         raise UserError("no architecture to draw: name one or more")
     return page([look(architecture, title) for title, architecture in architectures.items()])
 
 
 def draw_diagram(architectures: Architecture | Mapping[str, Architecture], path: Path) -> None:
-    """Write the drawing to an SVG, PNG or PDF file, whichever its name ends in."""
+    """Write the drawing to an SVG, PNG or PDF file, by the ending of its name."""
     check_picture(path)
     named = {"": architectures} if isinstance(architectures, Architecture) else architectures
     drawing = diagram(named)

@@ -10,17 +10,19 @@ from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, S
 from anyformer.pictures.diagram.text import LINE, width_of
 
 RAIL, LEFT, RIGHT = 24.0, 50.0, 12.0
-"""The stream and the branches from the left of the frame, and what stays free on its right."""
+"""Distances of the stream and the branches from the left of the frame, and the free space on its right."""
 BETWEEN, SPACE, TURN = 10.0, 8.0, 10.0
-"""Between parallel branches, between rows, and where a line turns."""
+"""Spaces between parallel branches, between rows, and before a line turns."""
 LANE = 2.2
+"""Distance between residual streams."""
 HEADER = 16.0
 NORM_ON_RAIL = 96.0
+"""Least width of a box on the stream."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """On which side of its frame the stream runs; everything is laid out for the left, and placed here."""
+    """The side of the frame on which the stream runs: from places laid out for the left to places in the drawing."""
 
     width: float
     mirrored: bool
@@ -48,7 +50,7 @@ def step_heights(look: BlockLook, column: float) -> tuple[float, ...]:
 
 
 def frame_width(look: BlockLook, column: float) -> float:
-    """As wide as its widest step."""
+    """The width of a frame around the widest step."""
     most = max(len(step.branches) for step in look)
     return LEFT + most * column + (most - 1) * BETWEEN + RIGHT
 
@@ -75,7 +77,7 @@ def block(
 
 
 def _step(step: StepLook, side: Side, column: float, height: float, about: str) -> Drawing:
-    """From where its branches leave the stream to what stands on the stream after they came back."""
+    """A step, from the place where its branches leave the stream to the norms and factors after their sum."""
     shapes, ports, y = list[Shape](), list[Point](), SPACE
     if step.normed:
         shapes += _on_rail(side, y, step.before, "norm", f"{about}/before")
@@ -92,7 +94,7 @@ def _step(step: StepLook, side: Side, column: float, height: float, about: str) 
         shapes += small_box(side.box(LEFT, wide), y, wide, step.before, "norm", f"{about}/before")
         paths = [((centre, y + LOW),) for centre in centres]
         y += LOW + SPACE
-    # One without a norm before stands beside others' sublayers, not beside their norms.
+    # A branch without a norm before is level with the others' sublayers, not with their norms.
     raised = LOW + SPACE if any(branch.before for branch in step.branches) else 0.0
     tops = []
     for i, (branch, centre, path) in enumerate(zip(step.branches, centres, paths, strict=True)):
@@ -114,7 +116,7 @@ def _step(step: StepLook, side: Side, column: float, height: float, about: str) 
 
 
 def _coming_back(step: StepLook, side: Side, column: float, tops: list[Point], about: str) -> tuple[list[Shape], float]:
-    """Lines from the branches to the plus on the stream, whose height is given; by way of the norm of their sum."""
+    """Lines from the branches to the plus on the stream, by way of the norm of their sum, and the height of the plus."""
     y = max(top for _, top in tops) + TURN
     if not step.summed:
         lines: list[Shape] = [side.line((x, top), (x, y), (RAIL + 4, y), arrow=True) for x, top in tops]
@@ -154,7 +156,7 @@ def _on_rail(side: Side, y: float, text: str, tone: str, about: str) -> list[Sha
 
 
 def _factor_of_stream(side: Side, y: float, text: str, about: str) -> list[Shape]:
-    """A factor of what the branches are added to."""
+    """The factor of the stream to which the branches are added."""
     wide = width_of(text, SMALL - 0.6) + 5
     low = SMALL * LINE + 2
     x = side.x(RAIL)

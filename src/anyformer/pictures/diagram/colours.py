@@ -19,9 +19,9 @@ FILLS = {
 EDGES = {"frame": "#8a949e", "group": "#b8c0c8", "mixing": "#0072b2", "pointing": "#1b8a6b"}
 EDGE = "#7d8790"
 KINDS = ("#bcd9ef", "#e69f00", "#3f9f80", "#f3e36b", "#7a5195", "#c9c9c9", "#56b4e9", "#a04000")
-"""Of kinds of layers that take turns, or follow each other."""
+"""Colours of kinds of layers."""
 INK, FAINT, STREAM, WIRE = "#1c2329", "#5b6670", "#1c2329", "#4a545e"
 TICKS = {"tick": ("#3f77a6", "#9cc1e0"), "used": ("#c3d0dc", "#0b3c5d")}
 DIFFERS = "#d55e00"
-"""What differs between architectures side by side."""
+"""Colours of differences between architectures side by side."""
 DIFFERS_FILL, DIFFERS_INK = "#fac79e", "#8f3800"

@@ -13,19 +13,19 @@ from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Point, S
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 SPACE, OFF = 12.0, 30.0
-"""Between rows, and from the stream to what is added to it."""
+"""Spaces between rows, and between the stream and boxes added to it."""
 ON_RAIL, ADDED, BESIDE = 190.0, 132.0, 210.0
-"""Widths of boxes on the stream, of those added to it and of those beside it."""
+"""Widths of boxes on the stream, added to it, and beside it."""
 NARROWEST = 188.0
-"""Of a sublayer."""
+"""Least width of a sublayer."""
 TONES = {"rail": "table", "joined": "table", "added": "position", "beside": "position"}
 NEEDS = {"rail": ON_RAIL + 6, "joined": ON_RAIL + 6, "added": RAIL + OFF + ADDED, "beside": RAIL + 18 + BESIDE}
-"""Room that items need beside the left of the frame."""
+"""Width that items take from the left of the frame."""
 
 
 @dataclass(frozen=True)
 class Tower:
-    """A column, where its stream runs, and at what heights its sections begin."""
+    """The drawing of a column, the place of its stream, and the heights at which its sections begin."""
 
     drawing: Drawing
     rail: float
@@ -33,12 +33,12 @@ class Tower:
 
 
 def widest(columns: Iterable[ColumnLook]) -> float:
-    """The width that every sublayer of these columns fits in."""
+    """The width into which every sublayer of these columns fits."""
     return max([NARROWEST, *(least_width(branch.sketch) for column in columns for branch in _branches(column))])
 
 
 def heights_of(column: ColumnLook, width: float) -> dict[str, list[tuple[float, ...]]]:
-    """By stack and section, how tall the steps of each kind are."""
+    """Heights of the steps of each kind, by stack and section."""
     return {
         f"{column.name}/{i}": [step_heights(kind.look, width) for kind in section.kinds]
         for i, section in enumerate(column.sections)
@@ -53,47 +53,47 @@ def _branches(column: ColumnLook) -> Iterator[BranchLook]:
 
 
 def tower(look: ColumnLook, sizes: Extents, starts: tuple[float, ...] = ()) -> Tower:
-    """The column; `starts`: the least heights at which its sections begin, so that those side by side begin alike."""
+    """A column; `starts`: the least heights at which its sections begin, so that sections side by side begin alike."""
     sections = [placed(look, number, sizes) for number in range(len(look.sections))]
     margin = MARGIN if sections else 0.0
-    inside = max([each.drawing.width for each in sections] + [NEEDS[item.place] for item in look.inputs])
+    inside = max([section.drawing.width for section in sections] + [NEEDS[item.place] for item in look.inputs])
     width = inside + margin
     rows = Rows(look, width - margin - RAIL if look.reads else margin + RAIL)
     rows.inputs()
     bottoms = []
-    for i, each in enumerate(sections):
+    for i, section in enumerate(sections):
         rows.up(max(rows.y + SPACE, starts[i] if i < len(starts) else 0.0))
         bottoms.append(rows.y)
-        rows.put(each.drawing, rows.x - each.rail)
+        rows.put(section.drawing, rows.x - section.rail)
     rows.outputs()
     return Tower(Drawing(width, rows.y, tuple(rows.shapes), tuple(rows.ports)), rows.x, tuple(bottoms))
 
 
 class Rows:
-    """What stands on a stream at `x`, put one above the other; boxes lie to the right of the stream, or where it is read
-    from the left, to its left."""
+    """The rows of a column with its stream at `x`, put one above the other; boxes are to the right of the stream, or to its
+    left in a column that reads the column before it."""
 
     def __init__(self, look: ColumnLook, x: float) -> None:
         self.look, self.x, self.sign = look, x, -1 if look.reads else 1
         self.y, self.shapes, self.ports = 0.0, list[Shape](), list[Point]()
 
     def left(self, offset: float, width: float) -> float:
-        """The left of a box that begins so far from the stream."""
+        """The left of a box at a distance from the stream."""
         return self.x + offset if self.sign > 0 else self.x - offset - width
 
     def up(self, y: float, *, arrow: bool = True) -> None:
-        """The stream goes up to y."""
+        """Draw the stream up to y."""
         self.shapes += rail(self.x, self.y, y, 1, arrow=arrow)
         self.y = y
 
     def put(self, drawing: Drawing, x: float) -> None:
-        """A drawing through which the stream goes."""
+        """Put a drawing through which the stream goes."""
         self.shapes += drawing.at(x, self.y)
         self.ports += drawing.ports_at(x, self.y)
         self.y += drawing.height
 
     def inputs(self) -> None:
-        """Label, boxes on the stream, what is added to it, notes beside it."""
+        """Put the label, boxes on the stream and added to it, and notes beside it."""
         if self.look.enters:
             self.label(self.look.enters)
         draw = {"rail": self.on_rail, "joined": self.on_rail, "added": self.added, "beside": self.beside}
@@ -101,7 +101,7 @@ class Rows:
             draw[item.place](item, f"{self.look.name}/{item.place} {number * (item.place == 'rail')}")
 
     def outputs(self) -> None:
-        """Boxes on the stream, and what comes out."""
+        """Put boxes on the stream and the label of the output."""
         for number, item in enumerate(self.look.outputs):
             self.on_rail(item, f"{self.look.name}/output {number}")
         if self.look.leaves:
@@ -109,14 +109,14 @@ class Rows:
             self.label(self.look.leaves)
 
     def label(self, text: str) -> None:
-        """Words at the end of the stream."""
+        """Put words at the end of the stream."""
         low, wide = LABEL * LINE, width_of(text, LABEL)
         x = self.left(-14, wide) + wide / 2
         self.shapes.append(Words(x, self.y + low / 2 + 1, text, LABEL, about=f"{self.look.name}/label"))
         self.y += low + 3
 
     def on_rail(self, item: Item, about: str) -> None:
-        """A box that the stream goes through; of one where a source joins, the source enters at its side."""
+        """Put a box through which the stream goes; a source that joins enters at its side."""
         if self.y:
             self.up(self.y + SPACE)
         x = self.left(-RAIL + 6, ON_RAIL)
@@ -125,7 +125,7 @@ class Rows:
         self.y += self.note(item, x, self.y, ON_RAIL, about)
 
     def added(self, item: Item, about: str) -> None:
-        """A plus on the stream and a box beside it."""
+        """Put a plus on the stream and the box that is added beside it."""
         bottom = self.y + SPACE
         height = self.note(item, self.left(OFF, ADDED), bottom, ADDED, about)
         middle = bottom + height / 2
@@ -134,11 +134,11 @@ class Rows:
         self.up(bottom + height, arrow=False)
 
     def beside(self, item: Item, about: str) -> None:
-        """A box that all layers read."""
+        """Put a box that all layers read beside the stream."""
         self.up(self.y + SPACE + self.note(item, self.left(18, BESIDE), self.y + SPACE, BESIDE, about), arrow=False)
 
     def note(self, item: Item, x: float, y: float, width: float, about: str) -> float:
-        """A box with a title and facts; gives its height."""
+        """Put a box with a title and facts, and return its height."""
         title = wrapped(item.sketch.title, LABEL, width - 2 * PAD, bold=True)
         facts = wrapped(" · ".join(item.sketch.facts), SMALL, width - 2 * PAD) if item.sketch.facts else []
         head = len(title) * LABEL * LINE

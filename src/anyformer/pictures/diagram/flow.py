@@ -13,29 +13,29 @@ from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 SMALL, TITLE = 6.6, 8.0
 """Sizes of text."""
 PAD, GAP, RISE, BEND = 4.0, 6.0, 7.0, 12.0
-"""Inside a cell, between columns, between rows joined by straight lines, between rows joined by bent ones."""
+"""Spaces inside a cell, between columns, between rows joined by straight lines, and between rows joined by bent ones."""
 UNBROKEN = 96.0
 """Shorter text is not wrapped."""
 GOLDEN = 0.618034
 TICK = (1.35, 6.0)
 """Least and greatest width of a tick."""
 TICKS = 5.4
-"""Room for ticks: cells with one row and with two are as high."""
+"""Height of the ticks of a cell, in one row or in two."""
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A flow with its size, and where lines enter it from below and leave it above."""
+    """The drawing of a flow, and the places where lines enter it from below and leave it above."""
 
     drawing: Drawing
     enters: tuple[float, ...]
     leaves: tuple[float, ...]
     read: tuple[float, ...] = ()
-    """Where the source enters from below."""
+    """Places where the source enters from below."""
 
 
 def columns(flow: Flow) -> int:
-    """How many cells stand side by side."""
+    """The number of cells side by side."""
     match flow:
         case Cell():
             return 1
@@ -48,7 +48,7 @@ def columns(flow: Flow) -> int:
 
 
 def least(flow: Flow) -> float:
-    """The narrowest it can be drawn."""
+    """The least width of a flow."""
     match flow:
         case Cell():
             full = width_of(flow.text, SMALL)
@@ -64,7 +64,7 @@ def least(flow: Flow) -> float:
 
 @singledispatch
 def placed(flow: Flow, width: float, about: str) -> Placed:
-    """`flow`, so wide."""
+    """A flow drawn at a width."""
     raise AssertionError(flow)
 
 
@@ -111,35 +111,35 @@ def _fan(flow: Fan, width: float, about: str) -> Placed:
     enters, leaves, read, x = [], [], [], 0.0
     for item in made:
         shapes += item.drawing.at(x, 0)
-        enters += [x + each for each in item.enters]
-        read += [x + each for each in item.read]
-        leaves += [x + each for each in item.leaves]
+        enters += [x + at for at in item.enters]
+        read += [x + at for at in item.read]
+        leaves += [x + at for at in item.leaves]
         if item.drawing.height < top:
-            shapes += [Line(((x + each, item.drawing.height), (x + each, top))) for each in item.leaves]
+            shapes += [Line(((x + at, item.drawing.height), (x + at, top))) for at in item.leaves]
         x += item.drawing.width + GAP
     if not flow.join:
         return Placed(Drawing(width, top, tuple(shapes)), tuple(enters), tuple(leaves), tuple(read))
     middle, up = (min(leaves) + max(leaves)) / 2, top + RISE
-    shapes += [Line(((each, top), (each, up), (middle, up))) for each in leaves]
+    shapes += [Line(((at, top), (at, up), (middle, up))) for at in leaves]
     shapes.append(Mark(middle, up, flow.join))
     return Placed(Drawing(width, up + 3.6, tuple(shapes)), tuple(enters), (middle,), tuple(read))
 
 
 def _shares(flow: Fan, width: float) -> list[float]:
-    """Each column as wide as every other if all fit, else the rest is shared out."""
-    room, counts = width - GAP * (len(flow.items) - 1), [columns(item) for item in flow.items]
+    """Widths of the items: equal columns if all fit, else the least widths and equal shares of the rest."""
+    total, counts = width - GAP * (len(flow.items) - 1), [columns(item) for item in flow.items]
     gaps = [GAP * (count - 1) for count in counts]
-    unit = (room - sum(gaps)) / sum(counts)
+    unit = (total - sum(gaps)) / sum(counts)
     even = [unit * count + gap for count, gap in zip(counts, gaps, strict=True)]
     needed = [least(item) for item in flow.items]
     if all(share >= need for share, need in zip(even, needed, strict=True)):
         return even
-    spare = max(room - sum(needed), 0.0) / sum(counts)
+    spare = max(total - sum(needed), 0.0) / sum(counts)
     return [need + spare * count for need, count in zip(needed, counts, strict=True)]
 
 
 def _rising(sources: tuple[float, ...], targets: tuple[float, ...], y: float, top: float) -> list[Shape]:
-    """Arrows from below, by way of a bar where they do not stand above one another."""
+    """Arrows upwards, by way of a bar where the targets are not above the sources."""
     if sources == targets:
         return [Line(((x, y), (x, top)), arrow=True) for x in targets]
     bar = top - BEND * 0.6
@@ -150,32 +150,32 @@ def _rising(sources: tuple[float, ...], targets: tuple[float, ...], y: float, to
 
 
 def _ticks(cell: Cell, width: float) -> Cells | None:
-    """Two shades: of neighbouring groups, or of what is used and what is not."""
+    """Ticks in two shades: of neighbouring groups, or of used and unused items."""
     if not cell.count:
         return None
     share = cell.count // (cell.groups or 1)
     rows = _rows(cell.count, share if share * 2 < width / TICK[0] else 1, ceil(cell.count * TICK[0] / width))
-    each = ceil(cell.count / rows)
-    size = min(width / each, TICK[1])
+    columns = ceil(cell.count / rows)
+    size = min(width / columns, TICK[1])
     if cell.used:
-        chosen = _spread(cell.used, cell.count)
-        shades = tuple(int(i in chosen) for i in range(cell.count))
+        used = _spread(cell.used, cell.count)
+        shades = tuple(int(i in used) for i in range(cell.count))
     else:
         # Neighbouring groups differ in shade, in a row and from row to row.
-        turn = 1 if cell.groups and each // share % 2 == 0 else 0
-        shades = tuple((i // share + i // each * turn) % 2 for i in range(cell.count))
+        turn = 1 if cell.groups and columns // share % 2 == 0 else 0
+        shades = tuple((i // share + i // columns * turn) % 2 for i in range(cell.count))
     high = 4.6 if rows == 1 else 2.7
-    return Cells(0, 0, size * each, rows * high, rows, shades, "used" if cell.used else "tick")
+    return Cells(0, 0, size * columns, rows * high, rows, shades, "used" if cell.used else "tick")
 
 
 def _rows(count: int, share: int, least: int) -> int:
-    """How many rows, `least` at least: full ones of whole groups if there are such."""
+    """The number of rows: the least, or one more where its rows are full and hold whole groups."""
     whole = (rows for rows in range(least, least + 2) if count % (rows * share) == 0)
     return next(whole, least)
 
 
 def _spread(used: int, count: int) -> set[int]:
-    """So many places that look as if chosen by chance, always the same ones."""
+    """Places that look random and are always the same."""
     places, i = set[int](), 0
     while len(places) < min(used, count):
         i += 1
@@ -185,9 +185,9 @@ def _spread(used: int, count: int) -> set[int]:
 
 def box(sketch: Sketch, width: float, tone: str, about: str, height: float = 0.0) -> Drawing:
     """A sublayer: title, facts, and its flow; the stream enters below the middle, the source on the left."""
-    room = width - 2 * PAD
-    title = wrapped(sketch.title, TITLE, room, bold=True)
-    facts = wrapped(" · ".join(sketch.facts), SMALL, room) if sketch.facts else []
+    inside = width - 2 * PAD
+    title = wrapped(sketch.title, TITLE, inside, bold=True)
+    facts = wrapped(" · ".join(sketch.facts), SMALL, inside) if sketch.facts else []
     head = len(title) * TITLE * LINE + len(facts) * SMALL * LINE + PAD
     inner = None if sketch.flow is None else placed(sketch.flow, width - 4 * PAD, about)
     entry = 0.0 if inner is None else 19.0 if inner.read else 12.0
@@ -216,7 +216,7 @@ def _entering(x: float, targets: list[float], bar: float, top: float) -> list[Sh
 
 
 def least_width(sketch: Sketch) -> float:
-    """The narrowest box of a sketch."""
+    """The least width of a sketch's box."""
     inner = 0.0 if sketch.flow is None else least(sketch.flow) + 4 * PAD
     return max(inner, 2 * PAD + max(width_of(word, TITLE, True) for word in sketch.title.split(" ")))
 

@@ -1,4 +1,4 @@
-"""Layers that look alike as one kind; a stack as sections in series, where one kind repeats or several take turns."""
+"""Kinds of layers that look alike; a stack as sections in series, in which one kind repeats or several take turns."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 L = TypeVar("L", bound=Hashable)
 MANY = 3
-"""Of more kinds in a stack, those that differ in numbers alone are drawn as one, each number as a range."""
+"""Kinds of a stack above which kinds that differ in numbers alone are drawn as one, each number as a range."""
 UNBROKEN = "\u00a0"
 """A space at which no line is broken."""
 _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
@@ -19,12 +19,12 @@ _NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 @dataclass(frozen=True)
 class Kind(Generic[L]):
-    """Variants that are drawn alike: their names, and how they look."""
+    """Variants that are drawn alike: their names and their look."""
 
     names: tuple[str, ...]
     look: L
     shared: bool = False
-    """Whether each of its variants is one set of weights, computed again and again."""
+    """Whether all layers of each of its variants share one set of weights."""
 
     @property
     def name(self) -> str:
@@ -34,7 +34,7 @@ class Kind(Generic[L]):
 
 @dataclass(frozen=True)
 class Section(Generic[L]):
-    """Layers that stand together: their number from 1, and for each layer which of the kinds it is."""
+    """Neighbouring layers: the number of the first, from 1, the kinds, and the kind of each layer."""
 
     first: int
     kinds: tuple[Kind[L], ...]
@@ -42,7 +42,7 @@ class Section(Generic[L]):
 
     @property
     def pattern(self) -> str:
-        """`× 32`; of several kinds `(5 local, 1 global) × 10, then 2 local`, or how many of each where nothing repeats."""
+        """`× 32`; for several kinds `(5 local, 1 global) × 10, then 2 local`, or counts of each where nothing repeats."""
         if len(self.kinds) == 1:
             return f"× {len(self.layers)}"
         period = _period(self.layers)
@@ -50,31 +50,31 @@ class Section(Generic[L]):
             counts = Counter(self.layers)
             return ", ".join(f"{counts[i]} {kind.name}" for i, kind in enumerate(self.kinds))
         times, rest = divmod(len(self.layers), period)
-        said = f"({self._runs(self.layers[:period])}) × {times}"
-        return f"{said}, then {self._runs(self.layers[-rest:])}" if rest else said
+        repeated = f"({self._runs(self.layers[:period])}) × {times}"
+        return f"{repeated}, then {self._runs(self.layers[-rest:])}" if rest else repeated
 
     def _runs(self, layers: Sequence[int]) -> str:
         return ", ".join(f"{len(list(run))} {self.kinds[i].name}" for i, run in groupby(layers))
 
 
 def sections(layers: Sequence[str], looks: Mapping[str, L], shared: Iterable[str] = ()) -> tuple[Section[L], ...]:
-    """Kinds whose layers stand between one another's take turns; all others follow each other."""
+    """The sections of a stack: kinds whose layers are interleaved share one, each other kind has its own."""
     kinds = _kinds(layers, looks, frozenset(shared))
     number = {name: i for i, kind in enumerate(kinds) for name in kind.names}
     order = [number[name] for name in layers]
     last = {kind: i for i, kind in enumerate(order)}
-    found, start, end = [], 0, 0
+    made, start, end = [], 0, 0
     for i, kind in enumerate(order):
         end = max(end, last[kind])
         if i == end:
-            here = list(dict.fromkeys(order[start : i + 1]))
-            found.append(Section(start + 1, tuple(kinds[k] for k in here), tuple(map(here.index, order[start : i + 1]))))
+            own = list(dict.fromkeys(order[start : i + 1]))
+            made.append(Section(start + 1, tuple(kinds[k] for k in own), tuple(map(own.index, order[start : i + 1]))))
             start = i + 1
-    return tuple(found)
+    return tuple(made)
 
 
 def _kinds(layers: Sequence[str], looks: Mapping[str, L], shared: frozenset[str]) -> list[Kind[L]]:
-    """In the order in which they first come."""
+    """The kinds of a stack, in the order in which they first come."""
     names = list(dict.fromkeys(layers))
     alike = _grouped(names, lambda name: looks[name])
     if len(alike) > MANY:
@@ -90,7 +90,7 @@ def _grouped(names: Iterable[str], by: Any) -> list[list[str]]:
 
 
 def _period(layers: Sequence[int]) -> int | None:
-    """The shortest pattern that stands at least twice and once more begun; None where nothing repeats."""
+    """The length of the shortest pattern that repeats at least once over all layers; None where nothing repeats."""
     periods = range(1, len(layers) // 2 + 1)
     return next((p for p in periods if all(a == b for a, b in zip(layers, layers[p:], strict=False))), None)
 
@@ -107,12 +107,12 @@ def blurred(look: Any) -> Any:
 
 
 def ranged(looks: Sequence[Any]) -> Any:
-    """Looks that are equal but for numbers as one: `decay 0.1 … 1` where they differ."""
+    """One look for looks that are equal but for numbers, with ranges where they differ: `decay 0.1 … 1`."""
     first = looks[0]
     if all(look == first for look in looks):
         return first
     if isinstance(first, str):
-        numbers = iter([_range(found) for found in zip(*map(_NUMBER.findall, looks), strict=True)])
+        numbers = iter([_range(texts) for texts in zip(*map(_NUMBER.findall, looks), strict=True)])
         return _NUMBER.sub(lambda _: next(numbers), first)
     if isinstance(first, tuple):
         return tuple(ranged(items) for items in zip(*looks, strict=True))

@@ -1,6 +1,6 @@
-"""What of an architecture is drawn, in words: blocks as steps and branches, stacks as sections in series.
+"""The contents of a diagram in words: blocks as steps and branches, stacks as sections in series.
 
-Everything after this file draws words and lines and knows no parts.
+All other files of the room draw words and lines and know no parts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Place = Literal["rail", "added", "beside", "joined"]
 
 @dataclass(frozen=True)
 class BranchLook:
-    """A branch from where it leaves the stream to where it comes back."""
+    """A branch, from the stream to the sum on the stream."""
 
     before: str
     sketch: Sketch
@@ -35,17 +35,17 @@ class BranchLook:
 
 @dataclass(frozen=True)
 class StepLook:
-    """Branches that are added together, and what stands on the stream around them."""
+    """Branches that are added together, and the norms and factors on the stream around them."""
 
     before: str
     normed: bool
-    """Whether the norm before stands on the stream itself."""
+    """Whether the norm before is on the stream itself."""
     branches: tuple[BranchLook, ...]
     summed: str
     """The norm of the branches' sum."""
     scale: str
     after: tuple[tuple[str, Tone], ...]
-    """What stands on the stream after the sum."""
+    """Norms and factors on the stream after the sum."""
 
 
 BlockLook = tuple[StepLook, ...]
@@ -53,7 +53,7 @@ BlockLook = tuple[StepLook, ...]
 
 @dataclass(frozen=True)
 class Item:
-    """A box of the input or the output: on the stream, added to it, beside it, or where the source joins it."""
+    """A box of the input or the output: on the stream, added to it, beside it, or at the place where the source joins it."""
 
     sketch: Sketch
     place: Place = "rail"
@@ -61,7 +61,7 @@ class Item:
 
 @dataclass(frozen=True)
 class ColumnLook:
-    """A stack with its input and output from bottom to top; one without sections is an input alone."""
+    """A stack with its input and output from bottom to top; a column without sections is an input alone."""
 
     name: str
     enters: str
@@ -72,7 +72,7 @@ class ColumnLook:
     reads: bool
     """Whether its layers attend to the column before it."""
     lanes: int
-    """Residual streams."""
+    """Number of residual streams."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Look:
 
 
 def look(architecture: Architecture, title: str) -> Look:
-    """What is drawn of `architecture`."""
+    """The look of an architecture."""
     return Look(title, _facts(architecture), tuple(_columns(architecture)))
 
 
@@ -109,7 +109,7 @@ def _scaled(count: int) -> str:
 
 
 def _columns(architecture: Architecture) -> list[ColumnLook]:
-    """The source, if there is one, and what the head reads."""
+    """The column of the source, if there is one, and the column that the head reads."""
     width, table = architecture.width, architecture.table_width
     first = Item(architecture.embedding.sketch(table))
     enters = architecture.embedding.kind.replace("_", " ")
@@ -176,7 +176,7 @@ def _added(position: Drawn | None, width: int) -> tuple[Item, ...]:
 
 
 def block_look(block: Block, width: int) -> BlockLook:
-    """A block in words."""
+    """The look of a block."""
     return tuple(_step(step, width) for step in block.steps)
 
 

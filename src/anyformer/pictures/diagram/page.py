@@ -1,4 +1,4 @@
-"""Whole pictures: the columns of an architecture with the source between them, and several architectures side by side."""
+"""Whole pictures: an architecture's columns with the source between them, and several architectures side by side."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from anyformer.pictures.diagram.shapes import Box, Drawing, Line, Mark, Shape, W
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
 EDGE, GUTTER, PANELS = 16.0, 34.0, 40.0
-"""Around the page, between the columns of an architecture, between architectures."""
+"""Spaces around the page, between the columns of an architecture, between architectures."""
 OVER = 12.0
-"""How far the line of a source rises above its column."""
+"""Height of a source's line above its column."""
 TITLE, LABEL = 13.0, 7.6
 
 
 def page(looks: Sequence[Look]) -> Drawing:
-    """One panel per architecture; of several, what differs is marked."""
+    """One panel per architecture, side by side; differences between them are marked."""
     panels = _panels(looks)
     if len(panels) > 1:
         panels = marked(panels)
@@ -45,27 +45,27 @@ def _panels(looks: Sequence[Look]) -> list[Drawing]:
     width = widest(every)
     heights: dict[str, list[tuple[float, ...]]] = {}
     for column in every:
-        for about, found in heights_of(column, width).items():
-            heights.setdefault(about, []).extend(found)
-    sizes = Extents(width, {about: _most(found) for about, found in heights.items()})
+        for about, own in heights_of(column, width).items():
+            heights.setdefault(about, []).extend(own)
+    sizes = Extents(width, {about: _most(own) for about, own in heights.items()})
     towers = [[tower(column, sizes) for column in look.columns] for look in looks]
-    # Sections with the same number begin at the same height, so that equal things stand beside each other.
+    # Sections with the same number begin at the same height, so that equal parts stand beside each other.
     for number in range(max(len(column.sections) for column in every) if len(looks) > 1 else 0):
         starts = _starts(towers, number)
         towers = [[tower(column, sizes, starts) for column in look.columns] for look in looks]
-    tall = max(_body(each) for each in towers)
-    return [_panel(look, each, tall) for look, each in zip(looks, towers, strict=True)]
+    tall = max(map(_body, towers))
+    return [_panel(look, row, tall) for look, row in zip(looks, towers, strict=True)]
 
 
 def _short(column: ColumnLook) -> ColumnLook:
     return replace(column, sections=shortened(column.sections))
 
 
-def _most(found: list[tuple[float, ...]]) -> tuple[float, ...]:
-    """The greatest height of each step, where all have as many steps; otherwise each keeps its own."""
-    if len({len(each) for each in found}) > 1:
+def _most(heights: list[tuple[float, ...]]) -> tuple[float, ...]:
+    """The greatest height of each step where all blocks have as many steps, else none: each block keeps its own."""
+    if len(set(map(len, heights))) > 1:
         return ()
-    return tuple(map(max, zip(*found, strict=True)))
+    return tuple(map(max, zip(*heights, strict=True)))
 
 
 def _starts(towers: Sequence[Sequence[Tower]], number: int) -> tuple[float, ...]:
@@ -75,17 +75,18 @@ def _starts(towers: Sequence[Sequence[Tower]], number: int) -> tuple[float, ...]
 
 def _body(towers: Sequence[Tower]) -> float:
     *sources, last = towers
-    return max([last.drawing.height, *(each.drawing.height + OVER + 4 for each in sources)])
+    return max([last.drawing.height, *(source.drawing.height + OVER + 4 for source in sources)])
 
 
 def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
     """Columns beside each other, the source's line between them, the title on top."""
     shapes, x = list[Shape](), 0.0
-    for i, each in enumerate(towers):
-        shapes += each.drawing.at(x, 0)
+    for i, column in enumerate(towers):
+        shapes += column.drawing.at(x, 0)
+        end = x + column.drawing.width + GUTTER
         if i + 1 < len(towers):
-            shapes += _source(each, x, towers[i + 1], x + each.drawing.width + GUTTER, look.columns[i])
-        x += each.drawing.width + GUTTER
+            shapes += _source(column, x, towers[i + 1], end)
+        x = end
     width = max(x - GUTTER, 190.0)
     title = wrapped(look.title, TITLE, width, bold=True)
     rows = wrapped(" · ".join(look.facts), LABEL, width)
@@ -98,7 +99,7 @@ def _panel(look: Look, towers: Sequence[Tower], tall: float) -> Drawing:
 
 
 def _facts(row: str, y: float) -> list[Shape]:
-    """The facts of a line, each by itself, so that each can be marked."""
+    """The facts of a line, each in words of its own, so that each can be marked."""
     shapes, x = list[Shape](), 0.0
     for fact in row.split(" · "):
         if x:
@@ -108,8 +109,8 @@ def _facts(row: str, y: float) -> list[Shape]:
     return shapes
 
 
-def _source(tower: Tower, x: float, reader: Tower, at: float, look: ColumnLook) -> list[Shape]:
-    """From the top of one column down between both to every place that reads it."""
+def _source(tower: Tower, x: float, reader: Tower, at: float) -> list[Shape]:
+    """The line from the top of a column down between both columns to every place that reads it."""
     start, top = x + tower.rail, tower.drawing.height
     bus, over = at - GUTTER / 2, top + OVER
     shapes: list[Shape] = []
@@ -124,16 +125,15 @@ def _source(tower: Tower, x: float, reader: Tower, at: float, look: ColumnLook) 
 
 
 def marked(panels: Sequence[Drawing]) -> list[Drawing]:
-    """Boxes and words that some other panel does not have in the same place."""
-    said = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Box | Words)} for panel in panels]
-    made = []
-    for i, panel in enumerate(panels):
-        others = [each for j, each in enumerate(said) if j != i]
-        made.append(replace(panel, shapes=tuple(_marked(shape, others) for shape in panel.shapes)))
-    return made
+    """Panels with marks on boxes and words that some other panel does not have in the same place."""
+    texts = [{(shape.about, shape.says) for shape in panel.shapes if isinstance(shape, Box | Words)} for panel in panels]
+    return [
+        replace(panel, shapes=tuple(_marked(shape, texts[:i] + texts[i + 1 :]) for shape in panel.shapes))
+        for i, panel in enumerate(panels)
+    ]
 
 
 def _marked(shape: Shape, others: Sequence[set[tuple[str, str]]]) -> Shape:
     if not isinstance(shape, Box | Words) or not shape.about or not shape.says:
         return shape
-    return replace(shape, differs=any((shape.about, shape.says) not in each for each in others))
+    return replace(shape, differs=any((shape.about, shape.says) not in texts for texts in others))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from anyformer.pictures.diagram import colours
 from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words
 from anyformer.pictures.diagram.text import FONT
+from anyformer.pictures.style import save
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,11 +29,10 @@ SETTINGS = {
 
 
 def render(drawing: Drawing, path: FilePath) -> None:
-    """Write the file; its ending says the format."""
+    """Write the file in the format of its ending."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    ending = path.suffix.lower()
     with rc_context(SETTINGS):  # type: ignore[arg-type]
         figure = Figure(figsize=(drawing.width / INCH, drawing.height / INCH), dpi=DPI)
         axes = figure.add_axes((0, 0, 1, 1))
@@ -41,8 +41,7 @@ def render(drawing: Drawing, path: FilePath) -> None:
         axes.set_axis_off()
         for level, shape in enumerate(drawing.shapes):
             _draw(axes, shape, level)
-        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}, ".png": {}}[ending]
-        figure.savefig(path, format=ending[1:], metadata=metadata)
+        save(figure, path, DPI)
 
 
 def _draw(axes: Axes, shape: Shape, level: int) -> None:
@@ -127,10 +126,10 @@ def _mark(axes: Axes, mark: Mark) -> None:
         axes.add_patch(Circle((mark.x, mark.y), 1.7, facecolor=colours.STREAM, edgecolor="none", zorder=3))
         return
     axes.add_patch(Circle((mark.x, mark.y), 3.9, facecolor="white", edgecolor=colours.STREAM, linewidth=0.9, zorder=3))
-    reach = 2.4 if mark.sign in "+−" else 1.8
+    half = 2.4 if mark.sign in "+−" else 1.8
     strokes = {"+": [(1, 0), (0, 1)], "−": [(1, 0)], "×": [(1, 1), (1, -1)]}[mark.sign]
     for dx, dy in strokes:
-        xs, ys = [mark.x - reach * dx, mark.x + reach * dx], [mark.y - reach * dy, mark.y + reach * dy]
+        xs, ys = [mark.x - half * dx, mark.x + half * dx], [mark.y - half * dy, mark.y + half * dy]
         axes.add_line(Line2D(xs, ys, color=colours.STREAM, linewidth=0.9, zorder=3.1))
 
 
@@ -141,14 +140,14 @@ def _cells(axes: Axes, cells: Cells) -> None:
 
     strip = cells.tone == "strip"
     fills = colours.KINDS if strip else colours.TICKS[cells.tone]
-    each = -(-len(cells.shades) // cells.rows)
-    wide, high = cells.width / each, cells.height / cells.rows
+    columns = -(-len(cells.shades) // cells.rows)
+    wide, high = cells.width / columns, cells.height / cells.rows
     inset = 0.0 if strip else wide * 0.12
     for shade in sorted(set(cells.shades)):
         points = []
         for i, own in enumerate(cells.shades):
             if own == shade:
-                x, y = cells.x + i % each * wide, cells.y + cells.height - (i // each + 0.5) * high
+                x, y = cells.x + i % columns * wide, cells.y + cells.height - (i // columns + 0.5) * high
                 points += [(x + inset, y), (x + wide - inset, y)]
         strokes = Path(points, [Path.MOVETO, Path.LINETO] * (len(points) // 2))
         axes.add_patch(

@@ -1,4 +1,4 @@
-"""Layers that repeat: a frame with a bracket, or frames that take turns, with a strip that shows whose turn it is."""
+"""Layers that repeat: a frame with a bracket, or frames that take turns, with a strip that shows the kind of each layer."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from anyformer.pictures.diagram.shapes import Align, Box, Cells, Drawing, Line, 
 from anyformer.pictures.diagram.text import LINE, wrapped
 
 MARGIN, APART, INSET, STRIP = 58.0, 12.0, 8.0, 8.0
-"""Beside the frame for bracket and strip, between frames, around them, width of a strip."""
+"""Spaces beside the frame for bracket and strip, between frames, around them, and the width of a strip."""
 FORK, UNDER, OVER, HEAD = 7.0, 20.0, 9.0, 14.0
-"""Of kinds by turns: where the ways part, how far below the frames, where they meet above them, and the room for that."""
+"""Heights for kinds by turns: of the fork, below the frames, of the join above the frames, and above the frames in all."""
 LABEL, TIMES = 7.2, 10.5
 """Sizes of text."""
 Series = Section[BlockLook]
@@ -24,7 +24,7 @@ Series = Section[BlockLook]
 
 @dataclass(frozen=True)
 class Extents:
-    """What is as large everywhere in a picture: sublayers; and, by stack and section, the steps of blocks side by side."""
+    """Sizes that a picture shares: the width of all sublayers and, by stack and section, heights of the steps of blocks."""
 
     column: float
     heights: Mapping[str, tuple[float, ...]]
@@ -32,31 +32,31 @@ class Extents:
 
 @dataclass(frozen=True)
 class Placed:
-    """A section, and where the stream runs through it."""
+    """The drawing of a section, and the place of the stream through it."""
 
     drawing: Drawing
     rail: float
 
 
 def shortened(series: tuple[Series, ...]) -> tuple[Series, ...]:
-    """What an earlier section shows already is named and not shown again, but among layers that take turns."""
-    seen: dict[Sketch, str] = {}
+    """Sections in which sublayers shown before are named and not drawn again, except among layers that take turns."""
+    shown: dict[Sketch, str] = {}
     made = []
     for section in series:
         kinds = section.kinds
         if len(kinds) == 1:
-            kinds = (replace(kinds[0], look=_shortened(kinds[0].look, seen)),)
+            kinds = (replace(kinds[0], look=_shortened(kinds[0].look, shown)),)
         made.append(replace(section, kinds=kinds))
         for kind in section.kinds:
             for step in kind.look:
                 for branch in step.branches:
-                    seen.setdefault(branch.sketch, f"as in {_numbers(section)}")
+                    shown.setdefault(branch.sketch, f"as in {_numbers(section)}")
     return tuple(made)
 
 
-def _shortened(look: BlockLook, seen: Mapping[Sketch, str]) -> BlockLook:
+def _shortened(look: BlockLook, shown: Mapping[Sketch, str]) -> BlockLook:
     def short(sketch: Sketch) -> Sketch:
-        return Sketch(sketch.title, (seen[sketch],)) if sketch in seen else sketch
+        return Sketch(sketch.title, (shown[sketch],)) if sketch in shown else sketch
 
     return tuple(
         replace(step, branches=tuple(replace(branch, sketch=short(branch.sketch)) for branch in step.branches)) for step in look
@@ -69,10 +69,10 @@ def _numbers(section: Series) -> str:
 
 
 def placed(look: ColumnLook, number: int, sizes: Extents) -> Placed:
-    """The section of that number, with its bracket."""
+    """The section of a number, with its bracket."""
     section = look.sections[number]
     about = f"{look.name}/{number}"
-    shade = sum(len(each.kinds) for each in look.sections[:number])
+    shade = sum(len(earlier.kinds) for earlier in look.sections[:number])
     frames = _frames(look, number, sizes, shade)
     turns = len(frames) > 1
     drawn = _by_turns(section, look, frames, about) if turns else _one(look, frames[0])
@@ -81,7 +81,7 @@ def placed(look: ColumnLook, number: int, sizes: Extents) -> Placed:
 
 
 def _frames(look: ColumnLook, number: int, sizes: Extents, shade: int) -> list[Drawing]:
-    """A block of each kind."""
+    """The block of each kind of a section."""
     section, about = look.sections[number], f"{look.name}/{number}"
     made = []
     for i, kind in enumerate(section.kinds):
@@ -94,7 +94,7 @@ def _frames(look: ColumnLook, number: int, sizes: Extents, shade: int) -> list[D
 
 
 def _framed(look: ColumnLook, drawing: Drawing, x: float, y: float, height: float) -> tuple[list[Shape], float]:
-    """A block in its frame, the stream through it, and where that runs."""
+    """A block in its frame with the stream through it, and the place of the stream."""
     at = x + (drawing.width - RAIL if look.reads else RAIL)
     return [Box(x, y, drawing.width, height, "frame"), *rail(at, y, y + height, look.lanes), *drawing.at(x, y)], at
 
@@ -105,7 +105,7 @@ def _one(look: ColumnLook, drawing: Drawing) -> Placed:
 
 
 def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: str) -> Placed:
-    """Frames side by side within one more; each layer goes one of the dashed ways."""
+    """Frames side by side within one more; each layer takes one of the dashed ways."""
     tall = max(frame.height for frame in frames)
     shapes, ports, rails, x = list[Shape](), list[Point](), list[float](), INSET
     for frame in frames:
@@ -129,7 +129,7 @@ def _by_turns(section: Series, look: ColumnLook, frames: list[Drawing], about: s
 
 
 def _bracket(section: Series, drawing: Drawing, look: ColumnLook, shade: int | None) -> list[Shape]:
-    """How often it repeats and which layers these are; of kinds by turns a strip with a cell for each layer."""
+    """The bracket of a section with the count and numbers of its layers; for kinds by turns a strip with a cell per layer."""
     sign, x = (1, drawing.width + 5) if look.reads else (-1, -5.0)
     align: Align = "left" if look.reads else "right"
     height, count = drawing.height, len(section.layers)

@@ -1,10 +1,10 @@
-"""What a picture is made of, in points (1/72 inch), y upwards: boxes, words, lines, marks, ticks and strips."""
+"""The shapes of a picture, in points (1/72 inch), y upwards: boxes, words, lines, marks, ticks and strips."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 from anyformer.pictures.diagram.text import LINE, width_of
 
@@ -13,25 +13,22 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Box:
-    """A rectangle with its lower left corner; `about` and `says`: what it is of, which is held against other pictures."""
+class _Placed:
+    """A shape at a point."""
 
     x: float
     y: float
+
+    def moved(self, dx: float, dy: float) -> Self:
+        return replace(self, x=self.x + dx, y=self.y + dy)
+
+
+@dataclass(frozen=True)
+class _Rectangle(_Placed):
+    """A shape with its lower left corner at a point."""
+
     width: float
     height: float
-    tone: str
-    about: str = ""
-    says: str = ""
-    differs: bool = False
-
-    @property
-    def frame(self) -> bool:
-        """Whether it stands behind all that is in it, lines too."""
-        return self.tone in ("frame", "group")
-
-    def moved(self, dx: float, dy: float) -> Box:
-        return replace(self, x=self.x + dx, y=self.y + dy)
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
@@ -40,11 +37,24 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Words:
+class Box(_Rectangle):
+    """A rectangle; `about` and `says`: its place and its text, which are compared with other pictures."""
+
+    tone: str
+    about: str = ""
+    says: str = ""
+    differs: bool = False
+
+    @property
+    def frame(self) -> bool:
+        """Whether it stands behind all shapes in it, lines too."""
+        return self.tone in ("frame", "group")
+
+
+@dataclass(frozen=True)
+class Words(_Placed):
     """One line of text, centred on y."""
 
-    x: float
-    y: float
     says: str
     size: float
     bold: bool = False
@@ -52,9 +62,6 @@ class Words:
     faint: bool = False
     about: str = ""
     differs: bool = False
-
-    def moved(self, dx: float, dy: float) -> Words:
-        return replace(self, x=self.x + dx, y=self.y + dy)
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
@@ -66,7 +73,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Line:
-    """A line along points, with an arrow at its end or not; `dashed`: where a layer goes one way or another."""
+    """A line along points, with an arrow at its end or not; `dashed`: one of several ways through layers that take turns."""
 
     points: tuple[Point, ...]
     arrow: bool = False
@@ -80,36 +87,19 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """A small circle with a sign: where things are added or multiplied; without a sign a dot, where a branch leaves."""
+class Mark(_Placed):
+    """A small circle with a sign where streams are added or multiplied; without a sign a dot where a branch leaves."""
 
-    x: float
-    y: float
     sign: str = ""
-
-    def moved(self, dx: float, dy: float) -> Mark:
-        return replace(self, x=self.x + dx, y=self.y + dy)
 
 
 @dataclass(frozen=True)
-class Cells:
+class Cells(_Rectangle):
     """Little squares in rows from the upper left; each has the number of its shade."""
 
-    x: float
-    y: float
-    width: float
-    height: float
     rows: int
     shades: tuple[int, ...]
     tone: str
-
-    def moved(self, dx: float, dy: float) -> Cells:
-        return replace(self, x=self.x + dx, y=self.y + dy)
-
-    @property
-    def extent(self) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
-        return self.x, self.y, self.x + self.width, self.y + self.height
 
 
 Shape = Box | Words | Line | Mark | Cells
@@ -123,7 +113,7 @@ class Drawing:
     height: float
     shapes: tuple[Shape, ...]
     ports: tuple[Point, ...] = ()
-    """Where the source enters."""
+    """Points where the source enters."""
 
     def at(self, x: float, y: float) -> tuple[Shape, ...]:
         """The shapes, moved."""

@@ -1,4 +1,4 @@
-"""How wide text is, by the metrics of the font that it is drawn in."""
+"""The width of text, by the metrics of its font."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _font(bold: bool) -> FT2Font:
 
 @cache
 def _advance(letter: str, bold: bool) -> float:
-    """Of a letter, in sizes."""
+    """The width of a letter, in sizes."""
     font = _font(bold)
     font.set_size(_MEASURED, 72)
     return float(font.load_char(ord(letter)).linearHoriAdvance) / _FIXED / _MEASURED
@@ -38,7 +38,7 @@ def width_of(text: str, size: float, bold: bool = False) -> float:
 
 
 def wrapped(text: str, size: float, width: float, bold: bool = False) -> list[str]:
-    """Lines of whole words that fit a width; a word that does not stands alone."""
+    """Lines of whole words that fit a width; a word that does not fit has its own line."""
     lines: list[str] = []
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}" if lines else word
