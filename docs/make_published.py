@@ -18,7 +18,7 @@ from published_runs import MEASURED, RUNS, Timed, flops_per_token, memories, rat
 from anyformer.catalogue import architecture
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.planning.layout import Layout
-from anyformer.planning.planner import Candidate, price_layout, plan_training
+from anyformer.planning.planner import Candidate, plan_training, price_layout
 
 PAGE = Path(__file__).with_name("published.md")
 TEXT = tomllib.loads(Path(__file__).with_name("published_text.toml").read_text())
@@ -99,7 +99,7 @@ def time_line(row: Row) -> list[str]:
     run, found = row.run, row.found
     layout = found.layout
     again = f", {layout.checkpointing} recomputed" if layout.checkpointing != "none" else ""
-    room = f" of {found.machine.hardware.room / 1e9:.0f}: would not fit" if not found.fits else ""
+    room = f" of {found.machine.hardware.usable_memory / 1e9:.0f}: would not fit" if not found.fits else ""
     return [
         run.name,
         f"{run.gpus:,} {run.on.name}" + (f" ({' and '.join(run.assumed)} assumed)" if run.assumed else ""),
@@ -161,7 +161,10 @@ def side_by_side() -> str:
         m = case["batch"] // length // (theirs.replicas * theirs.micro_batch)
         theirs = Layout(**{**case["layout"], "micro_batches": m})
         planned = plan_training(arch, ranks=case["gpus"], batch_tokens=case["batch"], length=length, hardware=on)
-        for who, each in ((case["who"], price_layout(arch, theirs, length=length, hardware=on)), ("planner", planned.fastest[0])):
+        for who, each in (
+            (case["who"], price_layout(arch, theirs, length=length, hardware=on)),
+            ("planner", planned.fastest[0]),
+        ):
             lines.append([f"{case['name']} on {case['gpus']:,} {on}", who, *_candidate(each)])
     head = ["run", "layout of", "layout", "micro-batches", "sharded", "recomputed", "memory", "step", "tokens/s", "MFU"]
     return table(head, lines)
@@ -169,7 +172,7 @@ def side_by_side() -> str:
 
 def _candidate(each: Candidate) -> list[str]:
     layout = each.layout
-    room = "" if each.fits else f" of {each.machine.hardware.room / 1e9:.0f}: would not fit"
+    room = "" if each.fits else f" of {each.machine.hardware.usable_memory / 1e9:.0f}: would not fit"
     return [
         str(layout),
         f"{layout.micro_batch} x {layout.micro_batches}",

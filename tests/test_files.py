@@ -7,7 +7,7 @@ import errno
 import pytest
 from safetensors import SafetensorError
 
-from anyformer.files import PlaceError, check_directory, check_file, told, write_text, writing, writing_directory
+from anyformer.files import PlaceError, check_directory, check_file, disk_errors, write_text, writing, writing_directory
 
 
 def fail_half_way(place):
@@ -73,5 +73,5 @@ def test_refusals_of_the_disk_are_words(tmp_path, monkeypatch, number):
 
 def test_a_full_disk_under_safetensors_is_words(tmp_path):
     error = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
-    with pytest.raises(PlaceError, match="the disk is full"), told(tmp_path):
+    with pytest.raises(PlaceError, match="the disk is full"), disk_errors(tmp_path):
         raise error

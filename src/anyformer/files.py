@@ -1,9 +1,10 @@
-"""Files written whole or not at all, and what a disk refuses told in words before work is lost to it. No torch here."""
+"""Files and directories written whole or not at all; errors of the disk for people, if possible before any work. No torch."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import glob
 import os
 import shutil
 from collections.abc import Iterator
@@ -27,12 +28,12 @@ _REASONS = {
 
 
 class PlaceError(UserError):
-    """A file or directory cannot be written where it was asked for; the message names the place, the reason and the remedy."""
+    """A file or directory cannot be written; the message names the place, the reason and the remedy."""
 
 
 @contextlib.contextmanager
-def told(path: Path) -> Iterator[None]:
-    """Tell a disk's refusal inside as a `PlaceError` about `path`."""
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn an error of the disk inside into a `PlaceError` about `path`."""
     try:
         yield
     except OSError as error:
@@ -40,30 +41,30 @@ def told(path: Path) -> Iterator[None]:
             f"{path}: cannot be written: {_REASONS.get(error.errno or 0, error.strerror or str(error))}"
         ) from error
     except SafetensorError as error:
-        # safetensors writes from Rust and gives the reason in words alone.
+        # safetensors writes from Rust, and its error has a text but no errno.
         full = "No space left" in str(error)
         raise PlaceError(f"{path}: cannot be written: {_REASONS[errno.ENOSPC] if full else error}") from error
 
 
 def default_cache() -> Path:
     """`$ANYFORMER_CACHE`, else `anyformer` in `$XDG_CACHE_HOME` or `~/.cache`."""
-    if chosen := os.environ.get("ANYFORMER_CACHE"):
-        return Path(chosen).expanduser()
+    if place := os.environ.get("ANYFORMER_CACHE"):
+        return Path(place).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "anyformer"
 
 
 def check_file(path: Path) -> None:
-    """Refuse, before any work, a place where a file of this name cannot be written."""
-    with told(path):
+    """Raise `PlaceError`, before any work, if this file cannot be written."""
+    with disk_errors(path):
         if path.is_dir():
             raise IsADirectoryError(errno.EISDIR, "")
         _check_writable(path.parent)
 
 
 def check_directory(path: Path) -> None:
-    """Refuse, before any work, a place where a directory of this name cannot be made: something stands there, or may not."""
-    with told(path):
+    """Raise `PlaceError`, before any work, if this directory cannot be made, or is there and not empty."""
+    with disk_errors(path):
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise PlaceError(f"{path}: exists{'' if path.is_dir() else ' and is a file'}; give the name of a new directory")
         check_parents(path)
@@ -71,7 +72,7 @@ def check_directory(path: Path) -> None:
 
 
 def check_parents(path: Path) -> None:
-    """Refuse a new directory more than one level above which nothing is there: a path so far off is misspelt."""
+    """Raise `PlaceError` if neither parent nor grandparent of a new directory exists: such a path is misspelt."""
     near = path.absolute().parents[:2]
     if near and not any(parent.exists() for parent in near):
         raise PlaceError(f"{path}: cannot be written: {near[-1]} does not exist; create it or choose another place")
@@ -79,14 +80,14 @@ def check_parents(path: Path) -> None:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[Path]:
-    """Give a name beside `path` to write a file under; it takes the place of `path` on success, and is gone otherwise.
+    """Yield the path of a temporary file beside `path`: on success it replaces `path`, otherwise it is deleted.
 
-    The name ends as `path` does, since writers of pictures choose their format by it.
+    Its suffix is that of `path`, since writers of pictures choose their format by it.
     """
     check_file(path)
     partial = path.with_name(f".{path.stem}.partial-{os.getpid()}{path.suffix}")
     try:
-        with told(path):
+        with disk_errors(path):
             yield partial
             partial.replace(path)
     finally:
@@ -101,22 +102,36 @@ def write_text(path: Path, text: str) -> None:
 
 @contextlib.contextmanager
 def writing_directory(path: Path) -> Iterator[Path]:
-    """Give a directory beside `path` to fill; it becomes `path` on success, and is gone otherwise."""
+    """Yield a temporary directory to fill, which becomes the new directory `path` on success; otherwise it is deleted."""
     check_directory(path)
-    partial = path.with_name(f".{path.name}.partial-{os.getpid()}")
+    with disk_errors(path), replacing_directory(path) as partial:
+        yield partial
+        if path.exists():
+            path.rmdir()  # which fails if somebody put a file there meanwhile
+
+
+@contextlib.contextmanager
+def replacing_directory(path: Path) -> Iterator[Path]:
+    """Yield a temporary directory beside `path`: on success it replaces `path`, otherwise it is deleted.
+
+    A process that was killed may leave its temporary directory; the next one that writes `path` deletes it.
+    """
+    begin = f".{path.name}.partial-"
+    partial = path.with_name(f"{begin}{os.getpid()}")
+    for left in path.parent.glob(f"{glob.escape(begin)}*"):
+        shutil.rmtree(left, ignore_errors=True)
     try:
-        with told(path):
-            partial.mkdir(parents=True)
-            yield partial
-            if path.exists():
-                path.rmdir()
-            partial.replace(path)
+        partial.mkdir(parents=True)
+        yield partial
+        if path.exists():
+            shutil.rmtree(path)
+        partial.rename(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
 def _check_writable(directory: Path) -> None:
-    """Raise the system's own refusal of a new file in `directory`."""
+    """Raise the `OSError` that a new file in `directory` meets, if any."""
     if not directory.is_dir():
         raise OSError(errno.ENOTDIR if directory.exists() else errno.ENOENT, "")
     probe = directory / f".anyformer-{os.getpid()}"

@@ -33,7 +33,7 @@ LEARNERS = (
 """One of each kind of block."""
 
 
-def reaches(words: str) -> set[str]:
+def kinds(words: str) -> set[str]:
     return set(re.sub(r" \d+", "", words).split("+"))
 
 
@@ -72,7 +72,7 @@ def test_a_tiny_variant_keeps_every_mechanism(name):
     here = columns(made)
     for column in ("shape", "norm", "placement", "wiring", "position", "activation", "attention", "stability"):
         assert getattr(here, column) == getattr(there, column), column
-    assert reaches(here.reach) == reaches(there.reach)
+    assert kinds(here.window) == kinds(there.window)
     assert here.chosen == min(there.chosen, 2)
     assert here.parameters < 36_000
     assert 2 <= here.layers <= 8

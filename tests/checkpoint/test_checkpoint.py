@@ -105,7 +105,7 @@ def test_a_crash_while_writing_leaves_nothing_behind(tmp_path):
 
 def test_a_stale_partial_is_swept_and_never_read(tmp_path):
     model = build(ZOO["llama"])
-    stale = tmp_path / "checkpoints" / ".partial-step-00000003-dead"
+    stale = tmp_path / "checkpoints" / ".step-00000003.partial-123"
     stale.mkdir(parents=True)
     assert checkpoint.steps(tmp_path) == []
     checkpoint.save(model, checkpoint.directory_of(tmp_path, 3), facts={"step": 3})
@@ -220,5 +220,5 @@ def test_all_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
     written = {os.path.basename(path) for path in done[: at - 1]}
     assert written == {"model.safetensors", "architecture.json", MANIFEST}
     assert done[at - 1] == partial
-    assert os.path.basename(partial).startswith(".partial-point")
+    assert os.path.basename(partial).startswith(".point.partial-")
     assert done[at + 1 :] == [str(tmp_path)]

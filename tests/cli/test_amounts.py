@@ -32,7 +32,7 @@ def test_what_is_too_much_or_too_little(read, text):
 @pytest.mark.parametrize("read", [tokens, metric])
 @pytest.mark.parametrize("text", ["", "nan", "inf", "-1", "1e-5", "k", "1kk", "1 2"])
 def test_what_is_no_number(read, text):
-    with pytest.raises(typer.BadParameter, match="is no number like"):
+    with pytest.raises(typer.BadParameter, match="is not a number like"):
         read(text)
 
 

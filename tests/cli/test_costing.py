@@ -40,7 +40,7 @@ def sections(output):
 def test_one_page_answers_whether_a_13b_trains_and_what_its_cache_takes():
     page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--hardware", "a100", "--checkpointing", "full"))
     assert page["Parameters"]["total"] == ["13,015,864,320"]
-    training = page["Memory of training when most is held, at the loss"]
+    training = page["Memory of training at its peak (the loss)"]
     assert training["weights"] == ["52.06 GB"]
     assert training["optimiser state"] == ["104.1 GB"]
     assert int(training["accelerators that hold it"][0]) > 3
@@ -56,7 +56,7 @@ def test_checkpointing_trades_activations_for_time():
     for how in ("none", "selective", "full"):
         page = sections(call("llama-3-8b", "--mode", "train", "--checkpointing", how))
         (training,) = (rows for title, rows in page.items() if title.startswith("Memory of training"))
-        number, unit = training["kept from forward to backward"][0].split()
+        number, unit = training["saved for the backward pass"][0].split()
         memory[how] = float(number) * {"GB": 1e9, "MB": 1e6}[unit]
         times[how] = int(page["Time on one H100 SXM 80 GB"]["tokens per second"][0].replace(",", ""))
     assert memory["none"] > memory["selective"] > memory["full"]
@@ -67,7 +67,7 @@ def test_a_layout_on_many_is_part_of_the_page():
     page = sections(call("llama-2-13b", "--length", "8k", "--batch", "64", "--gpus", "8"))
     layout = page["Training on 8 x H100 SXM 80 GB"]
     assert layout["fits"] == ["yes"]
-    assert float(layout["memory of the fullest"][0].split()[0]) < 80
+    assert float(layout["memory of the fullest rank"][0].split()[0]) < 80
     assert int(layout["tokens per second"][0].replace(",", "")) > 8_000
     (found,) = json.loads(call("llama-3.1-405b", "--gpus", "8", "--json"))
     assert not found["training_on"]["fits"]

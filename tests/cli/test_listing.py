@@ -9,7 +9,7 @@ import pytest
 
 from anyformer.catalogue import listing
 from anyformer.cli.aligned import fitting
-from anyformer.cli.listing import SHORT, chosen, page, short
+from anyformer.cli.listing import SHORT, filtered, page, short
 from anyformer.describe import UserError
 
 
@@ -58,7 +58,7 @@ def test_what_is_not_public_is_marked_before_its_number(call):
 
 def test_a_pipe_gets_one_exact_line_for_each(call):
     head, *rows = call("list", "gemma").stdout.splitlines()
-    assert len(rows) == len(chosen({"text": "gemma"}))
+    assert len(rows) == len(filtered({"text": "gemma"}))
     assert "27,009,346,304" in next(row for row in rows if row.startswith("gemma-3-27b"))
     assert head.split()[:4] == ["name", "year", "organisation", "parameters"]
     at = head.index("attention")
@@ -67,7 +67,7 @@ def test_a_pipe_gets_one_exact_line_for_each(call):
 
 def test_a_pipe_may_ask_for_what_a_terminal_shows(call):
     short_table = call("list", "gemma", "--short", columns=80).stdout
-    assert short_table == plain("\n".join(page(chosen({"text": "gemma"}), 80, grouped=True))) + "\n"
+    assert short_table == plain("\n".join(page(filtered({"text": "gemma"}), 80, grouped=True))) + "\n"
 
 
 def test_json_is_everything(call):
@@ -100,7 +100,7 @@ def test_a_filter_that_finds_nothing_says_what_there_is(option, says, call):
 
 def test_filters_are_joined():
     with pytest.raises(UserError, match="fits all of --attention mla, --shape latent, --since 2017"):
-        chosen({"attention": "mla", "shape": "latent"}, since=2017)
+        filtered({"attention": "mla", "shape": "latent"}, since=2017)
 
 
 def test_counts_in_short():
@@ -110,8 +110,13 @@ def test_counts_in_short():
 
 
 def test_columns_that_do_not_fit_or_say_nothing_are_left_out():
-    columns = [["name", "abc"], ["empty", ""], ["wide", "x" * 30], ["b", "y"]]
-    assert fitting(columns, 20) == [0, 3]
-    assert fitting(columns, 60) == [0, 2, 3]
-    assert fitting(columns, 1) == [0]
+    cells = {"name": "abc", "empty": "", "wide": "x" * 30, "b": "y"}
+    columns = [(head, lambda item, head=head: item[head]) for head in cells]
+
+    def heads(width):
+        return [head for head, _ in fitting(columns, [cells], width)]
+
+    assert heads(20) == ["name", "b"]
+    assert heads(60) == ["name", "wide", "b"]
+    assert heads(1) == ["name"]
     assert SHORT[0][0] == "name"

@@ -86,7 +86,7 @@ def test_questions_without_an_answer():
         call("llama-3-8b", "--params", "1M", "--move", "ffn")
     refused = CliRunner().invoke(app, ["match", "gpt2", "--params", "many"])
     assert refused.exit_code == 2
-    assert "is no number like 1.3B" in re.sub(r"[^\w.]+", " ", refused.output)
+    assert "is not a number like 1.3B" in re.sub(r"[^\w.]+", " ", refused.output)
 
 
 def test_python_has_it_too():

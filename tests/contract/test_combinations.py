@@ -57,7 +57,7 @@ def check(architecture: Architecture) -> None:
         model(*given)  # BatchNorm's first running statistics are no statistics: products of several layers may overflow
     shape = Shape(batch=B, length=T, source=S if two else 0)
     kept = activations(architecture, shape, FP32, loss=False)
-    assert kept.kept + kept.loss == kept_bytes(model, lambda: model(*given))
+    assert kept.saved + kept.loss == kept_bytes(model, lambda: model(*given))
     model.eval()
     tally = architecture.cost(shape, FP32)
     assert {n: tuple(p.shape) for n, p in model.named_parameters()} == {n: w.shape for n, w in tally.weights.items()}

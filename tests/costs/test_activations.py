@@ -48,7 +48,7 @@ def assert_exact(architecture: Architecture, plan: Plan, shape: Shape) -> None:
     declared = activations(architecture, shape, plan, loss=False)
     model = build(architecture, plan).train()
     measured = kept_bytes(model, lambda: run(model, shape))
-    assert declared.kept + declared.loss + declared.casts == measured
+    assert declared.saved + declared.loss + declared.casts == measured
 
 
 @pytest.mark.parametrize("kernel", ["sdpa", "plain"])
@@ -117,7 +117,7 @@ def test_the_loss(name, precision):
 
     declared = activations(ZOO[name], shape, plan)
     measured = kept_bytes(model, loss)
-    assert declared.kept + declared.loss + declared.casts == measured
+    assert declared.saved + declared.loss + declared.casts == measured
 
 
 @pytest.mark.parametrize("case", range(4))
@@ -134,7 +134,7 @@ def test_a_layer_beside_the_measured_ones(case):
 
     def kept(depth: int) -> int:
         model = llama(width=d, depth=depth, heads=H, kv_heads=K, ffn=sizes["d_ff"], vocab=64)
-        return activations(model, shape, plan).kept
+        return activations(model, shape, plan).saved
 
     expected = measured["bytes"]
     if measured["attention"] == "eager":

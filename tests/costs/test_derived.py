@@ -44,9 +44,9 @@ def test_memory_adds_up():
     memory = rows(next(section for title, section in sections.items() if title.startswith("Memory of training")))
     together = memory.pop("together").number
     assert sum(figure.number for figure in memory.values()) == together == sheet.memory.total
-    kept = rows(sections["Kept for the backward pass, logits and loss included"])
+    kept = rows(sections["Saved for the backward pass, logits and loss included"])
     total = kept.pop("together").number
-    assert sum(figure.number for figure in kept.values()) == total == sheet.kept.kept + sheet.kept.loss
+    assert sum(figure.number for figure in kept.values()) == total == sheet.activations.saved + sheet.activations.loss
 
 
 @pytest.mark.parametrize("name", ["llama-3-8b", "gemma-3-27b", "t5-small"])

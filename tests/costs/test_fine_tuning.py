@@ -113,7 +113,7 @@ def adapted(model, ranks):
 
 def declared(architecture, learning):
     found = activations(architecture, Shape(batch=2, length=11), FP32, loss=False, learning=learning)
-    return found.kept + found.loss
+    return found.saved + found.loss
 
 
 def measured(model):
@@ -143,7 +143,7 @@ def test_layers_below_all_that_learns_keep_nothing():
     model = build(architecture, FP32).train()
     for path, parameter in model.named_parameters():
         parameter.requires_grad_(path in found.tuned.learning)
-    kept = found._kept(Shape(batch=2, length=11), FP32)
+    kept = found._saved(Shape(batch=2, length=11), FP32)
     loss = sum(size for name, size in kept.by_name.items() if name.startswith("loss."))
     assert sum(kept.by_name.values()) - loss == measured(model)
     assert found.tuned.parameters == sum(w.count for path, w in weights.items() if path in found.tuned.learning)
@@ -152,8 +152,8 @@ def test_layers_below_all_that_learns_keep_nothing():
 def test_weights_gradients_and_moments_by_hand(llama):
     full = llama["all weights, AdamW"].peak(1).at_update
     assert (full.weights, full.gradients, full.optimiser) == (4 * N, 4 * N, 8 * N)
-    assert llama["all weights, AdamW"].held(1) == af.cost("llama-3-8b", length=2048).memory, "the same as `cost`"
-    lora = llama["LoRA rank 16, bf16 weights"].held(1)
+    assert llama["all weights, AdamW"].memory(1) == af.cost("llama-3-8b", length=2048).memory, "the same as `cost`"
+    lora = llama["LoRA rank 16, bf16 weights"].memory(1)
     assert lora.weights == 2 * N + 4 * 41_943_040
     assert lora.optimiser == 8 * 41_943_040
     assert llama["LoRA rank 16, bf16 weights"].peak(1).at_update.gradients == 4 * 41_943_040
@@ -171,8 +171,8 @@ def test_all_weights_in_bf16_by_hand(llama):
     full = found.peak(1).at_update
     assert (full.weights, full.gradients, full.copies) == (2 * N, 2 * N, 0)
     assert full.optimiser == llama["all weights, 8-bit AdamW"].optimiser
-    assert found.fixed == full.weights + full.gradients + full.optimiser < H100.room
-    assert found.held(1).total <= H100.room < llama["all weights, 8-bit AdamW"].held(1).total
+    assert found.fixed == full.weights + full.gradients + full.optimiser < H100.usable_memory
+    assert found.memory(1).total <= H100.usable_memory < llama["all weights, 8-bit AdamW"].memory(1).total
 
 
 def test_products_in_fp32_are_priced_and_said():
@@ -201,9 +201,9 @@ def test_frozen_matrices_have_no_gradient_of_their_own(llama):
 
 def test_the_largest_batch_is_the_last_that_fits(llama):
     for each in llama.values():
-        largest = each.largest_batch(H100.room)
-        assert largest == 0 or each.held(largest).total <= H100.room < each.held(largest + 1).total
-    assert llama["all weights, AdamW"].largest_batch(H100.room) == 0
+        largest = each.largest_batch(H100.usable_memory)
+        assert largest == 0 or each.memory(largest).total <= H100.usable_memory < each.memory(largest + 1).total
+    assert llama["all weights, AdamW"].largest_batch(H100.usable_memory) == 0
 
 
 def test_the_command_answers_first():

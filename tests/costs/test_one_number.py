@@ -49,7 +49,7 @@ def test_every_address_says_the_same_memory(kind, checkpointing):
     """By sheet, plan, foretelling, trial, summary of a run and fine-tuning of all weights."""
     made, plan, sheet = asked(kind, checkpointing)
     total = sheet.memory.total
-    assert total == sheet.peak.total == sheet.held == max(sheet.peak.loss, sheet.peak.backward, sheet.peak.update)
+    assert total == sheet.peak.total == sheet.required_bytes == max(sheet.peak.loss, sheet.peak.backward, sheet.peak.update)
     assert sum(asdict(sheet.memory).values()) == sum(sheet.memory.named.values()) == total
     assert total >= 16 * sheet.params.total, "the gradients of all weights are there at the update"
     layout = Layout(micro_batch=BATCH, checkpointing=checkpointing)
@@ -104,7 +104,7 @@ def test_a_measurement_predicts_what_the_sheet_says(kind):
     made, plan, sheet = asked(kind, "full")
     shape = Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH))
     kept = declared_kept(made, shape, plan)
-    assert sum(kept.values()) == sheet.kept.kept + sheet.kept.loss + sheet.kept.casts
+    assert sum(kept.values()) == sheet.activations.saved + sheet.activations.loss + sheet.activations.casts
     assert trial_of(made, shape, plan, free=1 << 40).bytes == sheet.memory.total
 
 

@@ -33,7 +33,7 @@ def test_every_kind_of_model_has_its_page(name):
     sheet = sheet_of(name)
     written = text(page(sheet, MODES))
     assert f"{sheet.params.total:,}" in written
-    assert f"{scaled(sheet.held)}B" in written
+    assert f"{scaled(sheet.required_bytes)}B" in written
     assert f"{scaled(sheet.of('prefill').state_bytes)}B" in written or "decode" not in sheet.modes
     assert text(tuple(derived(sheet, MODES))).count("\n") > 30
     assert json.loads(sheet.json())["params"]["total"] == sheet.params.total
@@ -87,7 +87,7 @@ def test_the_title_and_the_warnings_say_what_is_assumed():
     assert warnings(small, ("prefill",)) == ("the decoder's position table ends at 1,024, so it cannot be run at 2,048",)
     large = sheet_of("llama-3.1-405b", mode="decode", batch=64, length=4096)
     # 811.7 GB of weights and 135.3 GB of state, where tensors may take most of the memory
-    assert large.devices == -(-947.0e9 // hardware_of("h100").room)
+    assert large.devices == -(-947.0e9 // hardware_of("h100").usable_memory)
     (said,) = warnings(large, ("decode",))
     assert said.startswith("one H100 SXM 80 GB has no room for weights and this decode state: 947 GB of 78.14 GB (times")
     assert "--serve" in said

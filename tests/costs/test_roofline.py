@@ -150,7 +150,7 @@ def test_a_generation_has_one_set_of_shares():
     """For the roofline and for layouts alike."""
     assert {hardware_of(name).efficiency for name in ("h100", "h800", "h200")} == {hardware_of("h100").efficiency}
     assert hardware_of("a100-40gb").efficiency is not hardware_of("h100").efficiency
-    assert hardware_of("a100").room == int(79.1 * 2**30 * 0.92)
+    assert hardware_of("a100").usable_memory == int(79.1 * 2**30 * 0.92)
 
 
 def test_errors_say_what_is_known():

@@ -252,7 +252,7 @@ def test_two_at_once_make_it_once(library: Path, make: Prepare, monkeypatch: pyt
 
 def test_what_a_killed_run_left_is_removed(library: Path, make: Prepare) -> None:
     corpus = make(paths=(str(library),), tokenizer=Bytes())
-    left = corpus.directory.with_name(f".{corpus.directory.name}-123")
+    left = corpus.directory.with_name(f".{corpus.directory.name}.partial-123")
     left.mkdir()
     shutil.rmtree(corpus.directory)
     assert make(paths=(str(library),), tokenizer=Bytes()).digest == corpus.digest

@@ -8,7 +8,7 @@ from zoo import DECODERS, ENCODERS
 
 import anyformer as af
 from anyformer import checkpoint
-from anyformer.generation import Sampling, continuations, generate, room, stream
+from anyformer.generation import Sampling, continuations, generate, memory, stream
 from anyformer.model import InputError, build
 
 GREEDY = Sampling(temperature=0)
@@ -36,8 +36,8 @@ def test_refusals_come_with_the_call():
 def test_a_text_that_would_not_fit_is_refused_with_its_bytes(monkeypatch):
     model = build(DECODERS["llama"]).eval()
     # 2 layers x 2 x 4 heads x 6 numbers of 4 bytes, and 8 for the position, are 392 bytes a position.
-    assert room.state_bytes(model, 1, 1000) == 392_000 == model.state(1, 1000).nbytes
-    monkeypatch.setattr(room, "free_memory", lambda device: 10**9)
+    assert memory.state_bytes(model, 1, 1000) == 392_000 == model.state(1, 1000).nbytes
+    monkeypatch.setattr(memory, "free_memory", lambda device: 10**9)
     with pytest.raises(ValueError, match=r"100,000,003 positions would take 39\.2 GB.*ask for fewer"):
         generate(model, None, [1, 2, 3, 4], max_tokens=10**8 - 1)
 
@@ -48,7 +48,7 @@ def test_a_memory_that_grows_gives_the_same_tokens(name, monkeypatch):
     whole = generate(model, None, [[3, 1, 4], [1]], max_tokens=20, sampling=GREEDY)
     sizes = []
     true = model.state
-    monkeypatch.setattr(room, "BLOCK", 4)
+    monkeypatch.setattr(memory, "BLOCK", 4)
     monkeypatch.setattr(
         model, "state", lambda batch, capacity, **more: (sizes.append(capacity), true(batch, capacity, **more))[1]
     )

@@ -86,9 +86,9 @@ def test_a_loop_by_hand_goes_on_from_the_cache():
     fork.reorder_cache(torch.tensor([1, 1]))
     with pytest.raises(ValueError, match="attention_mask differs on the positions in the cache"):
         model(x[:, 4:], attention_mask=mask, past_key_values=fork)
-    with pytest.raises(ValueError, match="position_ids should go on counting"):
+    with pytest.raises(ValueError, match="position_ids should continue from"):
         model(x[:, 4:], past_key_values=cache, position_ids=torch.arange(3)[None])
-    with pytest.raises(ValueError, match="the cache holds 2 rows, and 1 go on"):
+    with pytest.raises(ValueError, match="the cache holds 2 rows, and this call has 1"):
         model(x[:1, 4:], past_key_values=cache)
 
 

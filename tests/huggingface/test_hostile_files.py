@@ -84,7 +84,9 @@ def test_a_weight_that_is_declared_whole(directory, number, said):
     tensors = load_file(place / "model.safetensors")
     tensors["model.norm.weight"] = tensors["model.norm.weight"].to(number)
     save_file(tensors, place / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(HuggingFaceError, match=f"model.norm.weight is stored as {said}, and a weight is a number of floating"):
+    with pytest.raises(
+        HuggingFaceError, match=f"model.norm.weight is stored as {said}, and a weight is a floating-point number"
+    ):
         huggingface.load(place)
 
 

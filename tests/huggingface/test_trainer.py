@@ -5,9 +5,13 @@ from __future__ import annotations
 import pytest
 import torch
 import transformers
+from zoo import ENCODERS
 
 import anyformer as af
+from anyformer.describe import change
 from anyformer.huggingface.auto import AnyformerForCausalLM
+from anyformer.model import build
+from anyformer.parts import Head
 from huggingface.cases.llama import BASE
 
 ROWS, LENGTH, VOCAB = 32, 12, 53
@@ -44,6 +48,22 @@ def rows(seed: int = 0) -> list[dict[str, list[int]]]:
 
 def batch(count: int = 4) -> dict[str, torch.Tensor]:
     return {name: torch.tensor([row[name] for row in rows()[:count]]) for name in rows()[0]}
+
+
+def test_a_trainer_trains_a_classifier(tmp_path):
+    af.export(
+        build(change(ENCODERS["encoder"].but(head=Head(outputs=2, pool="mean")), "embedding.vocab", VOCAB)),
+        tmp_path / "own",
+        model_type="anyformer",
+    )
+    model = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path / "own")
+    labelled = [{"input_ids": row["input_ids"], "labels": i % 2} for i, row in enumerate(rows())]
+    arguments = transformers.TrainingArguments(
+        output_dir=str(tmp_path), max_steps=2, per_device_train_batch_size=2, gradient_accumulation_steps=2, save_strategy="no",
+        report_to=[], use_cpu=True, disable_tqdm=True,
+    )  # fmt: skip
+    trainer = transformers.Trainer(model=model, args=arguments, train_dataset=labelled)
+    assert trainer.train().training_loss == pytest.approx(0.7, abs=0.3)
 
 
 @pytest.mark.parametrize("accumulation", [1, 4])

@@ -6,9 +6,11 @@ import pytest
 from zoo import DECODERS
 
 from anyformer import huggingface
+from anyformer.describe import change_all, get
 from anyformer.huggingface import Config
 from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.target import Target
+from huggingface.cases import CASES
 
 LLAMA = DECODERS["llama"]
 
@@ -76,3 +78,27 @@ def test_what_is_not_there_is_a_refusal(path, words):
     with pytest.raises(MismatchError, match=words):
         Target(LLAMA)(path)
     assert Target(LLAMA).get(path, 5) == 5
+
+
+@pytest.mark.parametrize(
+    ("model_type", "path", "rule"),
+    [
+        ("gemma2", "embedding.scale", "sqrt_width"),
+        ("ctrl", "embedding.scale", "sqrt_width"),
+        ("t5", "head.scale", "inverse_sqrt_width"),
+        ("gpt2", "initialisation.residual_scale", "inverse_sqrt_2_depth"),
+    ],
+)
+def test_a_factor_that_a_class_computes_from_a_size_is_read_as_its_rule(model_type, path, rule):
+    case = next(each for each in CASES if each.model_type == model_type)
+    architecture, family = huggingface.read_architecture(Config({"model_type": model_type, **case.config}))
+    assert get(architecture, path) == rule
+    again = family.read(Config(family.write(architecture)))
+    assert get(again, path) == rule
+
+
+def test_a_factor_that_a_configuration_gives_is_written_as_a_number():
+    architecture = change_all(LLAMA, {"embedding.scale": "sqrt_width", "head.scale": "inverse_sqrt_width"})
+    config = huggingface.family("granite").write(architecture)
+    assert config["embedding_multiplier"] == LLAMA.width**0.5
+    assert config["logits_scaling"] == pytest.approx(LLAMA.width**0.5)

@@ -64,9 +64,9 @@ def test_positions_count_within_documents_and_past_padding():
     [
         (DECODERS["llama"], "decoder", None, "an encoder, a decoder or both"),
         (PAIRS["original"], "encoder", None, "cross-attention needs an encoder"),
-        (PAIRS["original"], "decoder", DECODERS["llama"].decoder, "read by nobody"),
+        (PAIRS["original"], "decoder", DECODERS["llama"].decoder, "no layer reads the source"),
         (PAIRS["original"], "encoder", PAIRS["original"].decoder, "belongs into a decoder"),
-        (DECODERS["llama"], "decoder_embedding", {"kind": "tokens", "vocab": 3}, "the source is read by nobody"),
+        (DECODERS["llama"], "decoder_embedding", {"kind": "tokens", "vocab": 3}, "no layer reads the source"),
         (ENCODERS["encoder_window"], "width", 25, "must be even|heads must divide"),
     ],
 )

@@ -95,7 +95,7 @@ def test_gpt2_at_8192_tokens_keeps_no_scores():
     """As the catalogue has it, with dropout in attention: 81.8 GB where the kernel wrote scores, 3.7 GB without dropout."""
     shape, long = Shape(length=8192), change_all(catalogue("gpt2"), {"decoder.position.length": 8192})
     dropping, without = (
-        activations(change_all(long, {"decoder.layer.attention.sublayer.dropout": rate}), shape, Plan(precision="bf16")).kept
+        activations(change_all(long, {"decoder.layer.attention.sublayer.dropout": rate}), shape, Plan(precision="bf16")).saved
         for rate in (0.1, 0.0)
     )
     assert dropping < 1.01 * without < 10e9
@@ -123,9 +123,9 @@ def test_bytes_kept_are_the_declared_ones(name, checkpointing):
     noise = Noise.at(0, 0, torch.arange(2))
     declared = activations(KEPT[name], Shape(batch=2, length=11), plan, loss=False)
     if checkpointing == "none":
-        assert kept_bytes(model, lambda: model(tokens, noise=noise)) == declared.kept + declared.loss
+        assert kept_bytes(model, lambda: model(tokens, noise=noise)) == declared.saved + declared.loss
     else:
-        assert declared.kept < activations(KEPT[name], Shape(batch=2, length=11), plan.but(checkpointing="none")).kept
+        assert declared.saved < activations(KEPT[name], Shape(batch=2, length=11), plan.but(checkpointing="none")).saved
     gradients = []
     for other in (plan, Plan(attention="plain")):
         made = build(KEPT[name], other).train()

@@ -68,9 +68,9 @@ def test_the_load_counts_identity_experts():
     model, found = preferring(X + 1), Auxiliary()
     model(tokens(), auxiliary=found)
     (load,) = found.loads.values()
-    assert len(load.chosen) == X + 3
-    assert load.chosen[X + 1] == B * T
-    assert load.chosen.sum() == B * T * K
+    assert len(load.counts) == X + 3
+    assert load.counts[X + 1] == B * T
+    assert load.counts.sum() == B * T * K
 
 
 def test_identity_experts_have_no_weights_and_the_rest_is_the_same():

@@ -125,8 +125,8 @@ def test_penalties_are_per_layer_and_ignore_padding_and_ignored_targets():
             torch.testing.assert_close(report.balance, found.reports[path].balance)
             torch.testing.assert_close(report.sequence_balance, found.reports[path].sequence_balance)
             torch.testing.assert_close(report.router_z, found.reports[path].router_z)
-            assert torch.equal(report.load.chosen, found.reports[path].load.chosen)
-            assert report.load.chosen.sum() == K * B * 7
+            assert torch.equal(report.load.counts, found.reports[path].load.counts)
+            assert report.load.counts.sum() == K * B * 7
 
 
 def test_the_objective_adds_means_weighed_by_tokens():
@@ -177,7 +177,7 @@ def test_recomputation_doubles_neither_penalties_nor_counts():
         loss = objective.loss(model, examples(x), None, auxiliary)
         loss.backward()
         assert len(routed) == (2 if recompute else 1)
-        found.append((loss, [load.chosen for load in auxiliary.loads.values()], [p.grad for p in model.parameters()]))
+        found.append((loss, [load.counts for load in auxiliary.loads.values()], [p.grad for p in model.parameters()]))
     (loss, choices, gradients), (again, choices_again, gradients_again) = found
     assert loss == again
     assert all(torch.equal(a, b) for a, b in zip(choices, choices_again, strict=True))
@@ -224,5 +224,5 @@ def test_a_load_sums_up():
     found = Auxiliary()
     model(tokens(), auxiliary=found)
     (report,) = found.reports.values()
-    assert report.load.chosen.sum() == B * T * K
+    assert report.load.counts.sum() == B * T * K
     assert report.load.dropped >= B * T * K - X * math.ceil(0.4 * K * B * T / X) > 0

@@ -46,7 +46,7 @@ def test_a_correction_chooses_and_does_not_weigh():
     held = Auxiliary()
     model(x, auxiliary=held)
     path = "decoder.layers.0.experts.sublayer"
-    assert held.loads[path].chosen[4] == B * T > free.loads[path].chosen[4]
+    assert held.loads[path].counts[4] == B * T > free.loads[path].counts[4]
 
 
 def test_a_correction_of_logits_orders_what_saturated_scores_cannot():
@@ -105,7 +105,7 @@ def test_a_bf16_model_routes_by_fp32_logits():
     router.register_forward_hook(lambda module, given, routing: seen.append(routing.inputs.logits))
     model(tokens(), auxiliary=context)
     (load,) = context.loads.values()
-    assert load.chosen[4] == B * T
+    assert load.counts[4] == B * T
     assert seen[0].dtype == torch.float32
     assert seen[0][0].tolist() == [256, 256, 256, 256, 257, 256]
 

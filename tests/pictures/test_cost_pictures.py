@@ -45,7 +45,7 @@ def test_bars_of_inference_add_up_to_the_sheet():
 def test_what_does_not_fit_says_on_how_many_devices_it_does():
     (none, *_) = training_bars({"deepseek-v3": sheet_of("deepseek-v3")})
     assert none.devices > 100
-    assert none.total > none.devices * 0.9 * GPT2.hardware.room
+    assert none.total > none.devices * 0.9 * GPT2.hardware.usable_memory
 
 
 def test_decode_state_ends_with_the_position_table_and_rings_are_level():

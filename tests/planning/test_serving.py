@@ -36,7 +36,7 @@ def test_the_cache_of_many_users(name, per_token):
     found = serve(af.architecture(name), users=32, length=LONG)
     assert found.cache.per_token == per_token
     assert found.cache.total == 32 * LONG * (per_token + 8)
-    assert found.held <= H100.room
+    assert found.held <= H100.usable_memory
 
 
 def test_one_device_takes_as_long_as_its_cost_sheet_says():

@@ -20,7 +20,7 @@ from anyformer.planning.step import step_time
 from effort import calls
 
 BF16 = Plan(precision="bf16")
-SHARES = Efficiency(matrix=0.5, attention=0.25, memory=0.8, elementwise=0.8, network=0.5, overlap=1.0, room=0.9)
+SHARES = Efficiency(matrix=0.5, attention=0.25, memory=0.8, elementwise=0.8, network=0.5, overlap=1.0, capacity=0.9)
 TOY = Hardware("toy", "toy", {"bf16": 1e15, "fp32": 1e14}, 1e12, 1e12, 4e11, 5e10, 8, "made up", SHARES)
 
 
@@ -97,7 +97,7 @@ def test_transfers_that_compute_hides_cost_nothing():
 def test_every_named_accelerator_can_be_planned_for(name):
     planned = plan_training(architecture("pythia-160m"), ranks=4, batch_tokens=2**16, length=1024, hardware=name, show=1)
     (best,) = planned.fastest
-    assert best.memory.total <= hardware_of(name).room
+    assert best.memory.total <= hardware_of(name).usable_memory
     assert 0 < best.mfu < max(hardware_of(name).efficiency.matrix, hardware_of(name).efficiency.attention)
 
 

@@ -129,14 +129,14 @@ def test_a_run_is_led_to_export_and_export_to_transformers(tiny, tmp_path, call)
 
 
 def test_a_tokenizer_chosen_for_a_small_vocabulary_is_said_with_the_remedy(text, capsys):
-    from anyformer.cli.train import resolve
+    from anyformer.cli.train import resolve_run
 
-    resolve("gpt2", (str(text),), {}, tiny=True)
+    resolve_run("gpt2", (str(text),), {}, tiny=True)
     assert "tokenizer: bytes, because the vocabulary is small" in capsys.readouterr().err
     with pytest.raises(UserError, match=r"nothing is called 'vocab'(?s:.*)data\.tokenizer=\{kind=\"byte_pairs\",vocab=512\}"):
-        resolve("gpt2", (str(text),), {"data.tokenizer.vocab": 512}, tiny=True)
+        resolve_run("gpt2", (str(text),), {"data.tokenizer.vocab": 512}, tiny=True)
     whole = dict(parse_assignment(each) for each in ('data.tokenizer={kind="byte_pairs",vocab=512}', "embedding.vocab=512"))
-    assert resolve("gpt2", (str(text),), whole, tiny=True).data.tokenizer.vocab == 512
+    assert resolve_run("gpt2", (str(text),), whole, tiny=True).data.tokenizer.vocab == 512
 
 
 def test_an_empty_file_and_one_document_are_told_in_plain_words(tiny, text):
@@ -217,12 +217,12 @@ def test_a_weight_that_is_not_finite_is_named(tiny):
         ("optimiser.betas", [0.9], "betas"),
         ("data.paths", [], "paths"),
         ("architecture.head", None, "head"),
-        ("decoder.layer.attention.mask", {"kind": "bidirectional"}, r"lets each token see.*'bidirectional'.*looks back only"),
+        ("decoder.layer.attention.mask", {"kind": "bidirectional"}, r"lets each token see.*'bidirectional'.*of the past only"),
         ("decoder.layer.attention.mask", {"kind": "window", "size": 4, "after": 2}, "lets each token see"),
         (
             "decoder.layer.attention.mask",
             {"kind": "any_of", "masks": [{"kind": "causal"}, {"kind": "prefix"}]},
-            "has no prefix to give.*never be trained",
+            "has no prefix.*never be trained",
         ),
         ("plan.precision", "fp8", "precision"),
     ],

@@ -1,4 +1,4 @@
-"""Published and small architectures by name. Listing reads a generated index and imports no torch; making one does."""
+"""Published and small architectures by name. A listing reads a generated index and imports no torch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def listing() -> tuple[Listed, ...]:
 
 
 def listed(name: str) -> Listed | None:
-    """The line of the index of this name, if there is one."""
+    """The line of the index with this name; None if there is none."""
     return next((entry for entry in listing() if entry.name == name), None)
 
 
@@ -37,12 +37,12 @@ def architecture(name: str, *, tiny: bool = False) -> Architecture:
         from anyformer.resizing.tiny import tiny as shrink
 
         return shrink(architecture(name))
-    known = {entry.name: entry for entry in listing()}
-    if name not in known:
+    line = listed(name)
+    if line is None:
+        nearest = did_you_mean(name, [entry.name for entry in listing()], "`anyformer list`")
         raise DescriptionError(
-            f"no architecture is called {name!r}{did_you_mean(name, known, '`anyformer list`')}; a path should end in .toml or "
-            ".json, or be a directory that exists"
+            f"no architecture is called {name!r}{nearest}; a path should end in .toml or .json, or be a directory that exists"
         )
-    module = importlib.import_module(f"anyformer.catalogue.{known[name].lineage}")
+    module = importlib.import_module(f"anyformer.catalogue.{line.lineage}")
     made: Architecture = next(entry.make() for entry in module.ENTRIES if entry.name == name)
     return made

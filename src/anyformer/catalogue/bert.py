@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal, TypedDict
+from typing import Literal
 
-from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.entry import Entry, Size
 from anyformer.describe import change
 from anyformer.model import Architecture, encoder_only
 from anyformer.parts import (
@@ -29,7 +29,7 @@ from anyformer.parts import (
 SMALL_NORMAL = Initialisation(matrix=Normal(std=0.02))
 
 
-def masked_head(norm: LayerNorm, activation: str = "gelu") -> Head:
+def masked_head(norm: LayerNorm, activation: str) -> Head:
     """A dense layer with a norm, then the embedding's table and a bias for every token, as in the released code of BERT."""
     return Head(tied=True, bias=True, transform=Transform(activation=activation, norm=norm))
 
@@ -46,10 +46,12 @@ def bert(
     depth: int,
     heads: int,
     ffn: int,
+    embedding: int | None = None,
     vocab: int = 30_522,
     types: int = 2,
     offset: int = 0,
     eps: float = 1e-12,
+    activation: str = "gelu",
     dropout: float = 0.1,
     head: Head | Literal["masked"] = "masked",
 ) -> Architecture:
@@ -59,59 +61,37 @@ def bert(
     return encoder_only(
         Embedding(vocab=vocab, types=types),
         width,
-        [post_norm_encoder(norm, attention, ffn, "gelu", dropout)] * depth,
+        [post_norm_encoder(norm, attention, ffn, activation, dropout)] * depth,
+        embedding_width=embedding,
+        input_projection=InputProjection() if embedding else None,
         position=LearnedPosition(length=512, offset=offset),
         input_norm=norm,
         dropout=dropout,
-        head=masked_head(norm) if head == "masked" else head,
+        head=masked_head(norm, activation) if head == "masked" else head,
         initialisation=SMALL_NORMAL,
     )
 
 
-def electra(
-    *, width: int, depth: int, heads: int, ffn: int, embedding: int | None = None, dropout: float = 0.1
-) -> Architecture:
+def electra(*, width: int, depth: int, heads: int, ffn: int, embedding: int | None = None) -> Architecture:
     """Clark et al. 2020 (arXiv 2003.10555), section 2: BERT that says of every token whether it was replaced.
 
     Small has narrow embeddings.
     """
-    norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
-    return encoder_only(
-        Embedding(vocab=30_522, types=2),
-        width,
-        [post_norm_encoder(norm, attention, ffn, "gelu", dropout)] * depth,
-        embedding_width=embedding,
-        input_projection=InputProjection() if embedding else None,
-        position=LearnedPosition(length=512),
-        input_norm=norm,
-        dropout=dropout,
-        head=Head(outputs=1, bias=True, transform=Transform(activation="gelu", width=width)),
-        initialisation=SMALL_NORMAL,
-    )
+    head = Head(outputs=1, bias=True, transform=Transform(activation="gelu", width=width))
+    return bert(width=width, depth=depth, heads=heads, ffn=ffn, embedding=embedding, head=head)
 
 
 def distilbert(*, width: int, depth: int, heads: int, ffn: int) -> Architecture:
-    """Sanh et al. 2019 (arXiv 1910.01108), section 2: no kinds of segments; what attention gives is not dropped."""
+    """Sanh et al. 2019 (arXiv 1910.01108), section 2: no token types, and no dropout of attention weights."""
     return change(bert(width=width, depth=depth, heads=heads, ffn=ffn, types=0), "encoder.layer.attention.dropout", 0.0)
 
 
-def albert(*, width: int, depth: int, heads: int, embedding: int = 128, vocab: int = 30_000) -> Architecture:
+def albert(*, width: int, depth: int, heads: int) -> Architecture:
     """Lan et al. 2019 (arXiv 1909.11942), section 3.1: one layer's weights for all layers, embeddings 128 wide; FFN 4 D."""
-    norm = LayerNorm(eps=1e-12)
-    attention = Attention(heads=heads, bias=("query", "key", "value", "output"))
-    return encoder_only(
-        Embedding(vocab=vocab, types=2),
-        width,
-        [post_norm_encoder(norm, attention, 4 * width, "gelu_tanh", 0.0)] * depth,
-        embedding_width=embedding,
-        input_projection=InputProjection(),
-        position=LearnedPosition(length=512),
-        input_norm=norm,
-        shared_weights=("layer",),
-        head=masked_head(norm, "gelu_tanh"),
-        initialisation=SMALL_NORMAL,
+    layers = bert(
+        width=width, depth=depth, heads=heads, ffn=4 * width, embedding=128, vocab=30_000, activation="gelu_tanh", dropout=0.0
     )
+    return change(layers, "encoder.shared_weights", ("layer",))
 
 
 def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265, dropout: float = 0.1) -> Architecture:
@@ -133,7 +113,7 @@ def deberta(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_265
         input_norm=norm,
         dropout=dropout,
         relative=RelativeTable(span=512),
-        head=masked_head(norm.but(cast="after_gain")),
+        head=masked_head(norm.but(cast="after_gain"), "gelu"),
         initialisation=SMALL_NORMAL,
     )
 
@@ -158,15 +138,6 @@ def deberta3(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 128_1
     )
 
 
-class Size(TypedDict):
-    """What one size of a line differs in."""
-
-    width: int
-    depth: int
-    heads: int
-    ffn: int
-
-
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}
 _LARGE: Size = {"width": 1024, "depth": 24, "heads": 16, "ffn": 4096}
 _POOLER = Head(outputs="features", pool="first", transform=Transform(activation="tanh"))
@@ -182,8 +153,8 @@ _OF_DEBERTA3 = "arXiv 2111.09543, section 5; released configuration deberta-v3-{
 _MASKED = "post-norm encoder, learned positions, masked tokens"
 _SHARED = "one layer's weights for all, embeddings 128 wide"
 _REPLACED = "BERT that finds replaced tokens"
-_DISENTANGLED = "content and relative positions apart, masked tokens"
-_DISENTANGLED_3 = "content and relative positions apart in buckets, trained to find replaced tokens; the encoder"
+_DISENTANGLED = "separate scores of content and relative positions, masked tokens"
+_DISENTANGLED_3 = "separate scores of content and bucketed relative positions, trained to find replaced tokens; the encoder"
 
 ENTRIES = (
     Entry("bert-base-uncased", 2018, _MASKED, _BERT.format("base-uncased"), partial(bert, **_BASE)),
@@ -194,7 +165,7 @@ ENTRIES = (
     Entry("bert-large-cased", 2018, _MASKED, _BERT.format("large-cased"), partial(bert, **_LARGE, vocab=28_996)),
     Entry("roberta-base", 2019, _MASKED, _OF_ROBERTA.format("base"), partial(_ROBERTA, **_BASE), organisation="Meta"),
     Entry("roberta-large", 2019, _MASKED, _OF_ROBERTA.format("large"), partial(_ROBERTA, **_LARGE), organisation="Meta"),
-    Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no kinds of tokens",
+    Entry("distilbert-base-uncased", 2019, "BERT at half its depth, distilled; no token types",
           "arXiv 1910.01108, section 2; released configuration distilbert-base-uncased",
           partial(distilbert, width=768, depth=6, heads=12, ffn=3072), organisation="Hugging Face"),
     Entry("sentence-bert-base", 2019, "BERT, the mean of its features for a sentence", "arXiv 1908.10084, section 3",

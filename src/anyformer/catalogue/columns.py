@@ -1,4 +1,4 @@
-"""The columns of a table of architectures, computed from the description: what the parts say of themselves, each word once."""
+"""The columns of a table of architectures, computed from the description: the traits of its parts, each word once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def columns(architecture: Architecture) -> Columns:
     blocks = [block for stack in stacks for block in stack.variants.values()]
     sublayers = [sublayer for block in blocks for sublayer in block.sublayers]
     networks = [sublayer.resizing.network for sublayer in sublayers]
-    experts, chosen = max(((each.experts or 0, each.chosen or 0) for each in networks if each), default=(0, 0))
+    experts, chosen = max(((n.experts or 0, n.chosen or 0) for n in networks if n), default=(0, 0))
     cost = architecture.cost(Shape(source=1))
     return Columns(
         shape=architecture.shape_of_model,
@@ -30,7 +30,7 @@ def columns(architecture: Architecture) -> Columns:
         position=_joined(word for stack in stacks for word in _positions(stack)),
         activation=_joined(sublayer.traits.activation for sublayer in sublayers),
         attention=_joined(sublayer.traits.mixing for sublayer in sublayers),
-        reach=_joined(word for block in blocks for word in _reaches(block)),
+        window=_joined(word for block in blocks for word in _windows(block)),
         experts=experts,
         chosen=chosen,
         stability=tuple(dict.fromkeys(_stability(architecture, blocks))),
@@ -40,19 +40,19 @@ def columns(architecture: Architecture) -> Columns:
 
 
 def _joined(words: Iterable[str | None]) -> str:
-    """Each word once."""
+    """The words, each once, joined by +."""
     return "+".join(dict.fromkeys(word for word in words if word))
 
 
 def _positions(stack: Stack) -> Iterator[str]:
-    """How the stack tells positions apart. A layer without positions of its own has those of the stack."""
+    """The kinds of positions in a stack. A layer without positions of its own has those of the stack."""
     shared = [part.position_name for part in (stack.position, stack.score_bias) if part is not None]
     own = [sublayer.traits.position for block in stack.variants.values() for sublayer in block.sublayers]
     yield from shared
     yield from (name for name in own if name is not None and not (shared and name == NONE))
 
 
-def _reaches(block: Block) -> Iterator[str]:
+def _windows(block: Block) -> Iterator[str]:
     for sublayer in block.sublayers:
         for mask in sublayer.masks:
             yield "full" if mask.window is None else f"local {mask.window}"
@@ -63,10 +63,10 @@ def _stability(architecture: Architecture, blocks: Iterable[Block]) -> Iterator[
         yield from block.stability
     yield from architecture.embedding.stability
     head, stacks = architecture.head, architecture.stacks.values()
-    there = {
+    used = {
         "embedding norm": any(stack.input_norm is not None for stack in stacks),
         "hyper-connections": any(stack.streams is not None for stack in stacks),
         "logit scale": head is not None and head.scale != 1,
         "logit soft-cap": head is not None and head.softcap is not None,
     }
-    yield from (name for name, is_there in there.items() if is_there)
+    yield from (name for name, is_used in used.items() if is_used)

@@ -135,9 +135,7 @@ _V3 = partial(
 )
 _LLM = partial(llama, vocab=102_400, eps=1e-6)
 _PAPER_LLM = "arXiv 2401.02954, table 2"
-_WHAT_V3 = (
-    "latent attention, 8 of 256 experts by sigmoid, correction and groups; its layer that predicts two tokens is left out"
-)
+_WHAT_V3 = "latent attention, 8 of 256 experts by sigmoid, correction and groups; without its layer for multi-token prediction"
 _INDEXER = "the lightning indexer, which keeps 2048 keys for each query, is left out: every query sees all of its past"
 
 ENTRIES = (

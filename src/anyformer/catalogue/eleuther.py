@@ -22,7 +22,7 @@ from anyformer.parts import (
 
 
 def gpt_neo(*, width: int, depth: int, heads: int, vocab: int = 50_257, length: int = 2048, window: int = 256) -> Architecture:
-    """Global and local layers by turns; scores are not scaled, and only the attention's output has a bias."""
+    """Alternating global and local layers; scores are not scaled, and only the attention's output has a bias."""
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
     dense = pre_norm(norm, Attention(heads=heads, bias=("output",), scale=1.0), feedforward)
@@ -68,11 +68,11 @@ _PYTHIA = "arXiv 2304.01373, table 1; released configurations, whose vocabulary 
 _PARALLEL = "rotary on a quarter of each head, parallel layers with two norms"
 
 ENTRIES = (
-    Entry("gpt-neo-125m", 2021, "global and local layers by turns", _NEO.format("125m"),
+    Entry("gpt-neo-125m", 2021, "alternating global and local layers", _NEO.format("125m"),
           partial(gpt_neo, width=768, depth=12, heads=12)),
-    Entry("gpt-neo-1.3b", 2021, "global and local layers by turns", _NEO.format("1.3B"),
+    Entry("gpt-neo-1.3b", 2021, "alternating global and local layers", _NEO.format("1.3B"),
           partial(gpt_neo, width=2048, depth=24, heads=16)),
-    Entry("gpt-neo-2.7b", 2021, "global and local layers by turns", _NEO.format("2.7B"),
+    Entry("gpt-neo-2.7b", 2021, "alternating global and local layers", _NEO.format("2.7B"),
           partial(gpt_neo, width=2560, depth=32, heads=20)),
     Entry("gpt-j-6b", 2021, "rotary on a quarter of each head, parallel layers with one norm, a head with a bias", _J,
           partial(gpt_j, width=4096, depth=28, heads=16, rotated=0.25, vocab=50_400)),

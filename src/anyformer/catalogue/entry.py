@@ -1,16 +1,26 @@
-"""What a lineage says of each architecture it makes."""
+"""The entries of a lineage: named architectures with their sources."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypedDict
 
 from anyformer.model import Architecture
 
 
+class Size(TypedDict):
+    """The numbers in which the sizes of one line differ."""
+
+    width: int
+    depth: int
+    heads: int
+    ffn: int
+
+
 @dataclass(frozen=True)
 class Entry:
-    """A named architecture: the year of its source, in one line what it is, where its numbers stand, and how it is made."""
+    """A named architecture: year, summary in one line, source of its numbers, and the function that makes it."""
 
     name: str
     year: int
@@ -18,6 +28,6 @@ class Entry:
     source: str
     make: Callable[[], Architecture]
     stand_in: str | None = None
-    """What is not public, and what was put in its place."""
+    """The facts that are not public, and those put in their place."""
     organisation: str | None = None
-    """Who published it, where that is not who published the others of its lineage."""
+    """Its publisher, if not that of the others of its lineage."""

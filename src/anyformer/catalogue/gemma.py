@@ -1,4 +1,4 @@
-"""Gemma: heads 256 wide, gated GELU, norms of 1 + w, embeddings times sqrt(D); then norms around, windows and normed heads."""
+"""Gemma: heads 256 wide, gated GELU, norms of 1 + w, embeddings times sqrt(D); later double norms, windows, normed heads."""
 
 from __future__ import annotations
 
@@ -50,22 +50,14 @@ def gemma2(
     window: int = 4096,
     vocab: int = 256_000,
 ) -> Architecture:
-    """Gemma Team 2024 (arXiv 2408.00118), section 2: norms before and after, local and global layers by turns, soft caps.
+    """Gemma Team 2024 (arXiv 2408.00118), section 2: norms before and after, alternating local and global layers, soft caps.
 
     Scores are divided by sqrt(`query_scalar`), the paper's head size but for 27B: D / heads.
     """
-    local = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_width=head_width,
-        rotary=Rotary(),
-        scale=query_scalar**-0.5,
-        softcap=50.0,
-        mask=Window(size=window),
-    )
     global_ = Attention(
         heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=Rotary(), scale=query_scalar**-0.5, softcap=50.0
     )
+    local = global_.but(mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
@@ -93,17 +85,8 @@ def gemma3(
 ) -> Architecture:
     """Gemma Team 2025 (arXiv 2503.19786), section 2: five local layers to one global, normed heads in place of soft caps.
 
-    Local layers turn with theta 10,000, global ones with 1,000,000, their positions squeezed by 8 where the text is `long`.
+    Rotary theta is 10,000 in local layers and 1,000,000 in global ones, whose positions are divided by 8 if `long`.
     """
-    local = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_width=head_width,
-        qk_norm=QKNorm(norm=NORM),
-        rotary=Rotary(theta=10_000.0),
-        scale=query_scalar**-0.5,
-        mask=Window(size=window),
-    )
     global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
@@ -112,6 +95,7 @@ def gemma3(
         rotary=Rotary(theta=1_000_000.0, scaling=LinearScaling(factor=8.0) if long else None),
         scale=query_scalar**-0.5,
     )
+    local = global_.but(rotary=Rotary(theta=10_000.0), mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="gelu_tanh", gated=True)
     blocks = sandwich(NORM, local, feedforward), sandwich(NORM, global_, feedforward)
     return decoder_only(
@@ -128,7 +112,7 @@ _PAPER_1 = "arXiv 2403.08295, table 1; released configuration gemma-{}"
 _PAPER_2 = "arXiv 2408.00118, table 1; released configuration gemma-2-{}"
 _PAPER_3 = "arXiv 2503.19786, section 2; released configuration gemma-3-{}-pt, its text model"
 _WHAT_1 = "heads 256 wide, gated GELU"
-_WHAT_2 = "norms before and after, local and global layers by turns, soft caps"
+_WHAT_2 = "norms before and after, alternating local and global layers, soft caps"
 _WHAT_3 = "five local layers to one global, normed heads"
 
 ENTRIES = (

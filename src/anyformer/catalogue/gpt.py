@@ -21,15 +21,14 @@ from anyformer.parts import (
     post_norm,
     pre_norm,
 )
-
-ALL: tuple[Literal["query", "key", "value", "output"], ...] = ("query", "key", "value", "output")
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def gpt1(*, width: int, depth: int, heads: int, vocab: int, length: int, dropout: float = 0.1) -> Architecture:
     """Radford et al. 2018: a decoder with post-norm and no final norm; FFN 4 D, GELU in its tanh form, tied embedding."""
     block = post_norm(
         LayerNorm(eps=1e-5),
-        Attention(heads=heads, bias=ALL, dropout=dropout),
+        Attention(heads=heads, bias=PROJECTIONS, dropout=dropout),
         FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down")),
         dropout=dropout,
     )
@@ -59,7 +58,7 @@ def gpt2(
     norm = LayerNorm(eps=1e-5, bias=bias)
     block = pre_norm(
         norm,
-        Attention(heads=heads, bias=ALL if bias else (), dropout=dropout),
+        Attention(heads=heads, bias=PROJECTIONS if bias else (), dropout=dropout),
         FeedForward(width=4 * width, activation=activation, gated=False, bias=("up", "down") if bias else ()),
         dropout=dropout,
     )
@@ -76,14 +75,16 @@ def gpt2(
 
 
 def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256) -> Architecture:
-    """Brown et al. 2020 (arXiv 2005.14165), section 2.1: GPT-2 with dense and locally banded sparse layers by turns.
+    """Brown et al. 2020 (arXiv 2005.14165), section 2.1: GPT-2 with alternating dense and locally banded sparse layers.
 
     The width of the band is not published: here a window of 256, as in GPT-Neo's open replication.
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=4 * width, activation="gelu_tanh", gated=False, bias=("up", "down"))
-    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=ALL), feedforward)
-    banded = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=ALL, mask=Window(size=band)), feedforward)
+    dense = pre_norm(norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS), feedforward)
+    banded = pre_norm(
+        norm, Attention(heads=heads, head_width=head_width, bias=PROJECTIONS, mask=Window(size=band)), feedforward
+    )
     return decoder_only(
         Embedding(vocab=50_257),
         width,
@@ -99,7 +100,7 @@ def gpt3(*, width: int, depth: int, heads: int, head_width: int, band: int = 256
 _PAPER_2 = "Radford et al. 2019, table 2, and the released configurations"
 _PAPER_3 = "arXiv 2005.14165, table 2.1; vocabulary of GPT-2"
 _BAND = "the width of the sparse layers' band is not published: 256, as GPT-Neo's"
-_BANDED = "dense and locally banded layers by turns"
+_BANDED = "alternating dense and locally banded layers"
 
 ENTRIES = (
     Entry("nanogpt-cpu", 2022, "nanoGPT's published CPU configuration on characters", "karpathy/nanoGPT, README",

@@ -1,4 +1,4 @@
-"""OpenAI's gpt-oss: windows of 128 by turns, a sink for each head, experts with biases and a clamped gate."""
+"""OpenAI's gpt-oss: windows of 128 in every other layer, a sink for each head, experts with biases and a clamped gate."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def gpt_oss(
     window: int = 128,
     vocab: int = 201_088,
 ) -> Architecture:
-    """OpenAI 2025 (arXiv 2508.10925), section 2: banded and dense layers by turns, 4 experts weighed by a softmax over them.
+    """OpenAI 2025 (arXiv 2508.10925), section 2: alternating banded and dense layers, 4 experts weighed by a softmax over them.
 
-    An expert is g * sigmoid(1.702 g) * (u + 1), g at most 7 and u within 7. Positions are squeezed by 32 from 4096.
+    An expert is g * sigmoid(1.702 g) * (u + 1), g at most 7 and u within 7. YaRN extends 4096 positions by 32.
     """
     norm = RMSNorm(eps=1e-5, cast="after_gain")
     routed = Experts(

@@ -57,7 +57,7 @@ LINEAGES = {
     "grok": "xAI",
     "undisclosed": "",
 }
-"""The modules of the catalogue in the order listed, and who published what they make."""
+"""The modules of the catalogue in the order listed, each with the publisher of its architectures."""
 
 
 def rows() -> Iterator[Listed]:

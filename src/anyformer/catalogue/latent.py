@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Literal
 
 from anyformer.catalogue.entry import Entry
 from anyformer.describe import Named
@@ -24,8 +23,7 @@ from anyformer.parts import (
     pre_norm,
     stack,
 )
-
-BIASED: tuple[Literal["query", "key", "value", "output"], ...] = ("query", "key", "value", "output")
+from anyformer.parts.attention.heads import PROJECTIONS
 
 
 def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, features: int, classes: int) -> Architecture:
@@ -35,8 +33,8 @@ def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, 
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=width, activation="gelu", gated=False, bias=("up", "down"))
-    read = pre_norm(norm, CrossAttention(heads=1, bias=BIASED), feedforward)
-    latent = pre_norm(norm, Attention(heads=heads, bias=BIASED, mask=Bidirectional()), feedforward)
+    read = pre_norm(norm, CrossAttention(heads=1, bias=PROJECTIONS), feedforward)
+    latent = pre_norm(norm, Attention(heads=heads, bias=PROJECTIONS, mask=Bidirectional()), feedforward)
     inner = [f"latent_{i}" for i in range(layers)]
     blocks: dict[str, Block] = {"first_read": read, "read": read} | dict.fromkeys(inner, latent)
     order = f"first_read {' '.join(inner)} (read {' '.join(inner)})*{reads - 1}"
@@ -55,7 +53,7 @@ def set_transformer(
     """Lee et al. 2019 (arXiv 1810.00825), section 3: `depth` layers through induced `points`, then `seeds` that pool them."""
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=width, activation="relu", gated=False, bias=("up", "down"))
-    attention = CrossAttention(heads=heads, bias=BIASED)
+    attention = CrossAttention(heads=heads, bias=PROJECTIONS)
     induced = post_norm(norm, InducedAttention(points=points, attention=attention), feedforward)
     return Architecture(
         width=width,

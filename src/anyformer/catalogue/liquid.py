@@ -30,46 +30,27 @@ NORM = RMSNorm(eps=1e-5)
 CONVOLUTION = GatedConvolution(convolution=ShortConvolution(kernel=3))
 
 
-def attention(heads: int, kv_heads: int) -> Attention:
-    """Queries and keys normalised head by head."""
-    return Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=NORM), rotary=Rotary(theta=1_000_000.0))
-
-
 def lfm2(
-    *, width: int, depth: int, attends: Container[int], heads: int, kv_heads: int, ffn: int, vocab: int = 65_536
-) -> Architecture:
-    """Liquid AI 2025 (arXiv 2511.23404), section 2: convolutions but for the layers that `attends` names."""
-    feedforward = FeedForward(width=ffn, activation="silu", gated=True)
-    convolved, attentive = pre_norm(NORM, CONVOLUTION, feedforward), pre_norm(NORM, attention(heads, kv_heads), feedforward)
-    return decoder_only(
-        Embedding(vocab=vocab),
-        width,
-        [attentive if layer in attends else convolved for layer in range(depth)],
-        names=Named(convolution=convolved, attention=attentive),
-        final_norm=NORM,
-        head=Head(tied=True),
-    )
-
-
-def lfm2_moe(
     *,
     width: int,
     depth: int,
-    dense: int,
     attends: Container[int],
     heads: int,
     kv_heads: int,
     ffn: int,
-    experts: int,
-    chosen: int,
-    expert: int,
+    dense: int = 0,
+    experts: Experts | None = None,
     vocab: int = 65_536,
 ) -> Architecture:
-    """The same with experts after the first `dense` layers, chosen by sigmoid and correction."""
-    router = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=1e-6))
-    routed = Experts(experts=experts, chosen=chosen, width=expert, router=router)
-    first = pre_norm(NORM, CONVOLUTION, FeedForward(width=ffn, activation="silu", gated=True))
-    convolved, attentive = pre_norm(NORM, CONVOLUTION, routed), pre_norm(NORM, attention(heads, kv_heads), routed)
+    """Liquid AI 2025 (arXiv 2511.23404), section 2: convolutions but for the layers that `attends` names.
+
+    `experts` take the place of the feed-forward network after the first `dense` layers. Queries and keys are normalised head
+    by head.
+    """
+    attention = Attention(heads=heads, kv_heads=kv_heads, qk_norm=QKNorm(norm=NORM), rotary=Rotary(theta=1_000_000.0))
+    feedforward = FeedForward(width=ffn, activation="silu", gated=True)
+    first = pre_norm(NORM, CONVOLUTION, feedforward)
+    convolved, attentive = (pre_norm(NORM, mixer, experts or feedforward) for mixer in (CONVOLUTION, attention))
     rest = [attentive if layer in attends else convolved for layer in range(dense, depth)]
     return decoder_only(
         Embedding(vocab=vocab),
@@ -81,6 +62,7 @@ def lfm2_moe(
     )
 
 
+_ROUTER = Router(score="sigmoid", choice=TopK(correction=ScoreCorrectionBias()), renormalise=Renormalise(eps=1e-6))
 _ATTENDS = (2, 5, 8, 10, 12, 14)
 _SOURCE = "arXiv 2511.23404; released configuration {}"
 _WHAT = "ten gated convolutions, six layers of attention"
@@ -93,6 +75,6 @@ ENTRIES = (
     Entry("lfm2-1.2b", 2025, _WHAT, _SOURCE.format("LFM2-1.2B"),
           partial(lfm2, width=2048, depth=16, attends=_ATTENDS, heads=32, kv_heads=8, ffn=8192)),
     Entry("lfm2-8b-a1b", 2025, "gated convolutions, 4 of 32 experts", _SOURCE.format("LFM2-8B-A1B"),
-          partial(lfm2_moe, width=2048, depth=24, dense=2, attends=(2, 6, 10, 14, 18, 21), heads=32, kv_heads=8, ffn=7168,
-                  experts=32, chosen=4, expert=1792)),
+          partial(lfm2, width=2048, depth=24, attends=(2, 6, 10, 14, 18, 21), heads=32, kv_heads=8, ffn=7168, dense=2,
+                  experts=Experts(experts=32, chosen=4, width=1792, router=_ROUTER))),
 )  # fmt: skip

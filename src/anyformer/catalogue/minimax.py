@@ -77,7 +77,7 @@ def minimax(
 def minimax_m2(
     *, width: int, depth: int, heads: int, kv_heads: int, head_width: int, experts: int, chosen: int, expert: int, vocab: int
 ) -> Architecture:
-    """MiniMax 2025: every layer sees everything; queries and keys normalised whole, half of each head rotated."""
+    """MiniMax 2025: full attention in every layer; projections of queries and keys normalised, half of each head rotated."""
     norm = RMSNorm(eps=1e-6)
     router = by_correction(scale=1.0).but(renormalise=Renormalise(eps=0.0))
     block = pre_norm(

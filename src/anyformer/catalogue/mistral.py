@@ -12,6 +12,7 @@ from anyformer.parts import (
     Embedding,
     Experts,
     FeedForward,
+    Head,
     LogTemperature,
     Renormalise,
     RMSNorm,
@@ -22,6 +23,8 @@ from anyformer.parts import (
     pre_norm,
 )
 
+_ROTARY = Rotary(theta=1_000_000.0)
+
 
 def mistral(
     *,
@@ -31,37 +34,24 @@ def mistral(
     ffn: int,
     vocab: int,
     kv_heads: int = 8,
-    head_width: int = 128,
-    theta: float = 1_000_000.0,
+    head_width: int | None = 128,
+    rotary: Rotary = _ROTARY,
     window: int | None = None,
+    temperature: LogTemperature | None = None,
+    tied: bool = False,
 ) -> Architecture:
-    """Jiang et al. 2023 (arXiv 2310.06825): every layer may see a window only."""
+    """Jiang et al. 2023 (arXiv 2310.06825): with `window` every layer attends to a window only."""
     norm = RMSNorm(eps=1e-5)
     attention = Attention(
         heads=heads,
         kv_heads=kv_heads,
         head_width=head_width,
-        rotary=Rotary(theta=theta),
+        rotary=rotary,
         mask=Window(size=window) if window else Causal(),
+        temperature=temperature,
     )
     block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
-    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
-
-
-def ministral3(
-    *, width: int, depth: int, heads: int, ffn: int, kv_heads: int = 8, head_width: int = 128, vocab: int = 131_072
-) -> Architecture:
-    """Mistral 2025: positions squeezed by 16 from 16,384, queries sharper beyond."""
-    norm = RMSNorm(eps=1e-5)
-    attention = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        head_width=head_width,
-        rotary=Rotary(theta=1_000_000.0, scaling=YaRN(factor=16.0, trained=16_384, attention_factor=1.0)),
-        temperature=LogTemperature(strength=0.1, span=16_384, shift=0),
-    )
-    block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
-    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
+    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
 
 
 def mixtral(
@@ -71,7 +61,7 @@ def mixtral(
     norm = RMSNorm(eps=1e-5)
     block = pre_norm(
         norm,
-        Attention(heads=heads, kv_heads=kv_heads, rotary=Rotary(theta=1_000_000.0)),
+        Attention(heads=heads, kv_heads=kv_heads, rotary=_ROTARY),
         Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0))),
     )
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm)
@@ -79,13 +69,19 @@ def mixtral(
 
 _7B = partial(mistral, width=4096, depth=32, heads=32, ffn=14_336)
 _22B = partial(mistral, width=6144, depth=56, heads=48, ffn=16_384, vocab=32_768)
+_MINISTRAL_3 = partial(
+    mistral,
+    vocab=131_072,
+    rotary=Rotary(theta=1_000_000.0, scaling=YaRN(factor=16.0, trained=16_384, attention_factor=1.0)),
+    temperature=LogTemperature(strength=0.1, span=16_384, shift=0),
+)
 _PAPER = "arXiv 2310.06825, table 1"
 _MIXTRAL = "arXiv 2401.04088, table 1"
 _RELEASE = "released configuration {}"
 
 ENTRIES = (
     Entry("mistral-7b-v0.1", 2023, "grouped queries, a window of 4096", _PAPER,
-          partial(_7B, vocab=32_000, theta=10_000.0, window=4096)),
+          partial(_7B, vocab=32_000, rotary=Rotary(theta=10_000.0), window=4096)),
     Entry("mistral-7b-v0.2", 2024, "no window, theta 1,000,000", _RELEASE.format("Mistral-7B-v0.2"),
           partial(_7B, vocab=32_000)),
     Entry("mistral-7b-v0.3", 2024, "as v0.2, larger vocabulary", _RELEASE.format("Mistral-7B-v0.3"),
@@ -101,8 +97,9 @@ ENTRIES = (
           partial(mistral, width=12_288, depth=88, heads=96, ffn=28_672, vocab=32_768)),
     Entry("mistral-small-22b", 2024, "dense", _RELEASE.format("Mistral-Small-Instruct-2409"), _22B),
     Entry("mistral-small-24b", 2025, "wide and shallow", _RELEASE.format("Mistral-Small-24B-Base-2501"),
-          partial(mistral, width=5120, depth=40, heads=32, ffn=32_768, vocab=131_072, theta=100_000_000.0)),
-    Entry("ministral-3-8b", 2025, "256k tokens by YaRN, queries sharper far out",
+          partial(mistral, width=5120, depth=40, heads=32, ffn=32_768, vocab=131_072,
+                  rotary=Rotary(theta=100_000_000.0))),
+    Entry("ministral-3-8b", 2025, "256k tokens by YaRN, query temperature that grows with position",
           _RELEASE.format("Ministral-3-8B-Base-2512") + ", its text model",
-          partial(ministral3, width=4096, depth=34, heads=32, ffn=14_336)),
+          partial(_MINISTRAL_3, width=4096, depth=34, heads=32, ffn=14_336)),
 )  # fmt: skip

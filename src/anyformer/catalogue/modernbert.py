@@ -1,4 +1,4 @@
-"""ModernBERT: an encoder with rotary positions, gated networks, and two local layers to one that sees everything."""
+"""ModernBERT: an encoder with rotary positions, gated networks, and two local layers to one global."""
 
 from __future__ import annotations
 

@@ -55,19 +55,13 @@ def olmo3(
 ) -> Architecture:
     """OLMo 3 (2025): OLMo 2 with three local layers to one global, whose positions alone are scaled by YaRN to 64k."""
     norm = RMSNorm(eps=1e-6, cast="after_gain")
-    local = Attention(
-        heads=heads,
-        kv_heads=kv_heads,
-        qk_norm=QKNorm(norm=norm, over="projection"),
-        rotary=Rotary(theta=500_000.0, rotate_in="fp32"),
-        mask=Window(size=window),
-    )
     global_ = Attention(
         heads=heads,
         kv_heads=kv_heads,
         qk_norm=QKNorm(norm=norm, over="projection"),
         rotary=Rotary(theta=500_000.0, rotate_in="fp32", scaling=YaRN(factor=8.0, trained=8192)),
     )
+    local = global_.but(rotary=Rotary(theta=500_000.0, rotate_in="fp32"), mask=Window(size=window))
     feedforward = FeedForward(width=ffn, activation="silu", gated=True)
     first, last = output_norm(norm, local, feedforward), output_norm(norm, global_, feedforward)
     return decoder_only(

@@ -20,10 +20,23 @@ from anyformer.parts import (
 )
 
 
-def opt(*, width: int, depth: int, heads: int, vocab: int = 50_272, length: int = 2048, dropout: float = 0.1) -> Architecture:
-    """Zhang et al. 2022 (arXiv 2205.01068), section 2.1."""
+def opt(
+    *,
+    width: int,
+    depth: int,
+    heads: int,
+    embedding: int | None = None,
+    vocab: int = 50_272,
+    length: int = 2048,
+    dropout: float = 0.1,
+) -> Architecture:
+    """Zhang et al. 2022 (arXiv 2205.01068), section 2.1.
+
+    The one size with a narrow `embedding` projects it in at once and out before the head, and has norms after the residuals.
+    """
     norm = LayerNorm(eps=1e-5)
-    block = pre_norm(
+    wiring = post_norm if embedding else pre_norm
+    block = wiring(
         norm,
         Attention(heads=heads, bias=("query", "key", "value", "output"), dropout=dropout),
         FeedForward(width=4 * width, activation="relu", gated=False, bias=("up", "down")),
@@ -33,30 +46,11 @@ def opt(*, width: int, depth: int, heads: int, vocab: int = 50_272, length: int 
         Embedding(vocab=vocab),
         width,
         [block] * depth,
-        position=LearnedPosition(length=length, offset=2),
-        final_norm=norm,
-        head=Head(tied=True),
-    )
-
-
-def opt_post(
-    *, width: int, depth: int, heads: int, embedding: int, vocab: int = 50_272, length: int = 2048, dropout: float = 0.1
-) -> Architecture:
-    """The one size with norms after the residuals, and with narrow embeddings, projected in at once and out before the head."""
-    block = post_norm(
-        LayerNorm(eps=1e-5),
-        Attention(heads=heads, bias=("query", "key", "value", "output"), dropout=dropout),
-        FeedForward(width=4 * width, activation="relu", gated=False, bias=("up", "down")),
-        dropout=dropout,
-    )
-    return decoder_only(
-        Embedding(vocab=vocab),
-        width,
-        [block] * depth,
         embedding_width=embedding,
-        input_projection=InputProjection(place="first", bias=False),
+        input_projection=InputProjection(place="first", bias=False) if embedding else None,
         position=LearnedPosition(length=length, offset=2),
-        head=Head(tied=True, transform=Transform(bias=False)),
+        final_norm=None if embedding else norm,
+        head=Head(tied=True, transform=Transform(bias=False) if embedding else None),
     )
 
 
@@ -66,7 +60,7 @@ _WHAT = "GPT-3's shape with ReLU"
 ENTRIES = (
     Entry("opt-125m", 2022, _WHAT, _PAPER, partial(opt, width=768, depth=12, heads=12)),
     Entry("opt-350m", 2022, "post-norm, embeddings half as wide", "released configuration opt-350m",
-          partial(opt_post, width=1024, depth=24, heads=16, embedding=512)),
+          partial(opt, width=1024, depth=24, heads=16, embedding=512)),
     Entry("opt-1.3b", 2022, _WHAT, _PAPER, partial(opt, width=2048, depth=24, heads=32)),
     Entry("opt-2.7b", 2022, _WHAT, _PAPER, partial(opt, width=2560, depth=32, heads=32)),
     Entry("opt-6.7b", 2022, _WHAT, _PAPER, partial(opt, width=4096, depth=32, heads=32)),

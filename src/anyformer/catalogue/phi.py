@@ -1,4 +1,4 @@
-"""Phi: small parallel GPTs (1, 1.5, 2), Llamas (3, 4), Phi-3-small with block-sparse layers, Phi-3.5-MoE."""
+"""Phi: small parallel GPTs (1, 1.5, 2), Llamas with or without a window (3, 4), block-sparse Phi-3-small, Phi-3.5-MoE."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import partial
 from math import log
 
 from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.mistral import mistral
 from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
@@ -18,12 +19,10 @@ from anyformer.parts import (
     Head,
     LayerNorm,
     LongRoPE,
-    RMSNorm,
     Rotary,
     Router,
     SparseMixer,
     VerticalStride,
-    Window,
     parallel,
     pre_norm,
 )
@@ -40,29 +39,8 @@ def phi(*, width: int, depth: int, heads: int, rotated: float, vocab: int = 51_2
     return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(bias=True))
 
 
-def phi3(
-    *,
-    width: int,
-    depth: int,
-    heads: int,
-    kv_heads: int,
-    ffn: int,
-    vocab: int,
-    rotary: Rotary | None = None,
-    window: int | None = None,
-    tied: bool = False,
-) -> Architecture:
-    """Abdin et al. 2024 (arXiv 2404.14219; Phi-4: 2412.08905): Llama's block."""
-    norm = RMSNorm(eps=1e-5)
-    attention = Attention(
-        heads=heads, kv_heads=kv_heads, rotary=rotary or Rotary(), mask=Window(size=window) if window else Causal()
-    )
-    block = pre_norm(norm, attention, FeedForward(width=ffn, activation="silu", gated=True))
-    return decoder_only(Embedding(vocab=vocab), width, [block] * depth, final_norm=norm, head=Head(tied=tied))
-
-
 def phi3_small(*, width: int, depth: int, heads: int, kv_heads: int, ffn: int, vocab: int) -> Architecture:
-    """Abdin et al. 2024 (arXiv 2404.14219), section 2: block-sparse and dense layers by turns, a clamped gated GELU, muP.
+    """Abdin et al. 2024 (arXiv 2404.14219), section 2: alternating block-sparse and dense layers, a clamped gated GELU, muP.
 
     Sparse layers see the last 16 blocks of 64 tokens and every eighth block before.
     """
@@ -130,7 +108,8 @@ _LONG_4 = (
 _FACTOR = (1 + log(131_072 / 4096) / log(4096)) ** 0.5
 _LONGROPE_35 = LongRoPE(short=_SHORT_35, long=_LONG_35, trained=4096, attention_factor=_FACTOR)
 _LONGROPE_4 = LongRoPE(short=(1.0,) * 48, long=_LONG_4, trained=4096, attention_factor=_FACTOR)
-_MINI = partial(phi3, width=3072, depth=32, heads=32, kv_heads=32, ffn=8192, vocab=32_064)
+_PHI_3 = partial(mistral, head_width=None, rotary=Rotary())
+_MINI = partial(_PHI_3, width=3072, depth=32, heads=32, kv_heads=32, ffn=8192, vocab=32_064)
 _PAPER_3 = "arXiv 2404.14219, section 2; released configuration Phi-3-{}-instruct"
 _SMALL_STAND_IN = "the vertical blocks of a sparse layer are shifted from head to head: here all heads see those of the first"
 
@@ -143,10 +122,10 @@ ENTRIES = (
           partial(phi, width=2560, depth=32, heads=32, rotated=0.4)),
     # The released sliding_window of 2047 counts the tokens before the query.
     Entry("phi-3-mini", 2024, "a Llama with a window of 2048", _PAPER_3.format("mini-4k"), partial(_MINI, window=2048)),
-    Entry("phi-3-small", 2024, "block-sparse and dense layers by turns", _PAPER_3.format("small-8k"),
+    Entry("phi-3-small", 2024, "alternating block-sparse and dense layers", _PAPER_3.format("small-8k"),
           partial(phi3_small, width=4096, depth=32, heads=32, kv_heads=8, ffn=14_336, vocab=100_352), _SMALL_STAND_IN),
     Entry("phi-3-medium", 2024, "a Llama with a window of 2048", _PAPER_3.format("medium-4k"),
-          partial(phi3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=32_064, window=2048)),
+          partial(_PHI_3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=32_064, window=2048)),
     Entry("phi-3.5-mini", 2024, "128k tokens by LongRoPE", "released configuration Phi-3.5-mini-instruct",
           partial(_MINI, rotary=Rotary(scaling=_LONGROPE_35))),
     Entry("phi-3.5-moe", 2024, "2 of 16 experts by SparseMixer",
@@ -154,10 +133,10 @@ ENTRIES = (
           partial(phi_moe, width=4096, depth=32, heads=32, kv_heads=8, experts=16, chosen=2, expert=6400, vocab=32_064),
           "the factors of LongRoPE, which stretch 4k tokens to 128k, are left out"),
     Entry("phi-4", 2024, "a Llama", "arXiv 2412.08905, section 3; released configuration phi-4",
-          partial(phi3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=100_352,
+          partial(_PHI_3, width=5120, depth=40, heads=40, kv_heads=10, ffn=17_920, vocab=100_352,
                   rotary=Rotary(theta=250_000.0))),
     Entry("phi-4-mini", 2025, "three quarters of each head rotated, 128k tokens by LongRoPE",
           "arXiv 2503.01743, section 2; released configuration Phi-4-mini-instruct",
-          partial(phi3, width=3072, depth=32, heads=24, kv_heads=8, ffn=8192, vocab=200_064, tied=True,
+          partial(_PHI_3, width=3072, depth=32, heads=24, kv_heads=8, ffn=8192, vocab=200_064, tied=True,
                   rotary=Rotary(fraction=0.75, scaling=_LONGROPE_4))),
 )  # fmt: skip

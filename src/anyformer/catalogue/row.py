@@ -8,7 +8,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Columns:
-    """What is computed from a description. Words of layers that differ stand side by side as they first come: `RoPE+NoPE`."""
+    """Columns computed from a description. Words of layers that differ are joined in order of occurrence: `RoPE+NoPE`."""
 
     shape: str
     layers: int
@@ -21,12 +21,12 @@ class Columns:
     position: str
     activation: str
     attention: str
-    reach: str
-    """How far back a query sees: `full`, `local 4096`."""
+    window: str
+    """How many positions back a query sees: `full`, `local 4096`."""
     experts: int
     """Experts of a layer, 0 in a dense network."""
     chosen: int
-    """How many of them a token passes."""
+    """Experts that a token passes."""
     stability: tuple[str, ...]
     """Techniques for stable training."""
     parameters: int
@@ -49,6 +49,6 @@ class Listed:
 
     @classmethod
     def parse(cls, data: dict[str, Any]) -> Listed:
-        """From a line of the index."""
+        """The entry of a line of the index."""
         columns = data["columns"]
         return cls(**data | {"columns": Columns(**columns | {"stability": tuple(columns["stability"])})})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TypedDict
 
-from anyformer.catalogue.entry import Entry
+from anyformer.catalogue.entry import Entry, Size
+from anyformer.catalogue.t5 import t5
 from anyformer.describe import Named
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
@@ -19,67 +19,31 @@ from anyformer.parts import (
     FeedForward,
     Head,
     LayerNorm,
-    RelativeBuckets,
     Renormalise,
-    RMSNorm,
     Router,
-    SharedBias,
     SinusoidalPosition,
     Stack,
     post_norm,
-    pre_norm,
     stack,
 )
 from anyformer.parts.sublayer import Sublayer
 
 
-def switch(
-    *,
-    width: int,
-    depth: int,
-    heads: int,
-    ffn: int,
-    experts: int,
-    every: int = 2,
-    gated: bool = False,
-    vocab: int = 32_128,
-    dropout: float = 0.1,
-) -> Architecture:
+def switch(*, width: int, depth: int, heads: int, ffn: int, experts: int, every: int = 2, gated: bool = False) -> Architecture:
     """Fedus et al. 2021 (arXiv 2101.03961), section 2: T5 with one of many experts in every `every`-th layer of `depth` a side.
 
     The input of the router is jittered in training, in which an expert takes at most 1.25 times its even share.
     """
-    norm = RMSNorm(eps=1e-6)
-    dense = FeedForward(width=ffn, activation="gelu_tanh" if gated else "relu", gated=gated, dropout=dropout)
-    sparse = Experts(
+    routed = Experts(
         experts=experts,
         chosen=1,
         width=ffn,
-        activation=dense.activation,
+        activation="gelu_tanh" if gated else "relu",
         gated=gated,
         router=Router(jitter=0.01),
         capacity=Capacity(factor=1.25),
     )
-    past = Attention(heads=heads, head_width=64, scale=1.0, dropout=dropout)
-    cross = CrossAttention(heads=heads, head_width=64, scale=1.0, dropout=dropout)
-
-    def side(buckets: RelativeBuckets, *attentions: Sublayer) -> Stack:
-        blocks: Named[Block] = Named(
-            dense=pre_norm(norm, *attentions, dense, dropout=dropout),
-            sparse=pre_norm(norm, *attentions, sparse, dropout=dropout),
-        )
-        layers = [blocks["sparse" if layer % every == every - 1 else "dense"] for layer in range(depth)]
-        return stack(
-            layers, names=blocks, score_bias=SharedBias(heads=heads, buckets=buckets), final_norm=norm, dropout=dropout
-        )
-
-    return encoder_decoder(
-        Embedding(vocab=vocab),
-        width,
-        side(RelativeBuckets(two_sided=True), past.but(mask=Bidirectional())),
-        side(RelativeBuckets(), past, cross),
-        head=Head(tied=True, scale="inverse_sqrt_width"),
-    )
+    return t5(width=width, depth=depth, heads=heads, ffn=ffn, gated=gated, experts=routed, every=every)
 
 
 def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, experts: int, vocab: int = 64_000) -> Architecture:
@@ -112,15 +76,6 @@ def gshard(*, width: int, depth: int, heads: int, head_width: int, ffn: int, exp
         side(past, cross),
         head=Head(tied=True),
     )
-
-
-class Size(TypedDict):
-    """What one size of a line differs in."""
-
-    width: int
-    depth: int
-    heads: int
-    ffn: int
 
 
 _BASE: Size = {"width": 768, "depth": 12, "heads": 12, "ffn": 3072}

@@ -5,20 +5,24 @@ from __future__ import annotations
 from functools import partial
 
 from anyformer.catalogue.entry import Entry
+from anyformer.describe import Named
 from anyformer.model import Architecture, encoder_decoder
 from anyformer.parts import (
     Attention,
     Bidirectional,
     CrossAttention,
     Embedding,
+    Experts,
     FeedForward,
     Head,
     RelativeBuckets,
     RMSNorm,
     SharedBias,
+    Stack,
     pre_norm,
     stack,
 )
+from anyformer.parts.sublayer import Sublayer
 
 
 def t5(
@@ -30,35 +34,38 @@ def t5(
     head_width: int = 64,
     gated: bool = False,
     tied: bool = True,
+    experts: Experts | None = None,
+    every: int = 2,
     vocab: int = 32_128,
     dropout: float = 0.1,
 ) -> Architecture:
     """Raffel et al. 2020 (arXiv 1910.10683), section 2.1: scores are not scaled, and no projection has a bias.
 
-    A tied table reads hidden features times D^-0.5. v1.1 (Shazeer 2020, 2002.05202) is gated and not tied.
+    A tied table reads hidden features times D^-0.5. v1.1 (Shazeer 2020, 2002.05202) is gated and not tied. `experts` take the
+    place of the feed-forward network in every `every`-th layer (Switch Transformer).
     """
     norm = RMSNorm(eps=1e-6)
     feedforward = FeedForward(width=ffn, activation="gelu_tanh" if gated else "relu", gated=gated, dropout=dropout)
-    both = Attention(heads=heads, head_width=head_width, scale=1.0, mask=Bidirectional(), dropout=dropout)
     past = Attention(heads=heads, head_width=head_width, scale=1.0, dropout=dropout)
     cross = CrossAttention(heads=heads, head_width=head_width, scale=1.0, dropout=dropout)
-    encoder = pre_norm(norm, both, feedforward, dropout=dropout)
-    decoder = pre_norm(norm, past, cross, feedforward, dropout=dropout)
+
+    def side(buckets: RelativeBuckets, *attentions: Sublayer) -> Stack:
+        dense, sparse = (
+            pre_norm(norm, *attentions, network, dropout=dropout) for network in (feedforward, experts or feedforward)
+        )
+        return stack(
+            [sparse if layer % every == every - 1 else dense for layer in range(depth)],
+            names=Named(dense=dense, sparse=sparse) if experts else None,
+            score_bias=SharedBias(heads=heads, buckets=buckets),
+            final_norm=norm,
+            dropout=dropout,
+        )
+
     return encoder_decoder(
         Embedding(vocab=vocab),
         width,
-        stack(
-            [encoder] * depth,
-            score_bias=SharedBias(heads=heads, buckets=RelativeBuckets(buckets=32, max_distance=128, two_sided=True)),
-            final_norm=norm,
-            dropout=dropout,
-        ),
-        stack(
-            [decoder] * depth,
-            score_bias=SharedBias(heads=heads, buckets=RelativeBuckets(buckets=32, max_distance=128)),
-            final_norm=norm,
-            dropout=dropout,
-        ),
+        side(RelativeBuckets(two_sided=True), past.but(mask=Bidirectional())),
+        side(RelativeBuckets(), past, cross),
         head=Head(tied=tied, scale="inverse_sqrt_width" if tied else 1.0),
     )
 

@@ -1,4 +1,4 @@
-"""Models of which little is published: what is, and a stand-in for the rest, so that they can be named and priced."""
+"""Models of which little is published: the published facts, and a stand-in for the others, so that they can be priced."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REKA = partial(llama, width=6144, depth=44, heads=64, kv_heads=8, ffn=19_648, v
 ENTRIES = (
     Entry("anthropic-lm-52b", 2021, "a decoder of 52 B over 8192 tokens", "arXiv 2112.00861, appendix A",
           partial(gpt2, width=8192, depth=64, heads=64, length=8192, dropout=0.0),
-          "of the block nothing is published: GPT-2's, 64 layers of width 8192, which make 12 L D^2 = 52 B", "Anthropic"),
+          "the block is not published: GPT-2's, 64 layers of width 8192, which make 12 L D^2 = 52 B", "Anthropic"),
     Entry("gpt-4", 2023, "a transformer that predicts the next token", "arXiv 2303.08774, section 2",
           partial(gpt3, width=12_288, depth=96, heads=96, head_width=128),
           "no size and no detail is published: GPT-3 175B", "OpenAI"),

@@ -1,4 +1,4 @@
-"""The checkpoints of one run: one directory per step, the latest that is whole, and which to keep."""
+"""The checkpoints of one run: one directory per step, the latest undamaged one, and which ones to keep."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ _STEP = re.compile(r"step-(\d{8})\Z")
 
 
 def directory_of(run: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies."""
+    """The directory of a step's checkpoint."""
     return run / "checkpoints" / f"step-{step:08d}"
 
 
 def steps(run: Path) -> list[int]:
     """The steps that have a checkpoint, in order."""
-    found = (_STEP.match(path.name) for path in (run / "checkpoints").glob("step-*"))
-    return sorted(int(match[1]) for match in found if match)
+    matches = (_STEP.match(path.name) for path in (run / "checkpoints").glob("step-*"))
+    return sorted(int(match[1]) for match in matches if match)
 
 
 def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str]]:
-    """The newest checkpoint that verifies (None without one), and what was wrong with each newer one; `also`: see `verify`."""
+    """The newest checkpoint that verifies (None without one), and the error of each newer one; `also`: see `verify`."""
     damaged: list[str] = []
     for step in reversed(steps(run)):
         directory = directory_of(run, step)

@@ -1,4 +1,4 @@
-"""Checkpoints that cannot lie: a directory of safetensors with a manifest of SHA-256 digests, written whole or not at all."""
+"""Checkpoints: directories of safetensors with a manifest of SHA-256 digests, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import hashlib
 import json
 import os
 import re
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from anyformer.describe import UserError
-from anyformer.files import told
+from anyformer.files import disk_errors, replacing_directory
 from anyformer.files import writing as file_writing
 
 MANIFEST = "manifest.json"
@@ -24,12 +22,11 @@ ARCHITECTURE = "architecture.json"
 MODEL = (WEIGHTS, ARCHITECTURE)
 """The files that every checkpoint has."""
 FORMAT = 1
-_PARTIAL = ".partial-"
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
 class CheckpointError(UserError):
-    """A checkpoint is missing, damaged or of another kind; the message names the file."""
+    """A checkpoint is missing, damaged or of another format; the message names the file."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +39,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a checkpoint directory holds: facts about it, and the size and digest of every file."""
+    """The contents of a checkpoint: facts about it, and the size and digest of every file."""
 
     facts: Mapping[str, Any]
     files: Mapping[str, Entry]
@@ -56,32 +53,23 @@ class Manifest:
 
 @contextlib.contextmanager
 def writing(directory: Path, facts: Mapping[str, Any]) -> Iterator[Path]:
-    """Give a temporary directory to fill; on success it is sealed with a manifest, synced and renamed to `directory`.
+    """Yield a temporary directory to fill; on success it is sealed with a manifest, synced and renamed to `directory`.
 
-    A crash at any moment leaves either the whole checkpoint or none: a directory called `.partial-...` is never read. What a
-    disk refuses is a `PlaceError`, and leaves older checkpoints whole.
+    A crash at any moment leaves either the whole checkpoint or none: a temporary directory is never read. An error of the disk
+    is a `PlaceError`, and leaves older checkpoints whole.
     """
-    partial = directory.parent / f"{_PARTIAL}{directory.name}-{uuid.uuid4().hex[:8]}"
-    try:
-        with told(directory):
-            for stale in directory.parent.glob(f"{_PARTIAL}{directory.name}-*"):
-                shutil.rmtree(stale, ignore_errors=True)
-            partial.mkdir(parents=True)
+    with disk_errors(directory):
+        with replacing_directory(directory) as partial:
             yield partial
             _seal(partial, facts)
-            if directory.exists():
-                shutil.rmtree(directory)
-            partial.rename(directory)
-            _sync(directory.parent)
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        _sync(directory.parent)
 
 
 def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
-    """Add the manifest, and bring all to the disk: the files before the directory that names them."""
+    """Add the manifest, and sync everything to the disk: the files before the directory that names them."""
     names = sorted(path.name for path in partial.iterdir())
     _write_manifest(partial / MANIFEST, facts, {name: Entry(*_measured(partial / name)) for name in names})
-    # safetensors makes its files for their owner alone; like all others they follow the process's umask.
+    # safetensors lets only the owner read its files; here they follow the process's umask, as all others do.
     mode = (partial / MANIFEST).stat().st_mode & 0o777
     for path in partial.iterdir():
         path.chmod(mode)
@@ -90,7 +78,7 @@ def _seal(partial: Path, facts: Mapping[str, Any]) -> None:
 
 
 def add_facts(directory: Path, **facts: Any) -> None:
-    """State more facts of a checkpoint that stands, in one step: a crash leaves the old manifest or the new one."""
+    """Add facts to the manifest of a written checkpoint, in one step: a crash leaves the old manifest or the new one."""
     manifest = read_manifest(directory)
     with file_writing(directory / MANIFEST) as partial:
         _write_manifest(partial, {**manifest.facts, **facts}, manifest.files)
@@ -98,7 +86,7 @@ def add_facts(directory: Path, **facts: Any) -> None:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest of a checkpoint, its shape checked; refuses a directory without one."""
+    """The manifest of a checkpoint. Raises `CheckpointError` if it is missing or its structure is damaged."""
     path = directory / MANIFEST
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -115,7 +103,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def _problem(data: Any) -> str:
-    """What is wrong with the shape of a manifest; empty if nothing."""
+    """An error in the structure of a manifest; empty if there is none."""
     if not isinstance(data, dict):
         return f"should be a table, got {type(data).__name__}"
     for key in ("format", "facts", "files"):
@@ -137,9 +125,9 @@ def _problem(data: Any) -> str:
 
 
 def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
-    """The manifest, once every file has been found with its size and digest; `CheckpointError` names the first that is not.
+    """The manifest, after checking size and digest of every file; `CheckpointError` names the first that differs.
 
-    The files of a model, and those in `also`, must be among them: nothing is loaded that no digest vouches for.
+    It must list the files of a model and those in `also`, so that nothing is loaded without a digest.
     """
     manifest = read_manifest(directory)
     for name in (*MODEL, *also):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,16 +28,14 @@ def save(
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a checkpoint, whole or not at all. `extra`: further files of tensors by name, as the optimiser's."""
+    """Write a checkpoint, whole or not at all. `extra`: more files of tensors by name, such as the optimiser's state."""
     with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
         save_file(weights(model), partial / WEIGHTS)
         (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
         if tokenizer is not None:
             tokenizer.save(partial)
         for name, tensors in (extra or {}).items():
-            save_file(
-                {key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()}, partial / f"{name}.safetensors"
-            )
+            save_file(_stored(tensors.items()), partial / f"{name}.safetensors")
 
 
 def load(
@@ -56,11 +54,15 @@ def load(
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, by name, on the CPU."""
-    return {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}
+    return _stored(model.named_parameters())
+
+
+def _stored(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
 
 
 def read(path: Path) -> dict[str, Tensor]:
-    """The tensors of a safetensors file; a damaged header is told with its file."""
+    """The tensors of a safetensors file. Raises `CheckpointError`, which names the file, if it cannot be read."""
     try:
         return load_file(path)
     except (safetensors.SafetensorError, OSError) as error:
@@ -74,7 +76,7 @@ def fill(
     device: torch.device | str,
     dtype: torch.dtype | None = None,
 ) -> None:
-    """Give every parameter of a model on the meta device its tensor."""
+    """Replace every parameter of a model on the meta device by its tensor."""
     check(model, tensors, source)
     for name, empty in dict(model.named_parameters()).items():
         owner, _, leaf = name.rpartition(".")
@@ -83,7 +85,7 @@ def fill(
 
 
 def restore(model: Transformer, directory: Path) -> None:
-    """Put the weights of a checkpoint into the parameters a model already has, so that its optimiser goes on knowing them."""
+    """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser."""
     tensors = read(directory / WEIGHTS)
     check(model, tensors, directory / WEIGHTS)
     with torch.no_grad():

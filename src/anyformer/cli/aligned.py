@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Callable, Container, Sequence
+from typing import TypeVar
 
+T = TypeVar("T")
+Column = tuple[str, Callable[[T], str]]
+"""A head, and the cell of an item below it."""
 GAP = "  "
 WIDEST = 100
 """Columns beyond which a line of words is hard to read."""
@@ -19,18 +23,24 @@ def aligned(rows: Sequence[Sequence[str]], numbers: Sequence[bool]) -> list[str]
     ]
 
 
-def fitting(columns: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Which columns stand beside each other in `width`, taken in their order.
+def table(columns: Sequence[Column[T]], items: Sequence[T], numbers: Container[str]) -> list[str]:
+    """A line of heads, and one for each item; `numbers`: heads of the columns that stand to the right."""
+    heads = [head for head, _ in columns]
+    return aligned([heads, *([cell(item) for _, cell in columns] for item in items)], [head in numbers for head in heads])
 
-    A column is its head and its cells. An empty one, or one that does not fit, is left out; the first is always there.
+
+def fitting(columns: Sequence[Column[T]], items: Sequence[T], width: int) -> list[Column[T]]:
+    """The columns that stand beside each other in `width`, taken in their order.
+
+    An empty one, or one that does not fit, is left out; the first is always there.
     """
-    kept: list[int] = []
+    kept: list[Column[T]] = []
     taken = 0
-    for number, (head, *cells) in enumerate(columns):
-        size = max(map(len, (head, *cells)))
-        after = taken + size + len(GAP) * bool(kept)
+    for head, cell in columns:
+        cells = list(map(cell, items))
+        after = taken + max(map(len, (head, *cells))) + len(GAP) * bool(kept)
         if not kept or (any(cells) and after <= width):
-            kept.append(number)
+            kept.append((head, cell))
             taken = after
     return kept
 

@@ -11,9 +11,9 @@ BINARY = {"": 1, "k": 2**10, "m": 2**20}
 METRIC = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "b": 10**9, "t": 10**12, "p": 10**15, "e": 10**18}
 
 MOST_TOKENS = 2**53
-"""Most tokens of a step; how long a sequence may be is said by `Shape`."""
+"""Most tokens of a step; `Shape` limits the length of a sequence."""
 MOST = 10**30
-"""Most of anything: FLOPs of all training there was."""
+"""Most of any other quantity: more FLOPs than all training so far."""
 
 
 def tokens(text: str | int) -> int:
@@ -28,12 +28,12 @@ def metric(text: str | int) -> int:
 
 def _amount(text: str | int, scales: dict[str, int], most: int, like: str) -> int:
     letters = "".join(scales)
-    found = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)
-    if not found:
-        raise typer.BadParameter(f"{text!r} is no number like {like}")
+    match = re.fullmatch(rf"(\d[\d_,]*(?:\.\d+)?(?:[eE]\+?\d+)?) ?([{letters}]?)", str(text).strip(), re.I)
+    if not match:
+        raise typer.BadParameter(f"{text!r} is not a number like {like}")
     try:
-        number = Decimal(found[1].replace("_", "").replace(",", "")) * scales[found[2].lower()]
-    except ArithmeticError:  # an exponent that no number has
+        number = Decimal(match[1].replace("_", "").replace(",", "")) * scales[match[2].lower()]
+    except ArithmeticError:  # an exponent too large for Decimal
         number = Decimal("inf")
     if not 1 <= number <= most:
         raise typer.BadParameter(f"{text!r} should be at least 1 and at most {most:,}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,47 +13,49 @@ from anyformer.cli.amounts import tokens
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
+change_option = partial(typer.Option, rich_help_panel="Changes to the architecture")
+workload_option = partial(typer.Option, rich_help_panel="Workload")
+machine_option = partial(typer.Option, rich_help_panel="Machine")
+output_option = partial(typer.Option, rich_help_panel="Output")
+picture_option = partial(typer.Option, rich_help_panel="Pictures", metavar="FILE.svg|png|pdf")
+
 WHAT = (
     "A name from `anyformer list`; a .toml or .json file of an architecture or a run; a config.json; "
     "or the directory of a run, a checkpoint or a Hugging Face model."
 )
-"""What may name an architecture."""
-CHANGE, WORKLOAD, MACHINE, OUTPUT, PICTURES = "Changes to the architecture", "Workload", "Machine", "Output", "Pictures"
-"""Titles of the groups that `--help` shows options in."""
+"""Everything that an architecture may be named by."""
 
 What = Annotated[str, typer.Argument(help=WHAT, metavar="NAME|PATH")]
+Model = Annotated[
+    Path,
+    typer.Argument(help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"),
+]
+HuggingFace = Annotated[
+    Path, typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY")
+]
 Changes = Annotated[
     list[str] | None,
-    typer.Option(
+    change_option(
         "--set",
         help="Change the value at this path first, as in --set decoder.layer.attention.kv_heads=2. Repeat it for more changes.",
         metavar="PATH=VALUE",
-        rich_help_panel=CHANGE,
     ),
 ]
 Tiny = Annotated[
     bool,
-    typer.Option(
-        "--tiny",
-        help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept.",
-        rich_help_panel=CHANGE,
-    ),
+    change_option("--tiny", help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept."),
 ]
 Length = Annotated[
     int | None,
-    typer.Option(
-        help="Tokens of each sequence that costs or pictures are for, as in 8k for 8,192. Of costs by default 4k, or fewer "
-        "where a position table ends before.",
+    workload_option(
+        help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer where a "
+        "position table is shorter.",
         parser=tokens,
         metavar="TOKENS",
-        rich_help_panel=WORKLOAD,
     ),
 ]
-Batch = Annotated[
-    int,
-    typer.Option(help="Sequences that costs are for.", parser=tokens, metavar="COUNT", rich_help_panel=WORKLOAD),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print everything as JSON.", rich_help_panel=OUTPUT)]
+Batch = Annotated[int, workload_option(help="Sequences computed together.", parser=tokens, metavar="COUNT")]
+Json = Annotated[bool, output_option("--json", help="Print everything as JSON.")]
 
 
 def assigned(changes: list[str] | None) -> dict[str, object]:
@@ -61,8 +65,8 @@ def assigned(changes: list[str] | None) -> dict[str, object]:
     return dict(parse_assignment(text) for text in changes or [])
 
 
-def guesses(name: str) -> list[str]:
-    """What stands in for the figures of a catalogue entry that are not public, or for what no part describes."""
+def stand_in_warnings(name: str) -> list[str]:
+    """A warning if some figures of this catalogue entry are not public, or some of its parts are not described."""
     from anyformer.catalogue import listed
 
     entry = listed(name)
@@ -70,8 +74,17 @@ def guesses(name: str) -> list[str]:
     return [f"a stand-in, whose figures are not exact: {stand_in}."] if stand_in else []
 
 
-def found(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> Architecture:
+def resolve_architecture(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> Architecture:
     """The architecture that an argument names, changed as the options say."""
     from anyformer.resolving import architecture
 
     return architecture(what, tiny=tiny, changes=assigned(changes))
+
+
+def titled(what: str, changes: list[str] | None = None, *, tiny: bool = False) -> str:
+    """The title of a picture: `gpt2 (OpenAI, 2019)`, or the last part of a path; then what the options changed."""
+    from anyformer.catalogue import listed
+
+    entry = listed(what)
+    name = Path(what).name if entry is None else f"{what} ({entry.organisation}, {entry.year})"
+    return ", ".join([name, *(["tiny"] if tiny else []), *(changes or [])])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as jsons
 from collections.abc import Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,7 +12,20 @@ import typer
 
 from anyformer.cli import help_page, measuring, screen, training_on
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import MACHINE, OUTPUT, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
+from anyformer.cli.arguments import (
+    WHAT,
+    Batch,
+    Changes,
+    Json,
+    Length,
+    Tiny,
+    machine_option,
+    output_option,
+    picture_option,
+    resolve_architecture,
+    stand_in_warnings,
+    workload_option,
+)
 
 if TYPE_CHECKING:
     from anyformer.costs.kernels import Mode
@@ -20,7 +34,7 @@ if TYPE_CHECKING:
     from anyformer.planning.planner import Planned
 
 LENGTH = 4096
-MEASURE = "Measurement on this machine"
+measuring_option = partial(typer.Option, rich_help_panel="Measurement on this machine")
 EXAMPLES = """
 anyformer cost llama-3-8b --length 8k --batch 4
 anyformer cost llama-3-8b --mode decode --batch 64
@@ -34,7 +48,7 @@ EVERYTHING = "all"
 
 
 class Command(help_page.Command):
-    """The command, whose --explain may stand without a component: then it explains them all."""
+    """The command, where --explain without a component explains all of them."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         at = args.index("--explain") + 1 if "--explain" in args else None
@@ -50,121 +64,89 @@ def run(
     tiny: Tiny = False,
     mode: Annotated[
         Literal["train", "prefill", "decode"] | None,
-        typer.Option(
+        workload_option(
             help="Price only a training step (train), reading a prompt (prefill), or one more token after --length cached "
             "ones (decode). By default all three.",
             metavar="train|prefill|decode",
-            rich_help_panel=WORKLOAD,
         ),
     ] = None,
-    batch: Annotated[
-        int, typer.Option(help="Sequences computed together.", min=1, metavar="COUNT", rich_help_panel=WORKLOAD)
-    ] = 1,
-    length: Annotated[
-        int | None,
-        typer.Option(
-            help="Tokens of each sequence, as in 8k for 8,192; when decoding, tokens in the cache. By default 4k, or fewer "
-            "where a position table ends before.",
-            parser=tokens,
-            metavar="TOKENS",
-            rich_help_panel=WORKLOAD,
-        ),
-    ] = None,
+    batch: Batch = 1,
+    length: Length = None,
     source_length: Annotated[
         int | None,
-        typer.Option(
-            help="Positions of the input that the encoder reads, in models with an encoder and a decoder. By default --length.",
+        workload_option(
+            help="Positions of the encoder's input, in models with an encoder and a decoder. By default --length.",
             parser=tokens,
             metavar="TOKENS",
-            rich_help_panel=WORKLOAD,
         ),
     ] = None,
     prefix: Annotated[
         int,
-        typer.Option(
-            help="Positions at the start that all see each other, in a prefix language model.",
-            min=0,
-            metavar="TOKENS",
-            rich_help_panel=WORKLOAD,
+        workload_option(
+            help="Positions at the start that all see each other, in a prefix language model.", min=0, metavar="TOKENS"
         ),
     ] = 0,
     hardware: Annotated[
         str,
-        typer.Option(
+        machine_option(
             help="The accelerator: h100, a100, h200, b200, mi300x, rtx4090, tpu-v5p and others. `here` measures this machine.",
             metavar="NAME",
-            rich_help_panel=MACHINE,
         ),
     ] = "h100",
     gpus: Annotated[
         int | None,
-        typer.Option(
+        machine_option(
             help="Also lay a training step out on this many accelerators, and show the fastest layout that fits.",
             min=1,
             metavar="COUNT",
-            rich_help_panel=MACHINE,
         ),
     ] = None,
     precision: Annotated[
         Literal["auto", "fp32", "bf16"],
-        typer.Option(
-            help="The number format of matrix products and of what they read and write. auto takes bf16 where the hardware "
-            "has it.",
+        machine_option(
+            help="The number format of matrix products, their inputs and their outputs. auto takes bf16 where the hardware has "
+            "it.",
             metavar="auto|fp32|bf16",
-            rich_help_panel=MACHINE,
         ),
     ] = "auto",
     checkpointing: Annotated[
         Literal["none", "selective", "full"] | None,
-        typer.Option(
-            help="What training computes again instead of keeping it: nothing, everything but matrix products and attention, "
-            "or every layer. By default none; --gpus takes the fastest that fits.",
+        machine_option(
+            help="What the backward pass computes again instead of storing it: nothing, everything but matrix products and "
+            "attention, or every layer. By default none; --gpus takes the fastest that fits.",
             metavar="none|selective|full",
-            rich_help_panel=MACHINE,
         ),
     ] = None,
     explain: Annotated[
         str | None,
-        typer.Option(
-            "--explain",
-            help="Print each formula with its numbers filled in. With a COMPONENT, such as attention or feedforward, only "
-            "those of it.",
+        output_option(
+            help="Print each formula with its numbers filled in. A COMPONENT, such as attention or feedforward, limits the "
+            "formulas to its own.",
             metavar="[COMPONENT]",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     plot: Annotated[
         Path | None,
-        typer.Option(
-            "--plot",
-            help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware.",
-            metavar="FILE.svg|png|pdf",
-            rich_help_panel=OUTPUT,
-        ),
+        picture_option(help="Draw memory, decode state and FLOPs against length, and the roofline of the hardware."),
     ] = None,
     json: Json = False,
     measured: Annotated[
         bool,
-        typer.Option(
+        measuring_option(
             "--measure",
-            help="Build the model, or as many of its layers as fit, run it, and print predicted beside measured.",
-            rich_help_panel=MEASURE,
+            help="Build the model, or as many of its layers as fit, run it, and print predicted beside measured figures.",
         ),
     ] = False,
     device: Annotated[
         Literal["cpu", "cuda"] | None,
-        typer.Option(
-            help="Where --measure runs. By default the accelerator, where there is one.",
-            metavar="cpu|cuda",
-            rich_help_panel=MEASURE,
-        ),
+        measuring_option(help="Where --measure runs. By default the accelerator, where there is one.", metavar="cpu|cuda"),
     ] = None,
 ) -> None:
-    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on named hardware.
+    """Say what architectures cost before they are built: parameters, FLOPs, memory, and time on given hardware.
 
-    JSON is in bytes, FLOPs and seconds.
+    Figures in JSON are bytes, FLOPs and seconds.
     """
-    made = {name: found(name, changes, tiny=tiny) for name in names}
+    made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import longest
@@ -189,7 +171,7 @@ def run(
         name: cost(
             architecture,
             batch=batch,
-            length=length or min(LENGTH, *(longest(each) or LENGTH for each in made.values())),
+            length=length or min(LENGTH, *(longest(model) or LENGTH for model in made.values())),
             source_length=source_length,
             prefix=prefix,
             mode=mode or "train",
@@ -228,7 +210,7 @@ def _refuse_idle(sheets: dict[str, CostSheet], mode: Mode | None) -> None:
 
 
 def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str, Planned]) -> Iterable[Line]:
-    """What was asked, whether it fits, then one page, or several side by side, and remarks at the end."""
+    """The question, warnings of what does not fit, then one page, or several side by side, and remarks at the end."""
     from anyformer.costs.page import page, reached, title
     from anyformer.costs.rows import Line
     from anyformer.costs.text import lines, side_by_side
@@ -236,12 +218,11 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
     (first, *others) = sheets
     laid_out = {name: (training_on.section(sheets[name], plan),) for name, plan in plans.items()}
     pages = [laid_out.get(name, ()) + page(sheet, modes, beside=bool(others)) for name, sheet in sheets.items()]
-    asked = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
-    yield Line(title(asked) if others else f"{first}: {title(asked)}", strong=True)
-    yield Line(reached(asked))
-    yield from (
-        Line(f"{name}: {said}") for name, sheet in sheets.items() for said in _warned(name, sheet, modes, plans.get(name))
-    )
+    titled = next((sheet for sheet in sheets.values() if sheet.source), sheets[first])
+    yield Line(title(titled) if others else f"{first}: {title(titled)}", strong=True)
+    yield Line(reached(titled))
+    for name, sheet in sheets.items():
+        yield from (Line(f"{name}: {warning}") for warning in _warnings(name, sheet, modes, plans.get(name)))
     yield Line("")
     yield from lines(side_by_side(list(sheets), pages) if others else pages[0], screen.columns())
     remarks = [Line(f"{name}: remark: {remark}") for name, sheet in sheets.items() for remark in sheet.remarks]
@@ -251,7 +232,7 @@ def _pages(sheets: dict[str, CostSheet], modes: Sequence[Mode], plans: dict[str,
 def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -> Iterable[Line]:
     """The formulas of each architecture, one after the other."""
     from anyformer.costs.derived import derived
-    from anyformer.costs.explain import chosen_component, explained
+    from anyformer.costs.explain import explained, named_components
     from anyformer.costs.page import reached, title
     from anyformer.costs.rows import Line
     from anyformer.costs.text import lines
@@ -259,26 +240,26 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
     for at, (name, sheet) in enumerate(sheets.items()):
         if at:
             yield Line("")
-        found = explained(sheet.architecture, sheet.shape, sheet.plan)
-        only = None if what == EVERYTHING else chosen_component(what, [line.component for line in found.lines])
+        formulas = explained(sheet.architecture, sheet.shape, sheet.plan)
+        only = None if what == EVERYTHING else named_components(what, [line.component for line in formulas.lines])
         yield Line(f"{name}: {title(sheet)}", strong=True)
         yield Line(reached(sheet))
         yield Line("")
-        yield from (found if only is None else found.only(what)).written(screen.columns())
+        yield from (formulas if only is None else formulas.only(what)).written(screen.columns())
         for section in derived(sheet, modes, only):
             yield Line("")
             yield from lines((section,), screen.columns())
 
 
-def _warned(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:
-    """What cannot be run as it is priced; a training that was laid out on many is told of there."""
+def _warnings(name: str, sheet: CostSheet, modes: Sequence[Mode], plan: Planned | None) -> Iterable[str]:
+    """Reasons why it cannot run as priced; the layout of a training on many accelerators states its own."""
     from anyformer.costs.page import warnings
 
-    return (*guesses(name), *warnings(sheet, modes if plan is None else [mode for mode in modes if mode != "train"]))
+    return (*stand_in_warnings(name), *warnings(sheet, modes if plan is None else [mode for mode in modes if mode != "train"]))
 
 
 def _data(name: str, sheet: CostSheet, modes: Sequence[Mode], plans: dict[str, Planned]) -> dict[str, Any]:
-    """A sheet of each mode that makes sense."""
-    told = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
+    """One architecture as plain data, for JSON: a sheet of each mode that it has."""
+    priced = [sheet.of(mode).data() for mode in modes if mode in sheet.modes]
     laid_out = {"training_on": training_on.data(plans[name])} if name in plans else {}
-    return {"name": name, "sheets": told, **laid_out, "warnings": list(_warned(name, sheet, modes, plans.get(name)))}
+    return {"name": name, "sheets": priced, **laid_out, "warnings": list(_warnings(name, sheet, modes, plans.get(name)))}

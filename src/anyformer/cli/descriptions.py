@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 
 def check_description(path: Path) -> None:
-    """Refuse, before any work, a file that a description is not written into: of another format, or there already.
+    """Raise `UserError`, before any work, if a file for a description has another format or exists.
 
-    A picture is drawn again at will; a description may have been written by hand.
+    A picture may be overwritten; a description may have been written by hand.
     """
     from anyformer.describe import UserError
     from anyformer.files import check_file
@@ -25,7 +25,7 @@ def check_description(path: Path) -> None:
 
 
 def write_description(path: Path, value: Value) -> None:
-    """In the format that the name of the file says."""
+    """Write a description in the format of the file's suffix."""
     from anyformer.describe import to_json, to_toml
     from anyformer.files import write_text
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.aligned import aligned, wrapped
-from anyformer.cli.arguments import PICTURES, WHAT, Batch, Changes, Json, Length, Tiny, found
-from anyformer.cli.titles import titled
+from anyformer.cli.arguments import WHAT, Batch, Changes, Json, Length, Tiny, picture_option, resolve_architecture, titled
 
 EXAMPLES = """
 anyformer diff llama-3-8b qwen3-8b
@@ -33,25 +32,21 @@ if TYPE_CHECKING:
 
 
 def run(
-    left: Annotated[str, typer.Argument(help=f"What to start from. {WHAT}", metavar="FROM")],
-    right: Annotated[str, typer.Argument(help="What to compare it with, named likewise. --set changes it.", metavar="TO")],
+    left: Annotated[str, typer.Argument(help=f"The architecture to start from. {WHAT}", metavar="FROM")],
+    right: Annotated[
+        str, typer.Argument(help="The architecture to compare it with, named likewise. --set changes this one.", metavar="TO")
+    ],
     changes: Changes = None,
     tiny: Tiny = False,
     diagram: Annotated[
-        Path | None,
-        typer.Option(
-            "--diagram",
-            help="Draw both side by side instead, with what differs in colour.",
-            metavar="FILE.svg|png|pdf",
-            rich_help_panel=PICTURES,
-        ),
+        Path | None, picture_option(help="Draw both side by side instead, with their differences in colour.")
     ] = None,
     length: Length = None,
     batch: Batch = 1,
     json: Json = False,
 ) -> None:
-    """Say what differs between two architectures, and what that does to parameters, FLOPs and decode state."""
-    start, end = found(left, tiny=tiny), found(right, changes, tiny=tiny)
+    """Say what differs between two architectures, and how that changes parameters, FLOPs and decode state."""
+    start, end = resolve_architecture(left, tiny=tiny), resolve_architecture(right, changes, tiny=tiny)
 
     from anyformer.costs.page import longest
     from anyformer.differences import difference
@@ -59,22 +54,22 @@ def run(
     if diagram is not None:
         draw_pair((titled(left, tiny=tiny), start), (titled(right, changes, tiny=tiny), end), diagram)
         return
-    rooms = [room for room in map(longest, (start, end)) if room is not None]
-    length = length or min([LENGTH, *rooms])
+    changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
+    tables = {left: longest(start), changed: longest(end)}
+    length = length or min(LENGTH, *(table or LENGTH for table in tables.values()))
     differs = difference(start, end, batch=batch, length=length)
     if json:
         print(jsons.dumps(asdict(differs), indent=2))
         return
-    changed = shlex.join([right, *(word for change in changes or [] for word in ("--set", change))])
     width = shutil.get_terminal_size().columns
     typer.echo("\n".join(page(left, changed, differs, f"Costs of {batch:,} x {length:,} tokens, in bf16", width)))
-    for name, room in zip((left, changed), map(longest, (start, end)), strict=True):
-        if room is not None and room < length:
-            print(f"{name}: its position table ends at {room:,}, so it cannot be run at {length:,}.")
+    for name, table in tables.items():
+        if table is not None and table < length:
+            print(f"{name}: its position table ends at {table:,}, so it cannot be run at {length:,}.")
 
 
 def page(left: str, right: str, differs: Difference, title: str, width: int) -> Iterator[str]:
-    """The answer in a sentence or two, then what differs, then what it costs."""
+    """The answer in a sentence or two, then every value that differs, then the costs."""
     yield from wrapped(f"From {left} to {right}: {answer(differs)}", width)
     if not differs.details:
         return
@@ -90,7 +85,7 @@ def page(left: str, right: str, differs: Difference, title: str, width: int) -> 
 
 
 def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], path: Path) -> None:
-    """Write the picture of two architectures; one that is changed only by `--set` is named apart."""
+    """Draw two architectures side by side; where both have one name, the right one is marked."""
     from anyformer.pictures import draw_diagram
 
     name, other = left[0], right[0]
@@ -99,7 +94,7 @@ def draw_pair(left: tuple[str, Architecture], right: tuple[str, Architecture], p
 
 
 def answer(differs: Difference) -> str:
-    """What changes in the words of the catalogue, and what becomes of the costs: the two sentences that most ask for."""
+    """Two sentences: the columns of `anyformer list` that differ, and how the costs change."""
     if not differs.details:
         return "nothing differs; the two are the same architecture."
     words = [f"{change.what} {change.left} -> {change.right}" for change in differs.summary]

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from anyformer.cli.arguments import Model
+
 EXAMPLES = """
 anyformer export runs/2026-01-01-120000 exported
 anyformer export checkpoint exported --family llama
@@ -14,12 +16,7 @@ anyformer export checkpoint exported --family llama
 
 
 def run(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"
-        ),
-    ],
+    model: Model,
     out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="OUT")],
     family: Annotated[
         str | None,
@@ -29,9 +26,9 @@ def run(
         ),
     ] = None,
 ) -> None:
-    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and the digest of each.
+    """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and a digest of each file.
 
-    transformers' AutoModel classes load it without remote code. An architecture that no model type of transformers
+    The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
     expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`.
     """
     from anyformer import huggingface
@@ -40,9 +37,9 @@ def run(
 
     check_directory(out)
     loaded, tokenizer = load(model)
-    chosen = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
-    extra = "; load it after `import anyformer.huggingface.auto`" if chosen is huggingface.own() else ""
-    print(f"{out}: {chosen.model_type}{extra}")
+    exported = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
+    is_own = exported is huggingface.own()
+    print(f"{out}: {exported.model_type}{'; load it after `import anyformer.huggingface.auto`' if is_own else ''}")
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
-    home = "anyformer.huggingface.auto" if chosen is huggingface.own() else "transformers"
+    home = "anyformer.huggingface.auto" if is_own else "transformers"
     print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")

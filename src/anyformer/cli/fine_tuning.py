@@ -15,27 +15,19 @@ if TYPE_CHECKING:
     from anyformer.planning.tuned import Choice
 
 BASIS = (
-    "Weights that learn are in fp32, as their gradients, where nothing else is said; products are in {number}. Each way with "
-    "the least recomputation that fits. Adapters stand beside every matrix of the layers. What norms, matrices and adapters "
-    "keep for the backward pass is exact; experts, recurrences and convolutions are counted as if they learned. `train` "
-    "trains all weights in fp32, so far."
+    "Trained weights and their gradients are in fp32 unless stated otherwise; products are in {number}. Each way with the "
+    "least recomputation that fits. Every matrix of the layers has an adapter. Bytes that norms, matrices and adapters save "
+    "for the backward pass are exact; experts, recurrences and convolutions are counted as if they were trained. So far "
+    "`train` trains all weights in fp32."
 )
-PURPOSES = {
-    "weights": "weights",
-    "gradients": "gradients",
-    "optimiser": "optimiser",
-    "copies": "copies",
-    "activations": "activations",
-    "logits": "logits",
-    "temporaries": "temporary",
-}
+PURPOSES = ("weights", "gradients", "optimiser", "copies", "activations", "logits", "temporaries")
 
 
 def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch: int, length: int) -> Iterator[Line]:
-    """Yes or no for each way, then where the bytes go."""
+    """Yes or no for each way, then memory by purpose and speed."""
     yield Line(
         f"Can {name} be fine-tuned on one {on.title}, batch {batch:,} x {length:,} tokens in {number}? "
-        f"({scaled(on.room)}B of its memory are for tensors)",
+        f"({scaled(on.usable_memory)}B of its memory are free for tensors)",
         strong=True,
     )
     wide = max(len(each.name) for each in choices)
@@ -48,23 +40,23 @@ def page(name: str, choices: Sequence[Choice], on: Hardware, number: str, batch:
 
 
 def _answer(choice: Choice, on: Hardware) -> str:
-    total, fixed = f"{scaled(choice.held.total)}B", f"{scaled(choice.fixed)}B"
+    total, fixed = f"{scaled(choice.memory.total)}B", f"{scaled(choice.fixed)}B"
     if choice.fits:
-        more = choice.largest_again > choice.largest
-        full = f" ({choice.largest_again:,} with full recomputation)" if more else ""
+        more = choice.largest_recomputed > choice.largest
+        full = f" ({choice.largest_recomputed:,} with full recomputation)" if more else ""
         return f"yes, {total}; up to batch {choice.largest:,}{full}"
-    if choice.fixed > on.room:
+    if choice.fixed > on.usable_memory:
         what = "weights, gradients and optimiser state alone"
         return f"no, {total} for {what}" if total == fixed else f"no, {total}; {what} take {fixed}"
     return f"no, {total}" + (f"; batch {choice.largest:,} fits" if choice.largest else "")
 
 
 def _memory(choices: Sequence[Choice]) -> Section:
-    """By purpose, when most is held."""
+    """Bytes by purpose at the peak of a step."""
     rows = [
-        Row(each.name, (*(_some(getattr(each.held, what)) for what in PURPOSES), size(each.held.total))) for each in choices
+        Row(each.name, (*(_some(getattr(each.memory, what)) for what in PURPOSES), size(each.memory.total))) for each in choices
     ]
-    return Section("Memory at its peak", (*PURPOSES.values(), "together"), tuple(rows))
+    return Section("Memory at its peak", (*PURPOSES, "together"), tuple(rows))
 
 
 def _speed(choices: Sequence[Choice]) -> Section:
@@ -76,7 +68,7 @@ def _speed(choices: Sequence[Choice]) -> Section:
                 Figure(each.checkpointing),
                 count(each.tokens_per_second) if each.fits else NOTHING,
                 count(each.largest) if each.largest else NOTHING,
-                count(each.largest_again) if each.largest_again else NOTHING,
+                count(each.largest_recomputed) if each.largest_recomputed else NOTHING,
             ),
         )
         for each in choices
@@ -91,11 +83,11 @@ def _some(number: int) -> Figure:
 
 
 def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dict[str, Any]:
-    """Plain data, for JSON: bytes."""
+    """Plain data, for JSON; sizes are bytes."""
     return {
         "name": name,
         "hardware": on.name,
-        "room": on.room,
+        "room": on.usable_memory,
         "length": length,
         "methods": [
             {
@@ -105,9 +97,9 @@ def data(name: str, choices: Sequence[Choice], on: Hardware, length: int) -> dic
                 "checkpointing": each.checkpointing,
                 "learning": each.learning,
                 "weights_gradients_and_optimiser": each.fixed,
-                "memory": {what: getattr(each.held, what) for what in PURPOSES} | {"total": each.held.total},
+                "memory": {what: getattr(each.memory, what) for what in PURPOSES} | {"total": each.memory.total},
                 "largest_batch": each.largest,
-                "largest_batch_computed_again": each.largest_again,
+                "largest_batch_computed_again": each.largest_recomputed,
                 "tokens_per_second": each.tokens_per_second if each.fits else None,
             }
             for each in choices

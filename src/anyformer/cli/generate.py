@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import enum
-from pathlib import Path
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any, Literal
 
 import typer
+
+from anyformer.cli.arguments import Model
 
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
 """
-SAMPLING, COMPUTING = "Sampling", "Computation"
-
-
-class Precision(enum.StrEnum):
-    """Number format of the weights while generating."""
-
-    stored = "stored"
-    fp32 = "fp32"
-    bf16 = "bf16"
+sampling_option = partial(typer.Option, rich_help_panel="Sampling")
+computing_option = partial(typer.Option, rich_help_panel="Computation")
 
 
 def run(
-    model: Annotated[
-        Path,
-        typer.Argument(
-            help="The directory of a run, a checkpoint or a Hugging Face model.", metavar="RUN|CHECKPOINT|DIRECTORY"
-        ),
-    ],
+    model: Model,
     prompts: Annotated[
-        list[str] | None, typer.Argument(help="One prompt or several. Several are computed together.", metavar="PROMPT")
+        list[str] | None, typer.Argument(help="One prompt or several, which are computed together.", metavar="PROMPT")
     ] = None,
     tokens: Annotated[
         list[str] | None,
@@ -48,57 +37,42 @@ def run(
     ] = None,
     temperature: Annotated[
         float,
-        typer.Option(
+        sampling_option(
             help="Divide the logits by this: 0 always takes the likeliest token, higher values vary more.",
             min=0.0,
             metavar="NUMBER",
-            rich_help_panel=SAMPLING,
         ),
     ] = 0.8,
     top_k: Annotated[
         int | None,
-        typer.Option(help="Choose among this many likeliest tokens.", min=1, metavar="COUNT", rich_help_panel=SAMPLING),
+        sampling_option(help="Choose among this many of the likeliest tokens.", min=1, metavar="COUNT"),
     ] = None,
     top_p: Annotated[
         float | None,
-        typer.Option(
-            help="Choose among the likeliest tokens whose probabilities add up to this.",
-            metavar="SHARE",
-            rich_help_panel=SAMPLING,
-        ),
+        sampling_option(help="Choose among the likeliest tokens whose probabilities add up to this.", metavar="SHARE"),
     ] = None,
     min_p: Annotated[
         float | None,
-        typer.Option(
-            help="Choose among the tokens that are at least this share as likely as the likeliest.",
-            metavar="SHARE",
-            rich_help_panel=SAMPLING,
+        sampling_option(
+            help="Choose among tokens with at least this share of the likeliest token's probability.", metavar="SHARE"
         ),
     ] = None,
-    seed: Annotated[
-        int, typer.Option(help="The same seed gives the same text.", min=0, metavar="SEED", rich_help_panel=SAMPLING)
-    ] = 0,
+    seed: Annotated[int, sampling_option(help="The same seed gives the same text.", min=0, metavar="SEED")] = 0,
     precision: Annotated[
-        Precision,
-        typer.Option(
-            help="Compute with weights in this number format: as stored, fp32 or bf16.",
-            metavar="stored|fp32|bf16",
-            rich_help_panel=COMPUTING,
+        Literal["stored", "fp32", "bf16"],
+        computing_option(
+            help="Compute with weights in this number format: as stored, fp32 or bf16.", metavar="stored|fp32|bf16"
         ),
-    ] = Precision.stored,
+    ] = "stored",
     compile: Annotated[
         bool | None,
-        typer.Option(
-            "--compile/--no-compile",
-            help="Compile the model first, or never. By default only very long jobs are compiled.",
-            rich_help_panel=COMPUTING,
-        ),
+        computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
     ] = None,
 ) -> None:
-    """Continue text with a trained model, and print it as it comes.
+    """Continue text with a trained model, and print each word as it is generated.
 
-    On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens it continues token
-    numbers, and prints token numbers.
+    On a terminal the prompt is bold, and control characters are written out, as in \\x07. With --tokens, prompts and output
+    are token numbers.
     """
     import torch
 
@@ -114,17 +88,15 @@ def run(
     dtype = {"stored": None, "fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     device = "cuda" if torch.cuda.is_available() else "cpu"
     loaded, tokenizer = load(model, device=device, dtype=dtype)
+    settings: dict[str, Any] = {
+        "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
+    }  # fmt: skip
     if numbers:
-        found = generate(
-            loaded, tokenizer, numbers, max_tokens=max_tokens, sampling=sampling, stop=tuple(stop or ()), compile=compile
-        )
-        for given, more in zip(numbers, found, strict=True):
-            print(",".join(map(str, given + more)))
+        for given, continuation in zip(numbers, generate(loaded, tokenizer, numbers, **settings), strict=True):
+            print(",".join(map(str, given + continuation)))
         return
     assert prompts
-    pieces = stream(
-        loaded, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=tuple(stop or ()), compile=compile
-    )
+    pieces = stream(loaded, tokenizer, prompts, **settings)
     if len(prompts) == 1:
         print(shown(prompts[0], bold=True), end="", flush=True)
         for _, piece in pieces:
@@ -134,8 +106,8 @@ def run(
     texts = [""] * len(prompts)
     for row, piece in pieces:
         texts[row] += piece
-    for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True)):
-        print(f"--- {number + 1} of {len(texts)}\n{shown(prompt, bold=True)}{shown(text)}")
+    for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
+        print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{shown(text)}")
 
 
 def _numbers(text: str) -> list[int]:
@@ -145,4 +117,4 @@ def _numbers(text: str) -> list[int]:
     try:
         return [int(word) for word in text.split(",")]
     except ValueError:
-        raise UserError(f"--tokens: {text!r} should be whole numbers with commas between them, as 1,2,3") from None
+        raise UserError(f"--tokens: {text!r} should be whole numbers with commas between them, as in 1,2,3") from None

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from anyformer.cli.arguments import HuggingFace
+
 EXAMPLES = """
 anyformer import path/to/model checkpoint
 anyformer import path/to/model checkpoint --check
@@ -14,10 +16,7 @@ anyformer import path/to/model checkpoint --check
 
 
 def run(
-    directory: Annotated[
-        Path,
-        typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY"),
-    ],
+    directory: HuggingFace,
     out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="CHECKPOINT")],
     check: Annotated[
         bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
@@ -25,21 +24,21 @@ def run(
 ) -> None:
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
-    A checkpoint holds the digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
+    A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
     `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and
-    starts with new weights.
+    starts from new weights.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
     from anyformer.describe import UserError
-    from anyformer.files import check_directory, told
+    from anyformer.files import check_directory, disk_errors
     from anyformer.loading import trained_length
 
     check_directory(out)
     if check and not report(huggingface.verify(directory)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
     model, tokenizer = huggingface.load(directory, progress=True)
-    with told(out):
+    with disk_errors(out):
         checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory)})
     count = sum(parameter.numel() for parameter in model.parameters())
     print(f"{out}: {model.architecture.shape_of_model}, {count:,} parameters" + ("" if tokenizer else ", no tokenizer"))

@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from anyformer.cli.aligned import aligned, fitting, wrapped
+from anyformer.cli.aligned import Column, fitting, table, wrapped
 
 if TYPE_CHECKING:
     from anyformer.planning.planner import Candidate, Planned
 
 
-def page(what: str, planned: Planned, advice: Sequence[str], width: int) -> Iterator[str]:
-    """The answer and what would help, the fastest layouts, and why others are none."""
+def page(what: str, planned: Planned, remedies: Sequence[str], width: int) -> Iterator[str]:
+    """The answer and its remedies, the fastest layouts, and why others are not possible."""
     yield from wrapped(answer(what, planned), width)
-    for line in advice:
+    for line in remedies:
         yield from wrapped(line, width, "  ")
     if planned.fastest:
-        yield from ("", *_table(planned.fastest, width), "")
+        yield from ("", *table(fitting(COLUMNS, planned.fastest, width), planned.fastest, NUMBERS), "")
         yield from wrapped(_memory(planned.fastest[0]), width)
         yield from wrapped(_assumed(planned), width)
-    for each in planned.too_large:
-        yield from wrapped(f"Does not fit: {each.layout}: {each.why_not}", width)
+    for candidate in planned.too_large:
+        yield from wrapped(f"Does not fit: {candidate.layout}: {candidate.why_not}", width)
     for reason in planned.impossible:
         yield from wrapped(f"Not possible: {reason}", width)
 
 
 def answer(what: str, planned: Planned) -> str:
-    """Whether it trains, how, and how fast, in a sentence."""
+    """Whether the training fits, how it is laid out, and how fast it is, in a sentence."""
     on = planned.machine.hardware
     asked = f"{what} on {planned.ranks:,} {on.name}, {planned.sequences:,} x {planned.length:,} tokens per step"
     tried = f"({planned.tried:,} layouts tried)"
@@ -57,39 +57,40 @@ def _assumed(planned: Planned) -> str:
     )
 
 
-COLUMNS: tuple[tuple[str, Callable[[Candidate], str]], ...] = (
-    ("layout", lambda each: str(each.layout)),
-    ("GB per rank", lambda each: f"{each.memory.total / 1e9:.1f}"),
-    ("step s", lambda each: f"{each.time.total:.3g}"),
-    ("tokens/s", lambda each: f"{each.tokens_per_second:,.0f}"),
-    ("MFU", lambda each: f"{each.mfu:.1%}"),
-    ("recomputed", lambda each: each.layout.checkpointing),
-    ("micro-batch", lambda each: f"{each.layout.micro_batch} x {each.layout.micro_batches}"),
-    ("sharded", lambda each: each.layout.sharded if each.layout.fsdp > 1 or each.layout.expert_fsdp > 1 else "-"),
-    ("exposed", lambda each: f"{(each.time.tensor + each.time.experts + each.time.data) / each.time.total:.0%}"),
-    ("bubble", lambda each: f"{each.time.bubble / each.time.total:.0%}"),
+COLUMNS: tuple[Column[Candidate], ...] = (
+    ("layout", lambda candidate: str(candidate.layout)),
+    ("GB per rank", lambda candidate: f"{candidate.memory.total / 1e9:.1f}"),
+    ("step s", lambda candidate: f"{candidate.time.total:.3g}"),
+    ("tokens/s", lambda candidate: f"{candidate.tokens_per_second:,.0f}"),
+    ("MFU", lambda candidate: f"{candidate.mfu:.1%}"),
+    ("recomputed", lambda candidate: candidate.layout.checkpointing),
+    ("micro-batch", lambda candidate: f"{candidate.layout.micro_batch} x {candidate.layout.micro_batches}"),
+    (
+        "sharded",
+        lambda candidate: candidate.layout.sharded if candidate.layout.fsdp > 1 or candidate.layout.expert_fsdp > 1 else "-",
+    ),
+    (
+        "exposed",
+        lambda candidate: (
+            f"{(candidate.time.tensor + candidate.time.experts + candidate.time.data) / candidate.time.total:.0%}"
+        ),
+    ),
+    ("bubble", lambda candidate: f"{candidate.time.bubble / candidate.time.total:.0%}"),
 )
 """The most telling first: a narrow terminal leaves the last ones out, and JSON has them all."""
 NUMBERS = ("GB per rank", "step s", "tokens/s", "MFU", "exposed", "bubble")
 
 
-def _table(candidates: Sequence[Candidate], width: int) -> list[str]:
-    shown = fitting([[head, *map(cell, candidates)] for head, cell in COLUMNS], width)
-    columns = [COLUMNS[i] for i in shown]
-    rows = [[cell(each) for _, cell in columns] for each in candidates]
-    return aligned([[head for head, _ in columns], *rows], [head in NUMBERS for head, _ in columns])
-
-
 def data(planned: Planned) -> dict[str, Any]:
-    """What was found, in plain values: bytes and seconds."""
+    """The layouts tried, as plain data for JSON: bytes and seconds."""
     return {
         "hardware": _hardware(planned),
         "gpus": planned.ranks,
         "sequences": planned.sequences,
         "length": planned.length,
         "tried": planned.tried,
-        "fastest": [_candidate(each) for each in planned.fastest],
-        "too_large": [_candidate(each) for each in planned.too_large],
+        "fastest": list(map(_candidate, planned.fastest)),
+        "too_large": list(map(_candidate, planned.too_large)),
         "impossible": planned.impossible,
     }
 
@@ -102,13 +103,13 @@ def _hardware(planned: Planned) -> dict[str, Any]:
     return {**figures, "peak": planned.machine.peak, "efficiency": asdict(on.efficiency)}
 
 
-def _candidate(each: Candidate) -> dict[str, Any]:
+def _candidate(candidate: Candidate) -> dict[str, Any]:
     return {
-        "layout": asdict(each.layout),
-        "memory": {**asdict(each.memory), "total": each.memory.total},
-        "sent": {**asdict(each.sent), "total": each.sent.total},
-        "seconds": {**asdict(each.time), "total": each.time.total},
-        "tokens_per_second": each.tokens_per_second,
-        "mfu": each.mfu,
-        "why_not": each.why_not,
+        "layout": asdict(candidate.layout),
+        "memory": {**asdict(candidate.memory), "total": candidate.memory.total},
+        "sent": {**asdict(candidate.sent), "total": candidate.sent.total},
+        "seconds": {**asdict(candidate.time), "total": candidate.time.total},
+        "tokens_per_second": candidate.tokens_per_second,
+        "mfu": candidate.mfu,
+        "why_not": candidate.why_not,
     }

@@ -7,13 +7,13 @@ import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from anyformer.cli.aligned import aligned, fitting
-from anyformer.cli.arguments import OUTPUT, Json
+from anyformer.cli.aligned import Column, fitting, table
+from anyformer.cli.arguments import Json, output_option
 
 if TYPE_CHECKING:
     from anyformer.catalogue.row import Listed
@@ -25,110 +25,102 @@ anyformer list --moe --since 2025 --attention mla --sort active
 anyformer list --shape encoder-only --position relative
 anyformer list llama --sources
 """
-FILTER = "Filters"
 GUESS = "~"
 """Stands before a number that is not exact, since something of the architecture is not public or not described."""
-
-
-class Sort(StrEnum):
-    """What the list can be sorted by."""
-
-    PARAMETERS = "parameters"
-    ACTIVE = "active"
-    YEAR = "year"
-    NAME = "name"
-
-
-KEYS: dict[Sort, Callable[[Listed], Any]] = {
-    Sort.PARAMETERS: lambda entry: entry.columns.parameters,
-    Sort.ACTIVE: lambda entry: entry.columns.active,
-    Sort.YEAR: lambda entry: entry.year,
-    Sort.NAME: lambda entry: entry.name,
+KEYS: dict[str, Callable[[Listed], Any]] = {
+    "parameters": lambda entry: entry.columns.parameters,
+    "active": lambda entry: entry.columns.active,
+    "year": lambda entry: entry.year,
+    "name": lambda entry: entry.name,
 }
+"""What the list can be sorted by."""
 PLACES: dict[str, Callable[[Listed], str]] = {
     "text": lambda entry: f"{entry.name} {entry.organisation} {entry.summary} {entry.source}",
     "shape": lambda entry: entry.columns.shape,
     "norm": lambda entry: f"{entry.columns.norm}+{entry.columns.placement}",
     "position": lambda entry: entry.columns.position,
     "activation": lambda entry: entry.columns.activation,
-    "attention": lambda entry: f"{entry.columns.attention}+{'+'.join(word.split()[0] for word in _words(entry.columns.reach))}",
+    "attention": lambda entry: (
+        f"{entry.columns.attention}+{'+'.join(word.split()[0] for word in _words(entry.columns.window))}"
+    ),
 }
 """Where each filter looks: words with a plus between them, but for the text."""
-
-
-def _filter(help: str, metavar: str = "WORD") -> Any:
-    return typer.Option(help=help, metavar=metavar, rich_help_panel=FILTER)
+_filter = partial(typer.Option, rich_help_panel="Filters", metavar="WORD")
 
 
 def run(
     contains: Annotated[
         str, typer.Argument(help="Show only what has this in its name, organisation, summary or source.", metavar="TEXT")
     ] = "",
-    since: Annotated[int | None, _filter("Show only architectures of this year or later.", "YEAR")] = None,
-    shape: Annotated[str, _filter("Show only this shape of model: decoder-only, encoder-only, encoder-decoder, latent.")] = "",
+    since: Annotated[
+        int | None, _filter(help="Show only architectures published in this year or later.", metavar="YEAR")
+    ] = None,
+    shape: Annotated[
+        str, _filter(help="Show only models of this shape: decoder-only, encoder-only, encoder-decoder, latent.")
+    ] = "",
     norm: Annotated[
-        str, _filter("Show only models with this norm (rms, layer) or place of it (pre, post, sandwich, output).")
+        str, _filter(help="Show only models with this norm (rms, layer), or with norms placed so: pre, post, sandwich, output.")
     ] = "",
     position: Annotated[
-        str, _filter("Show only models with these positions: rope, alibi, learned, relative, sinusoidal, nope.")
+        str, _filter(help="Show only models with these positions: rope, alibi, learned, relative, sinusoidal, nope.")
     ] = "",
-    activation: Annotated[str, _filter("Show only models with this activation: swiglu, geglu, gelu, relu.")] = "",
+    activation: Annotated[str, _filter(help="Show only models with this activation: swiglu, geglu, gelu, relu.")] = "",
     attention: Annotated[
-        str, _filter("Show only models with this attention: mha, gqa, mqa, mla, delta, lightning, convolution, local.")
+        str, _filter(help="Show only models with this attention: mha, gqa, mqa, mla, delta, lightning, convolution, local.")
     ] = "",
-    moe: Annotated[bool, typer.Option("--moe", help="Show only mixtures of experts.", rich_help_panel=FILTER)] = False,
+    moe: Annotated[bool, _filter("--moe", help="Show only mixtures of experts.")] = False,
     sort: Annotated[
-        Sort | None,
-        typer.Option(
-            help="Sort by this, the smallest first. By default by lineage.",
+        Literal["parameters", "active", "year", "name"] | None,
+        output_option(
+            help="Sort by this column, smallest first. By default the models of a family stand together.",
             metavar="parameters|active|year|name",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     exact: Annotated[
         bool | None,
-        typer.Option(
+        output_option(
             "--exact/--short",
             help="Print every column with exact counts, or as many columns as fit with short counts. By default short in a "
             "terminal and exact in a pipe.",
-            rich_help_panel=OUTPUT,
         ),
     ] = None,
     sources: Annotated[
         bool,
-        typer.Option(
+        output_option(
             "--sources",
-            help="Print what each architecture is, where its figures stand, and what stands in for those that are not public.",
-            rich_help_panel=OUTPUT,
+            help="Print a sentence on each architecture, the source of its figures, and what stands in for unpublished ones.",
         ),
     ] = False,
-    names: Annotated[bool, typer.Option("--names", help="Print names only, one on each line.", rich_help_panel=OUTPUT)] = False,
+    names: Annotated[bool, output_option("--names", help="Print names only, one on each line.")] = False,
     json: Json = False,
 ) -> None:
     """List the architectures of the catalogue: what they are made of, and how many parameters they have.
+
+    Column `active` counts the parameters that one token uses, where that is not all of them. Experts 8/128: a token passes 8
+    of a layer's 128 experts. Window: how many positions back local layers see.
 
     A terminal shows as many columns as fit. A pipe gets every column, with exact counts and one line for each architecture.
     """
     wanted = {
         "text": contains, "shape": shape, "norm": norm, "position": position, "activation": activation, "attention": attention,
     }  # fmt: skip
-    found = chosen({place: word for place, word in wanted.items() if word}, since=since, moe=moe)
+    entries = filtered({place: word for place, word in wanted.items() if word}, since=since, moe=moe)
     if sort is not None:
-        found.sort(key=KEYS[sort])
+        entries.sort(key=KEYS[sort])
     if json:
-        print(jsons.dumps([asdict(entry) for entry in found], indent=2, ensure_ascii=False))
+        print(jsons.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False))
     elif names:
-        print("\n".join(entry.name for entry in found))
+        print("\n".join(entry.name for entry in entries))
     elif sources:
-        print("\n\n".join(map(_source, found)))
+        print("\n\n".join(map(_source, entries)))
     elif exact or (exact is None and not sys.stdout.isatty()):
-        print("\n".join(_table(ALL, found)))
+        print("\n".join(table(ALL, entries, NUMBERS)))
     else:
-        typer.echo("\n".join(page(found, shutil.get_terminal_size().columns, grouped=sort is None)))
+        typer.echo("\n".join(page(entries, shutil.get_terminal_size().columns, grouped=sort is None)))
 
 
-def chosen(wanted: dict[str, str], *, since: int | None = None, moe: bool = False) -> list[Listed]:
-    """The entries that have each wanted word in its place, in any case. Raises `UserError` where there are none."""
+def filtered(wanted: dict[str, str], *, since: int | None = None, moe: bool = False) -> list[Listed]:
+    """The entries that have each wanted word in its place, upper or lower case. Raises `UserError` where there are none."""
     from anyformer.catalogue import listing
     from anyformer.describe import UserError
 
@@ -139,18 +131,18 @@ def chosen(wanted: dict[str, str], *, since: int | None = None, moe: bool = Fals
     newest = max(entry.year for entry in entries)
     if since is not None and since > newest:
         raise UserError(f"--since {since}: the newest architectures of the catalogue are of {newest}")
-    found = [
+    selected = [
         entry
         for entry in entries
         if entry.year >= (since or 0)
         and (entry.columns.experts > 0 or not moe)
         and all(_has(entry, place, word) for place, word in wanted.items())
     ]
-    if not found:
-        asked = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted.items()]
-        asked += [f"--since {since}"] * (since is not None) + ["--moe"] * moe
-        raise UserError(f"no architecture fits all of {', '.join(asked)}: leave one of them out")
-    return found
+    if not selected:
+        filters = [f"--{place} {word}" if place != "text" else repr(word) for place, word in wanted.items()]
+        filters += [f"--since {since}"] * (since is not None) + ["--moe"] * moe
+        raise UserError(f"no architecture fits all of {', '.join(filters)}: leave one of them out")
+    return selected
 
 
 def _has(entry: Listed, place: str, word: str) -> bool:
@@ -162,7 +154,7 @@ def _words(text: str) -> list[str]:
 
 
 def _unknown(place: str, word: str, entries: Iterable[Listed]) -> str:
-    """What is wrong with a word that no entry has, and the words that there are."""
+    """The error for a word that no entry has, with the words that some have."""
     from anyformer.describe import did_you_mean
 
     if place == "text":
@@ -170,25 +162,24 @@ def _unknown(place: str, word: str, entries: Iterable[Listed]) -> str:
             f"no architecture has {word!r} in its name, organisation, summary or source; `anyformer list` shows all of them, "
             "and `anyformer list --help` the filters"
         )
-    known = dict.fromkeys(each.lower() for entry in entries for each in _words(PLACES[place](entry)))
+    known = dict.fromkeys(known.lower() for entry in entries for known in _words(PLACES[place](entry)))
     return f"--{place}: no architecture has {word!r}{did_you_mean(word.lower(), known)}"
 
 
-Column = tuple[str, Callable[["Listed"], str]]
-NAME: Column = ("name", lambda entry: entry.name)
-YEAR: Column = ("year", lambda entry: str(entry.year))
-MADE_OF: tuple[Column, ...] = (
+NAME: Column[Listed] = ("name", lambda entry: entry.name)
+YEAR: Column[Listed] = ("year", lambda entry: str(entry.year))
+MADE_OF: tuple[Column[Listed], ...] = (
     ("attention", lambda entry: entry.columns.attention),
     ("position", lambda entry: entry.columns.position),
     ("activation", lambda entry: entry.columns.activation),
     ("norm", lambda entry: f"{entry.columns.placement} {entry.columns.norm}"),
     ("experts", lambda entry: f"{entry.columns.chosen}/{entry.columns.experts}" if entry.columns.experts else ""),
-    ("reach", lambda entry: entry.columns.reach),
+    ("window", lambda entry: entry.columns.window),
     ("shape", lambda entry: entry.columns.shape),
-    ("branches", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
+    ("wiring", lambda entry: "parallel" if entry.columns.wiring == "parallel" else ""),
     ("stability", lambda entry: ", ".join(entry.columns.stability)),
 )
-SHORT: tuple[Column, ...] = (
+SHORT: tuple[Column[Listed], ...] = (
     NAME,
     YEAR,
     ("params", lambda entry: _count(entry, entry.columns.parameters, short)),
@@ -196,7 +187,7 @@ SHORT: tuple[Column, ...] = (
     *MADE_OF,
 )
 """The most telling first."""
-ALL: tuple[Column, ...] = (
+ALL: tuple[Column[Listed], ...] = (
     NAME,
     YEAR,
     ("organisation", lambda entry: entry.organisation),
@@ -222,33 +213,27 @@ def _active(entry: Listed, written: Callable[[int], str]) -> str:
     return "" if same else _count(entry, entry.columns.active, written)
 
 
-def page(found: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]:
+def page(entries: Sequence[Listed], width: int, *, grouped: bool) -> Iterator[str]:
     """The table as a terminal of this width shows it, under the names of organisations, and what to type next."""
-    columns = [SHORT[i] for i in fitting([[head, *map(cell, found)] for head, cell in SHORT], width)]
-    head, *rows = _table(columns, found)
+    columns = fitting(SHORT, entries, width)
+    head, *rows = table(columns, entries, NUMBERS)
     yield typer.style(head, bold=True)
     groups: dict[str, list[str]] = {}
-    for entry, row in zip(found, rows, strict=True):
+    for entry, row in zip(entries, rows, strict=True):
         groups.setdefault(entry.organisation if grouped else "", []).append(row)
     for organisation, lines in groups.items():
         yield from [typer.style(organisation, dim=True)] * grouped
         yield from lines
     yield ""
-    yield f"{len(found)} architecture{'s' * (len(found) != 1)}."
-    if any(entry.stand_in for entry in found):
+    yield f"{len(entries)} architecture{'s' * (len(entries) != 1)}."
+    if any(entry.stand_in for entry in entries):
         yield f"{GUESS} is not exact: not everything is public, and --sources says what stands in."
     if len(columns) < len(SHORT):
         yield "A wider terminal, a pipe or --exact shows more columns."
     yield "Next: anyformer show NAME, anyformer cost NAME. Filters: anyformer list --help."
 
 
-def _table(columns: Sequence[Column], found: Sequence[Listed]) -> list[str]:
-    """A head, and a row for each entry."""
-    rows = [[cell(entry) for _, cell in columns] for entry in found]
-    return aligned([[head for head, _ in columns], *rows], [head in NUMBERS for head, _ in columns])
-
-
 def _source(entry: Listed) -> str:
-    """What it is, and where its figures stand."""
+    """A sentence on an architecture, and the source of its figures."""
     stand_in = f"\n  stand-in: {entry.stand_in}" if entry.stand_in else ""
     return f"{entry.name} ({entry.year}, {entry.organisation}): {entry.summary}\n  {entry.source}{stand_in}"

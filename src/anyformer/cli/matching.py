@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +13,7 @@ import typer
 from anyformer.cli import screen
 from anyformer.cli.aligned import wrapped
 from anyformer.cli.amounts import metric, tokens
-from anyformer.cli.arguments import OUTPUT, Changes, Tiny, What, found
+from anyformer.cli.arguments import Changes, Tiny, What, output_option, resolve_architecture
 from anyformer.cli.descriptions import check_description, write_description
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ anyformer match mixtral-8x7b --like llama-3-8b --by active-params
 anyformer match llama-3-8b --flops 8G --length 8k --move depth,ffn
 anyformer match llama-3-8b --compute-optimal 1e21
 """
-BUDGET, SEARCH = "Budget (at least one)", "Search"
+budget_option = partial(typer.Option, rich_help_panel="Budget (at least one)", metavar="AMOUNT")
+search_option = partial(typer.Option, rich_help_panel="Search")
 BUDGETS = {
     "params": "parameters",
     "active-params": "active",
@@ -45,96 +47,65 @@ MEANING = {
 
 def run(
     name: What,
-    params: Annotated[
-        int | None,
-        typer.Option(help="Parameters in all, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET),
-    ] = None,
+    params: Annotated[int | None, budget_option(help="Parameters in all, as in 1.3B.", parser=metric)] = None,
     active_params: Annotated[
-        int | None,
-        typer.Option(
-            help="Parameters that one token uses, as in 1.3B.", parser=metric, metavar="AMOUNT", rich_help_panel=BUDGET
-        ),
+        int | None, budget_option(help="Parameters that one token uses, as in 1.3B.", parser=metric)
     ] = None,
     flops: Annotated[
         int | None,
-        typer.Option(
-            help="Training FLOPs per token, forward and backward, at --length, as in 8G.",
-            parser=metric,
-            metavar="AMOUNT",
-            rich_help_panel=BUDGET,
-        ),
+        budget_option(help="Training FLOPs per token, forward and backward, at --length, as in 8G.", parser=metric),
     ] = None,
     decode_bytes: Annotated[
         int | None,
-        typer.Option(
-            help="Bytes read to decode a token after --length others, in 16 bits, as in 2GB.",
-            parser=metric,
-            metavar="AMOUNT",
-            rich_help_panel=BUDGET,
-        ),
+        budget_option(help="Bytes read to decode a token after --length others, in 16 bits, as in 2G.", parser=metric),
     ] = None,
     like: Annotated[
         str | None,
-        typer.Option(
-            help="Take the budget from this architecture: as much of what --by names as it has.",
-            metavar="NAME|PATH",
-            rich_help_panel=BUDGET,
-        ),
+        budget_option(help="Take the budget from this architecture; --by says of which quantity.", metavar="NAME|PATH"),
     ] = None,
     by: Annotated[
         str,
-        typer.Option(
-            help="What --like makes equal: params, active-params, flops or decode-bytes, or two of them with a comma between.",
+        budget_option(
+            help="The quantity of --like: params, active-params, flops or decode-bytes, or two of them with a comma between.",
             metavar="QUANTITY",
-            rich_help_panel=BUDGET,
         ),
     ] = "params",
     compute_optimal: Annotated[
         int | None,
-        typer.Option(
+        budget_option(
             help="FLOPs of the whole training, as in 1e21: take the compute-optimal size for them, with 20 tokens for each "
             "active parameter (Hoffmann et al. 2022).",
             parser=metric,
-            metavar="AMOUNT",
-            rich_help_panel=BUDGET,
         ),
     ] = None,
     length: Annotated[
         int,
-        typer.Option(
-            help="Tokens of each sequence that FLOPs and decoding are counted for, as in 8k.",
-            parser=tokens,
-            metavar="TOKENS",
-            rich_help_panel=BUDGET,
+        budget_option(
+            help="Tokens of each sequence that FLOPs and decoding are counted for, as in 8k.", parser=tokens, metavar="TOKENS"
         ),
     ] = 2048,
     move: Annotated[
         str,
-        typer.Option(
+        search_option(
             help="The sizes that may change: width, depth, ffn, with commas between. The last one is adjusted most finely.",
             metavar="SIZES",
-            rich_help_panel=SEARCH,
         ),
     ] = "width,ffn",
-    multiple: Annotated[
-        int, typer.Option(help="Make widths multiples of this.", min=1, metavar="COUNT", rich_help_panel=SEARCH)
-    ] = 8,
+    multiple: Annotated[int, search_option(help="Make widths multiples of this.", min=1, metavar="COUNT")] = 8,
     changes: Changes = None,
     tiny: Tiny = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            help="Write the architecture found to this file, which must not exist yet.",
-            metavar="FILE.toml|FILE.json",
-            rich_help_panel=OUTPUT,
+        output_option(
+            help="Write the resized architecture to this file, which must not exist yet.", metavar="FILE.toml|FILE.json"
         ),
     ] = None,
 ) -> None:
     """Change the sizes of an architecture until it costs as much as a budget or another architecture, within 0.5 %."""
     if output is not None:
         check_description(output)
-    start = found(name, changes, tiny=tiny)
-    other = None if like is None else found(like, tiny=tiny)
+    start = resolve_architecture(name, changes, tiny=tiny)
+    other = None if like is None else resolve_architecture(like, tiny=tiny)
 
     from anyformer.costs.budget import Budget, budget_of
     from anyformer.costs.match import match
@@ -142,23 +113,23 @@ def run(
     from anyformer.costs.sizing import compute_optimal as optimum
     from anyformer.describe import UserError
 
-    asked = {"parameters": params, "active": active_params, "training_flops": flops, "decode_bytes": decode_bytes}
+    targets = {"parameters": params, "active": active_params, "training_flops": flops, "decode_bytes": decode_bytes}
     if other is not None:
         theirs = budget_of(other, length=length)
-        asked |= {BUDGETS[each]: getattr(theirs, BUDGETS[each]) for each in listed("--by", by, BUDGETS)}
+        targets |= {BUDGETS[quantity]: getattr(theirs, BUDGETS[quantity]) for quantity in listed("--by", by, BUDGETS)}
     if compute_optimal is not None:
-        asked["active"] = round(optimum(compute_optimal).parameters)
+        targets["active"] = round(optimum(compute_optimal).parameters)
         print("Compute-optimal sizes; the first one is the budget:")
         for sizing in (optimum(compute_optimal), BESIROGLU.best(compute_optimal), HOFFMANN.best(compute_optimal)):
             print("\n".join(wrapped(str(sizing), shutil.get_terminal_size().columns, "  ")))
         print()
-    budget = Budget(**asked, length=length)
+    budget = Budget(**targets, length=length)
     if not budget.targets:
         raise UserError(
             "nothing to match: give --params, --active-params, --flops, --decode-bytes, --like or --compute-optimal"
         )
     knobs: dict[str, Knob] = {"width": "width", "depth": "depth", "ffn": "ffn"}
-    matched = match(start, budget, move=[knobs[each] for each in listed("--move", move, knobs)], multiple=multiple)
+    matched = match(start, budget, move=[knobs[size] for size in listed("--move", move, knobs)], multiple=multiple)
     screen.show(_written(name, start, budget, matched))
     if output is not None:
         write_description(output, matched.architecture)
@@ -177,7 +148,7 @@ def listed(option: str, text: str, known: Iterable[str]) -> list[str]:
 
 
 def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> Iterator[Line]:
-    """Sizes before and after, what it costs beside the budget, and what nobody asked for."""
+    """Sizes before and after, then every cost before and after, beside its budget where it has one."""
     from anyformer.costs.budget import budget_of
     from anyformer.costs.figures import NOTHING, Figure, count
     from anyformer.costs.rows import Row, Section
@@ -195,8 +166,8 @@ def _written(name: str, start: Architecture, budget: Budget, matched: Match) -> 
     costs = []
     for what, meaning in MEANING.items():
         target, new = budget.targets.get(what), getattr(theirs, what)
-        asked = (count(target), Figure(f"{new / target - 1:+.2%}")) if target else (NOTHING, NOTHING)
-        costs.append(Row(meaning, (count(getattr(ours, what)), count(new), *asked)))
+        beside = (count(target), Figure(f"{new / target - 1:+.2%}")) if target else (NOTHING, NOTHING)
+        costs.append(Row(meaning, (count(getattr(ours, what)), count(new), *beside)))
     sections = (
         Section(name, ("before", "after", ""), tuple(moved)),
         Section(f"Costs, length {budget.length:,}", ("before", "after", "budget", "off"), tuple(costs)),

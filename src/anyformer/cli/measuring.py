@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Device = Literal["cpu", "cuda"]
 BATCH, LENGTH = 2, 128
-"""Where no --batch and no --length are given: small enough to run anywhere."""
+"""Defaults of --batch and --length in a measurement: small enough to run anywhere."""
 
 
 def run(
@@ -35,7 +35,7 @@ def run(
     *,
     json: bool,
 ) -> None:
-    """Measure one architecture and print it; exit code 1 where a prediction that must be exact is not."""
+    """Measure one architecture and print the table; exit with 1 if a prediction that must be exact is not."""
     import torch
     from rich.console import Console
 
@@ -47,44 +47,44 @@ def run(
         raise UserError("--device cuda: torch sees no CUDA device here; leave --device out, or install torch with CUDA")
     batch = batch if _given(context, "batch") else BATCH
     length = length if _given(context, "length") else LENGTH
-    chosen = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     longest = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length is not None), default=length)
     if length > longest and _given(context, "length"):
         raise UserError(f"{name}: its position table ends at {longest}, and --length is {length}: give {longest} or less")
     with _progress(Console(stderr=True)) as progress:
-        found = measure(
+        measured = measure(
             architecture,
             batch=batch,
             length=min(length, longest),
             source_length=source_length,
             plan=plan,
-            device=chosen,
-            hardware=lambda: calibrated_now(chosen),
+            device=place,
+            hardware=lambda: calibrated_now(place),
             progress=progress,
         )
     if json:
-        print(jsons.dumps({"name": name, **found.data()}, indent=2))
+        print(jsons.dumps({"name": name, **measured.data()}, indent=2))
     else:
-        show(name, found, Console(width=1000))
-    if not found.exact:
+        show(name, measured, Console(width=1000))
+    if not measured.exact:
         raise typer.Exit(1)
 
 
-def show(name: str, found: Measured, console: Console) -> None:
-    """The table, and what it does not say."""
-    console.print(f"{name}: {found.title}", highlight=False, soft_wrap=True)
-    ran = f"{found.reduced}, which is what fits" if found.reduced else "the whole model"
+def show(name: str, measured: Measured, console: Console) -> None:
+    """Print the table, under what was measured and above its notes."""
+    console.print(f"{name}: {measured.title}", highlight=False, soft_wrap=True)
+    ran = f"{measured.reduced}, as many as fit" if measured.reduced else "the whole model"
     console.print(
         f"parameters, FLOPs and decode state: counted on the whole model; memory and time: of {ran}, eager\n",
         highlight=False,
         soft_wrap=True,
     )
-    console.print(table(found))
-    for note in found.notes:
+    console.print(table(measured))
+    for note in measured.notes:
         console.print(f"[yellow]{note}[/yellow]", highlight=False, soft_wrap=True)
 
 
-def table(found: Measured) -> Table:
+def table(measured: Measured) -> Table:
     from rich.table import Table
 
     rows = Table("", "predicted", "measured", "difference", "", box=None, header_style="bold", pad_edge=False)
@@ -92,14 +92,14 @@ def table(found: Measured) -> Table:
         column.no_wrap = True
     for column in rows.columns[1:4]:
         column.justify = "right"
-    for one in found.comparisons:
+    for one in measured.comparisons:
         what = f"  {one.component}" if one.component else one.quantity
         rows.add_row(what, _amount(one, one.predicted), _amount(one, one.measured), _difference(one), _verdict(one))
     return rows
 
 
 def _amount(one: Comparison, value: float) -> str:
-    """To the unit, but for times."""
+    """A quantity to its last digit; a time rounded."""
     from anyformer.costs.figures import clock
 
     return clock(value) if one.unit == "s" else f"{value:,.0f} {one.unit}".strip()
@@ -114,28 +114,28 @@ def _difference(one: Comparison) -> str:
 
 
 def _verdict(one: Comparison) -> str:
-    """Only the sums are judged in words; a component that must be exact speaks up when it is not."""
+    """Sums are always judged in words; a component only if it must be exact and is not."""
     from anyformer.costs.roofline import EAGER_SECONDS
 
     if one.tolerance is None:
         small = one.unit == "s" and one.predicted < EAGER_SECONDS
-        told = f"too small to predict: below {EAGER_SECONDS * 1e3:.0f} ms the overhead of eager operations decides"
-        return "" if one.component else told if small else "not judged"
-    asked = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
+        why = f"too small to predict: below {EAGER_SECONDS * 1e3:.0f} ms the overhead of eager operations decides"
+        return "" if one.component else why if small else "not judged"
+    bound = "exact" if one.tolerance == 0 else f"within {one.tolerance:.0%}"
     if one.holds:
-        return "" if one.component else asked
-    return f"[red]should be {asked}[/red]"
+        return "" if one.component else bound
+    return f"[red]should be {bound}[/red]"
 
 
 def _given(context: typer.Context, option: str) -> bool:
-    """Whether the user gave it: the defaults of a measurement are not those of a cost sheet."""
+    """Whether the user gave the option: the defaults of a measurement are not those of a cost sheet."""
     source = context.get_parameter_source(option)
     return source is not None and source.name == "COMMANDLINE"
 
 
 @contextmanager
 def _progress(console: Console) -> Iterator[Callable[[str], None]]:
-    """A bar over the stages, where there is a terminal."""
+    """A bar over the stages, on a terminal only."""
     from rich.progress import BarColumn, Progress, TextColumn
 
     from anyformer.measuring.measure import STAGES

@@ -6,6 +6,7 @@ import json as jsons
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -13,7 +14,16 @@ import typer
 from anyformer.cli import screen
 from anyformer.cli.aligned import folded
 from anyformer.cli.amounts import tokens
-from anyformer.cli.arguments import MACHINE, WHAT, WORKLOAD, Changes, Json, Tiny, found, guesses
+from anyformer.cli.arguments import (
+    WHAT,
+    Changes,
+    Json,
+    Tiny,
+    machine_option,
+    resolve_architecture,
+    stand_in_warnings,
+    workload_option,
+)
 
 if TYPE_CHECKING:
     from anyformer.costs.fine_tuning import Method
@@ -23,7 +33,7 @@ if TYPE_CHECKING:
     from anyformer.planning.serving import Service
 
 LENGTHS = {"train": 8192, "serve": 8192, "finetune": 2048}
-"""Tokens where no --length is given, or as many as a position table has."""
+"""Default of --length; fewer where a position table is shorter."""
 GPUS = 8
 BATCH_TOKENS = 2**22
 EXAMPLES = """
@@ -31,106 +41,90 @@ anyformer plan llama-2-13b --gpus 8 --hardware a100 --length 8k
 anyformer plan deepseek-v3 llama-3-70b --serve --length 128k --users 32 --rate 2.5
 anyformer plan llama-3-8b --finetune --length 2k --batch 4
 """
-QUESTION, TRAINING, SERVING, TUNING = "Question", "Training", "Serving (with --serve)", "Fine-tuning (with --finetune)"
+question_option = partial(typer.Option, rich_help_panel="Question")
+training_option = partial(typer.Option, rich_help_panel="Training")
+serving_option = partial(typer.Option, rich_help_panel="Serving (with --serve)")
+tuning_option = partial(typer.Option, rich_help_panel="Fine-tuning (with --finetune)")
 
 
 def run(
-    names: Annotated[list[str], typer.Argument(help=f"{WHAT} Several with --serve or --finetune.", metavar="NAME|PATH")],
+    names: Annotated[list[str], typer.Argument(help=f"{WHAT} --serve and --finetune take several.", metavar="NAME|PATH")],
     changes: Changes = None,
     tiny: Tiny = False,
     serve: Annotated[
         bool,
-        typer.Option(
-            "--serve",
-            help="Plan serving instead: accelerators needed, tokens per second, price per million tokens.",
-            rich_help_panel=QUESTION,
+        question_option(
+            "--serve", help="Plan serving instead: accelerators needed, tokens per second, price per million tokens."
         ),
     ] = False,
     finetune: Annotated[
         bool,
-        typer.Option(
+        question_option(
             "--finetune",
             help="Say instead which ways of fine-tuning fit on one accelerator: all weights, the last layers, LoRA, QLoRA.",
-            rich_help_panel=QUESTION,
         ),
     ] = False,
     gpus: Annotated[
         int | None,
-        typer.Option(
-            help="Use this many accelerators. By default 8 to train, and the cheapest count to serve.",
-            min=1,
-            metavar="COUNT",
-            rich_help_panel=MACHINE,
+        machine_option(
+            help="Use this many accelerators. By default 8 to train, and the cheapest count to serve.", min=1, metavar="COUNT"
         ),
     ] = None,
     hardware: Annotated[
         str,
-        typer.Option(
+        machine_option(
             help="The accelerator: a100, a100-40, h100, h200, h800, b200, mi300x, l40s, rtx4090, tpu-v5p and others.",
             metavar="NAME",
-            rich_help_panel=MACHINE,
         ),
     ] = "h100",
     precision: Annotated[
         Literal["bf16", "fp32"],
-        typer.Option(
-            help="The number format of matrix products. With bf16, weights that learn and sums are still kept in fp32.",
+        machine_option(
+            help="The number format of matrix products. With bf16, trained weights and sums still stay in fp32.",
             metavar="bf16|fp32",
-            rich_help_panel=MACHINE,
         ),
     ] = "bf16",
     length: Annotated[
         int | None,
-        typer.Option(
+        workload_option(
             help="Tokens of each sequence, as in 8k for 8,192; when serving, tokens in the cache of each user. By default 8k, "
-            "2k to fine-tune, or fewer where a position table ends before.",
+            "2k to fine-tune, or fewer where a position table is shorter.",
             parser=tokens,
             metavar="TOKENS",
-            rich_help_panel=WORKLOAD,
         ),
     ] = None,
     batch_tokens: Annotated[
         int | None,
-        typer.Option(
+        training_option(
             help="Tokens of one step, as in 4M. k and M are 1,024 and 1,048,576. By default about 4M.",
             parser=tokens,
             metavar="TOKENS",
-            rich_help_panel=TRAINING,
         ),
     ] = None,
-    show: Annotated[
-        int, typer.Option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT", rich_help_panel=TRAINING)
-    ] = 5,
-    users: Annotated[
-        int, typer.Option(help="Serve this many users at once.", min=1, metavar="COUNT", rich_help_panel=SERVING)
-    ] = 1,
+    show: Annotated[int, training_option(help="Show this many of the fastest layouts.", min=1, metavar="COUNT")] = 5,
+    users: Annotated[int, serving_option(help="Serve this many users at once.", min=1, metavar="COUNT")] = 1,
     weights: Annotated[
         Literal["bf16", "fp8", "int8", "int4"],
-        typer.Option(
-            help="Keep the weights in this number format. Products are in bf16.",
-            metavar="bf16|fp8|int8|int4",
-            rich_help_panel=SERVING,
-        ),
+        serving_option(help="Store the weights in this number format; products are in bf16.", metavar="bf16|fp8|int8|int4"),
     ] = "bf16",
     rate: Annotated[
         float | None,
-        typer.Option(
-            help="Dollars that an accelerator costs in an hour. By default an assumed price, which the answer states.",
+        serving_option(
+            help="Dollars per accelerator and hour. By default an assumed price, which the answer states.",
             min=0.0,
             metavar="DOLLARS",
-            rich_help_panel=SERVING,
         ),
     ] = None,
-    batch: Annotated[int, typer.Option(help="Sequences of one step.", min=1, metavar="COUNT", rich_help_panel=TUNING)] = 1,
-    rank: Annotated[int, typer.Option(help="Rank of the adapters.", min=1, metavar="COUNT", rich_help_panel=TUNING)] = 16,
+    batch: Annotated[int, tuning_option(help="Sequences of one step.", min=1, metavar="COUNT")] = 1,
+    rank: Annotated[int, tuning_option(help="Rank of the adapters.", min=1, metavar="COUNT")] = 16,
     json: Json = False,
 ) -> None:
-    """Say whether a training fits on many accelerators, how fast it is, and how it is best laid out.
+    """Say whether a training run fits on many accelerators, which layout is the fastest, and how fast it is.
 
     With --serve it plans serving, with --finetune fine-tuning. Every layout of data, tensor, pipeline and expert parallelism,
     sharding and recomputation is tried. The command exits with 1 if nothing fits.
     """
-    made = {name: found(name, changes, tiny=tiny) for name in names}
+    made = {name: resolve_architecture(name, changes, tiny=tiny) for name in names}
 
     from anyformer.costs.named_hardware import hardware_of
     from anyformer.costs.page import beyond_tables, longest
@@ -143,13 +137,13 @@ def run(
         raise UserError("--finetune is answered for one accelerator: leave --gpus out, or --finetune to train all on many")
     if len(names) > 1 and not (serve or finetune):
         raise UserError(f"training is planned for one architecture, got {', '.join(names)}; several go with --serve")
-    usual = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
-    length = length or min(usual, *(longest(each) or usual for each in made.values()))
+    default = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
+    length = length or min(default, *(longest(each) or default for each in made.values()))
     on, plan = hardware_of(hardware), Plan(precision=precision)
     if not json:
-        warned = [f"{name}: {said}" for name, each in made.items() for said in (*guesses(name), *beyond_tables(each, length))]
-        for said in warned:
-            typer.secho(folded(said, screen.columns()), fg=typer.colors.YELLOW)
+        for name, each in made.items():
+            for warning in (*stand_in_warnings(name), *beyond_tables(each, length)):
+                typer.secho(folded(f"{name}: {warning}", screen.columns()), fg=typer.colors.YELLOW)
     fits = True
     if serve:
         _serve(made, users, length, on, gpus, weights, plan, rate, json=json)
@@ -204,12 +198,12 @@ def _serve(
 def _finetune(
     made: dict[str, Architecture], on: Hardware, batch: int, length: int, rank: int, plan: Plan, *, json: bool
 ) -> bool:
-    """Print which ways fit; whether one does, for each of them."""
+    """Print which ways of fine-tuning fit; True if each architecture has one."""
     from anyformer.cli import fine_tuning
     from anyformer.planning.tuned import choices
 
     priced = {
-        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_own(name)))
+        name: tuple(choices(each, hardware=on, batch=batch, length=length, rank=rank, plan=plan, own=_method_of_run(name)))
         for name, each in made.items()
     }
     if json:
@@ -220,8 +214,8 @@ def _finetune(
     return all(any(way.fits for way in each) for each in priced.values())
 
 
-def _own(name: str) -> Iterator[Method]:
-    """The way of tuning of a run, where that is what is named."""
+def _method_of_run(name: str) -> Iterator[Method]:
+    """The tuning and the optimiser of a run, if the name is that of a run."""
     from anyformer.cli.show import find
     from anyformer.costs.fine_tuning import Method
     from anyformer.resolving import is_run
@@ -245,7 +239,7 @@ def _train(
     *,
     json: bool,
 ) -> bool:
-    """Print the layouts; whether one fits."""
+    """Print the layouts; True if one fits."""
     from anyformer.cli import layouts
     from anyformer.planning.advice import advise
     from anyformer.planning.planner import plan_training
@@ -257,6 +251,6 @@ def _train(
         print(jsons.dumps(layouts.data(planned), indent=2))
     else:
         advice = None if planned.fastest else advise(architecture, planned, plan)
-        said = [] if advice is None else list(advice.lines())
-        print("\n".join(layouts.page(what, planned, said, shutil.get_terminal_size().columns)))
+        remedies = [] if advice is None else list(advice.lines())
+        print("\n".join(layouts.page(what, planned, remedies, shutil.get_terminal_size().columns)))
     return bool(planned.fastest)

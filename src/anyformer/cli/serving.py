@@ -1,4 +1,4 @@
-"""`anyformer plan A [B ...] --serve`: what serving takes and costs, the answer first."""
+"""`anyformer plan A [B ...] --serve`: the accelerators that serving takes and its price, the answer first."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from anyformer.planning.serving import Service
 
 RATE = 2.0
-"""Dollars per accelerator and hour where none is given: an assumption, and said to be one."""
+"""Dollars per accelerator and hour where none is given: an assumption, and printed as one."""
 
 
 def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float, *, assumed: bool) -> Iterator[Line]:
-    """Which is cheaper, or what the one takes; then the table; then what it rests on. `newer`: with newer attention kernels."""
+    """The cheapest first, then a table, then its assumptions. `newer`: the same services with newer attention kernels."""
     yield from (Line(text, strong=i == 0) for i, text in enumerate(answer(services, newer, rate)))
     yield Line(f"at ${rate:,.2f} per accelerator-hour" + (" (assumed: give yours with --rate)" if assumed else ""))
     yield Line("")
@@ -30,7 +30,7 @@ def page(services: Mapping[str, Service], newer: Mapping[str, Service], rate: fl
 
 
 def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: float) -> Iterator[str]:
-    """In a few sentences."""
+    """The answer in a few sentences."""
     if len(services) > 1:
         first, last, factor = _verdict(services)
         ours, theirs = services[first], services[last]
@@ -38,7 +38,7 @@ def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: 
             f"Cheaper to serve: {first}, ${ours.price(rate):,.2f} per million generated tokens on {_ranks(ours)}; {last} costs "
             f"${theirs.price(rate):,.2f} on {_ranks(theirs)}, {factor:,.2f} times as much"
         )
-        yield _hangs_on(services, newer)
+        yield _with_newer_kernels(services, newer)
     for name, each in services.items():
         yield (
             f"{name}: {_ranks(each)} ({each.least:,} {'is' if each.least == 1 else 'are'} the least), "
@@ -51,20 +51,20 @@ def answer(services: Mapping[str, Service], newer: Mapping[str, Service], rate: 
 
 
 def _verdict(services: Mapping[str, Service]) -> tuple[str, str, float]:
-    """The cheapest, the dearest, and how many times as much that costs."""
+    """The cheapest, the dearest, and how many times the price of the cheapest the dearest costs."""
     names = sorted(services, key=lambda name: services[name].price(1.0))
     return names[0], names[-1], services[names[-1]].price(1.0) / services[names[0]].price(1.0)
 
 
-def _hangs_on(services: Mapping[str, Service], newer: Mapping[str, Service]) -> str:
-    """What the verdict becomes where attention reaches as much of the peak as products."""
-    of = next(iter(services.values())).hardware.efficiency
+def _with_newer_kernels(services: Mapping[str, Service], newer: Mapping[str, Service]) -> str:
+    """How the verdict changes if attention reaches the same share of the peak as products."""
+    shares = next(iter(services.values())).hardware.efficiency
     (first, _, before), (other, last, factor) = _verdict(services), _verdict(newer)
-    share = f"attention at {of.attention:.0%} of the peak, a share from published runs with software up to 2023"
+    share = f"attention at {shares.attention:.0%} of the peak, a share from published runs with software up to 2023"
     if first == other and abs(factor / before - 1) < 0.05:
-        return f"counted with {share}; newer kernels ({of.matrix:.0%}) would not change the factor"
+        return f"counted with {share}; newer kernels ({shares.matrix:.0%}) would not change the factor"
     whose = "" if first == other else f", and {other} the cheaper one instead of {last}"
-    return f"counted with {share}; with newer kernels ({of.matrix:.0%}) the factor would be {factor:,.2f}{whose}"
+    return f"counted with {share}; with newer kernels ({shares.matrix:.0%}) the factor would be {factor:,.2f}{whose}"
 
 
 def _ranks(service: Service) -> str:
@@ -76,13 +76,13 @@ def _users(service: Service) -> str:
 
 
 def basis(service: Service) -> str:
-    """What the figures rest on, and what they leave out."""
-    of = service.hardware.efficiency
+    """The assumptions behind the figures, and what they leave out."""
+    shares = service.hardware.efficiency
     return (
-        f"Every user has all {service.length:,} tokens in the cache, and all users get a token at a time. Counted on: "
-        f"{of.matrix:.0%} of the peak in products, {of.attention:.0%} in attention, {of.memory:.0%} of the memory's bandwidth, "
-        f"{of.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: idle accelerators, "
-        "scheduling, shared prompts, speculative decoding. Experts are taken to be chosen evenly."
+        f"Every user has all {service.length:,} tokens in the cache, and each step gives every user a token. Assumed: "
+        f"{shares.matrix:.0%} of the peak in products, {shares.attention:.0%} in attention, {shares.memory:.0%} of "
+        f"the memory's bandwidth, {shares.network:.0%} of the links'; at least 5 us for each exchange between ranks. Left out: "
+        "idle accelerators, scheduling, shared prompts, speculative decoding. Experts are assumed to be chosen evenly."
     )
 
 
@@ -95,7 +95,7 @@ def _table(service: Service, rate: float) -> Section:
         Row(f"cache, a token, {service.cache_format}", (exact(cache.per_token),)),
         Row("cache, a user, with positions", (size(cache.per_sequence),)),
         Row(f"cache, {_users(service)}", (size(cache.total),)),
-        Row(f"fullest accelerator, of {size(service.hardware.room)}", (size(service.held),)),
+        Row(f"fullest accelerator, of {size(service.hardware.usable_memory)}", (size(service.held),)),
         Row("time per token", (seconds(service.step),)),
         Row("  of it sending", (seconds(service.sending),)),
         Row("tokens per second, a user", (count(1 / service.step),)),

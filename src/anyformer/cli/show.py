@@ -8,11 +8,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import OUTPUT, PICTURES, Batch, Changes, Length, Tiny, What, assigned
-from anyformer.cli.titles import titled
+from anyformer.cli.arguments import Batch, Changes, Length, Tiny, What, assigned, output_option, picture_option, titled
 
 EXAMPLES = """
 anyformer show gemma-3-27b
@@ -31,30 +28,18 @@ def run(
     what: What,
     changes: Changes = None,
     tiny: Tiny = False,
-    toml: Annotated[
-        bool, typer.Option("--toml", help="Print the whole description as TOML, every value of it.", rich_help_panel=OUTPUT)
-    ] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the whole description as JSON, every value of it.", rich_help_panel=OUTPUT)
-    ] = False,
+    toml: Annotated[bool, output_option("--toml", help="Print the whole description, defaults included, as TOML.")] = False,
+    json: Annotated[bool, output_option("--json", help="Print the whole description, defaults included, as JSON.")] = False,
     schema: Annotated[
-        bool, typer.Option("--schema", help="Print the JSON schema of such a description, for editors.", rich_help_panel=OUTPUT)
+        bool, output_option("--schema", help="Print the JSON schema of architectures, or of runs, for editors.")
     ] = False,
     masks: Annotated[
         Path | None,
-        typer.Option(
-            "--masks",
-            help="Draw each attention mask that occurs and the layers that have it, at a --length that shows them.",
-            metavar="FILE.svg|png|pdf",
-            rich_help_panel=PICTURES,
+        picture_option(
+            help="Draw each kind of attention mask, with the layers that use it. By default at a length that shows its shape."
         ),
     ] = None,
-    diagram: Annotated[
-        Path | None,
-        typer.Option(
-            "--diagram", help="Draw its blocks, layers and streams.", metavar="FILE.svg|png|pdf", rich_help_panel=PICTURES
-        ),
-    ] = None,
+    diagram: Annotated[Path | None, picture_option(help="Draw its blocks, layers and streams.")] = None,
     length: Length = None,
     batch: Batch = 1,
 ) -> None:
@@ -66,9 +51,9 @@ def run(
     from anyformer.describe import schema as schema_of
 
     forms = {"--toml": toml, "--json": json, "--schema": schema}
-    several = [option for option, given in forms.items() if given]
-    if len(several) > 1:
-        raise UserError(f"{' and '.join(several)} are different forms of one answer: give one of them at a time")
+    given = [option for option, is_given in forms.items() if is_given]
+    if len(given) > 1:
+        raise UserError(f"{' and '.join(given)} are different forms of one answer: give one of them at a time")
     value = find(what, assigned(changes), tiny=tiny)
     drawn = draw(titled(what, changes, tiny=tiny), value, masks, diagram, length) if masks or diagram else []
     if schema:
@@ -80,13 +65,13 @@ def run(
     elif drawn:
         print("\n".join(map(str, drawn)))
     else:
-        asked = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
-        for line in summary(what, asked, value, batch, length):
+        words = shlex.join([what, *["--tiny"] * tiny, *(word for change in changes or [] for word in ("--set", change))])
+        for line in summary(what, words, value, batch, length):
             print(line)
 
 
 def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Value:
-    """The run, if that is what a path means, or else the architecture; changed by path."""
+    """The run, if a path names one, or else the architecture; with values changed by path."""
     from anyformer.resolving import RUN, architecture, is_run
 
     if is_run(what) and not tiny:
@@ -98,7 +83,7 @@ def find(what: str, changes: Mapping[str, object], *, tiny: bool = False) -> Val
 
 
 def draw(name: str, value: Value, masks: Path | None, diagram: Path | None, length: int | None) -> list[Path]:
-    """Write the pictures that were asked for, and give their places."""
+    """Write the pictures whose files are given, and return those files."""
     from anyformer.pictures import draw_diagram, draw_masks
 
     if masks is not None:
@@ -120,14 +105,14 @@ def architecture_of(value: Value) -> Architecture:
     return value.architecture
 
 
-def summary(what: str, asked: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
-    """Lines for people: where it comes from, what it is made of, what it costs in short."""
+def summary(what: str, words: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
+    """Lines for people: the source of an architecture, its parts, its costs in short. `words`: the command's arguments."""
     from anyformer.catalogue import listed
     from anyformer.cli.summary import described, introduction, short_costs
     from anyformer.training import Run
 
     width = shutil.get_terminal_size().columns
-    yield from introduction(asked, listed(what), width)
+    yield from introduction(words, listed(what), width)
     if isinstance(value, Run):
         steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
         yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"
@@ -142,7 +127,7 @@ def summary(what: str, asked: str, value: Value, batch: int, length: int | None)
     stack, part = next(iter(architecture.stacks.items()))
     variant, block = next(iter(part.variants.items()))
     path = f"{stack}.{variant}.{next(iter(block.branches))}"
-    yield from wrapped(f"Next: anyformer cost {asked}", width)
+    yield from wrapped(f"Next: anyformer cost {words}", width)
     yield from wrapped(
         f"Options: --toml for every value, --diagram FILE.svg for a picture, --set {path}.FIELD=VALUE to change it.", width
     )

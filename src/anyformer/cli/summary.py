@@ -1,4 +1,4 @@
-"""What `anyformer show` prints: an architecture in a screen, each thing said once."""
+"""The page of `anyformer show`: an architecture on one screen, each value printed once."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import guesses
+from anyformer.cli.arguments import stand_in_warnings
 from anyformer.describe import brief, diff
 
 if TYPE_CHECKING:
@@ -21,48 +21,48 @@ LENGTH = 4096
 MOST = 8
 """Variants and repeated groups that fit on a screen."""
 LABEL = 21
-"""Columns of what stands left of a description."""
+"""Columns of a label, left of its description."""
 
 
-def introduction(asked: str, entry: Listed | None, width: int) -> Iterator[str]:
-    """What was asked for, and of a catalogue entry what it is and where its figures stand."""
+def introduction(words: str, entry: Listed | None, width: int) -> Iterator[str]:
+    """The command's arguments; for a catalogue entry also its summary and the source of its figures."""
     if entry is None:
-        yield asked
+        yield words
         return
-    yield from wrapped(f"{asked} ({entry.organisation}, {entry.year}): {entry.summary}", width)
+    yield from wrapped(f"{words} ({entry.organisation}, {entry.year}): {entry.summary}", width)
     yield from wrapped(f"Source: {entry.source}", width)
-    for guess in guesses(entry.name):
-        yield from wrapped(guess[0].upper() + guess[1:], width)
+    for warning in stand_in_warnings(entry.name):
+        yield from wrapped(warning[0].upper() + warning[1:], width)
 
 
 def short_costs(architecture: Architecture, batch: int, length: int | None) -> Iterator[str]:
-    """Parameters, memory and FLOPs in a few lines; all else is on the page of `anyformer cost`."""
+    """Parameters, memory and FLOPs in a few lines; `anyformer cost` prints all of them."""
     from anyformer.costs import cost
     from anyformer.costs.figures import flops, size
     from anyformer.costs.page import longest, warnings
     from anyformer.plan import Plan
 
-    room = longest(architecture)
-    length = length or min(LENGTH, room or LENGTH)
+    table = longest(architecture)
+    length = length or min(LENGTH, table or LENGTH)
     sheet = cost(architecture, batch=batch, length=length, mode="prefill", plan=Plan(precision="bf16"))
-    every, per_token = sheet.flops.total.exact, sheet.flops.total.exact / (batch * length)
+    forward = sheet.flops.total.exact
     rows = {
         "parameters": f"{sheet.params.total:,}",
         "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
         "weights": f"{size(sheet.weights[sheet.precision])}",
-        "forward pass": f"{flops(every)}FLOP, {flops(per_token)}FLOP per token",
+        "forward pass": f"{flops(forward)}FLOP, {flops(forward / (batch * length))}FLOP per token",
         "decode state": f"{size(sheet.state_bytes)}; one more token adds {sheet.state_bytes_per_token:,} B"
         if sheet.state_bytes
         else "",
-        "longest input": f"{room:,} positions" if room else "",
+        "longest input": f"{table:,} positions" if table else "",
     }
     yield f"Costs of {batch:,} x {length:,} tokens, in bf16"
-    yield from (f"  {label:<{LABEL - 2}}{said}" for label, said in rows.items() if said)
+    yield from (f"  {label:<{LABEL - 2}}{text}" for label, text in rows.items() if text)
     yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
 
 
 def described(architecture: Architecture, width: int) -> Iterator[str]:
-    """The stacks as a tree: each variant of a layer once, and of the others what differs."""
+    """The stacks as a tree: the first variant of a block whole, then how each other variant differs."""
     architecture = architecture.resolved()
     yield from _row(0, "model", f"{architecture.shape_of_model}, width {architecture.width:,}", width)
     yield from _row(0, "input", _words(architecture.embedding), width)
@@ -80,54 +80,59 @@ def layers(order: str) -> str:
     """An order in words: `(local*5 global)*8 local*2` -> `(5 local, 1 global) x 8, then 2 local`."""
     from anyformer.parts.layers.order import parse_order, repeats, runs
 
-    said = []
     units = repeats(runs(parse_order(order)))
+    groups = []
     for unit, times in units[:MOST]:
-        inner = ", ".join(f"{count} {name}" for name, count in unit)
-        said.append(f"({inner}) x {times}" if times > 1 else inner)
-    return ", then ".join(said) + ", ..." * (len(units) > MOST)
+        group = ", ".join(f"{count} {name}" for name, count in unit)
+        groups.append(f"({group}) x {times}" if times > 1 else group)
+    return ", then ".join(groups) + ", ..." * (len(units) > MOST)
 
 
 def _stack(name: str, stack: Stack, width: int) -> Iterator[str]:
     blocks = dict(stack.variants)
     count = f"{stack.depth} layers" if stack.depth > 1 else "1 layer"
     yield from _row(0, name, f"{count}: {layers(stack.order)}" if len(blocks) > 1 else f"{count}, all alike", width)
-    around = {field: getattr(stack, field) for field in type(stack).model_fields if field not in ("variants", "order")}
-    parts = {field: value for field, value in around.items() if value not in (None, type(stack).model_fields[field].default)}
-    after = parts.pop("final_norm", None)
-    norm = _usual(stack)
+    parts = _changed_fields(stack, "variants", "order")
+    final_norm = parts.pop("final_norm", None)
+    norm = _only_norm(stack)
     for field, value in parts.items():
-        yield from _row(1, field.replace("_", " "), _said(value, norm), width)
+        yield from _row(1, field.replace("_", " "), _text(value, norm), width)
     if norm is not None:
         yield from _row(1, "norm", _words(norm), width)
     yield from _variants(blocks, norm, width)
-    if after is not None:
-        yield from _row(1, "final norm", "the same norm" if after == norm else _words(after), width)
+    if final_norm is not None:
+        yield from _row(1, "final norm", "the same norm" if final_norm == norm else _text(final_norm, None), width)
+
+
+def _changed_fields(value: Value, *skipped: str) -> dict[str, object]:
+    """The fields of a description that differ from their defaults, `skipped` ones left out."""
+    fields = {name: (getattr(value, name), field.default) for name, field in type(value).model_fields.items()}
+    return {name: item for name, (item, default) in fields.items() if name not in skipped and item not in (None, default)}
 
 
 def _variants(blocks: Mapping[str, Block], norm: Norm | None, width: int) -> Iterator[str]:
-    """The first variant whole, and each other one by what sets it apart from the one before it that is most like it."""
+    """The first variant whole, and each other one by its differences from the most similar one before it."""
     (first, block), *others = blocks.items()
     yield from [f"  {first}"] * bool(others)
     for step in block.steps:
         yield from _step(step, norm, 1 + bool(others), width)
-    said = {first: block}
+    printed = {first: block}
     for name, block in others[: MOST - 1]:
-        apart = {each: list(_apart(other, block, norm)) for each, other in said.items()}
-        like = min(apart, key=lambda each: sum(map(len, map(str, apart[each]))))
-        yield f"  {name}: as {like}{', but' * bool(apart[like])}"
-        for label, text in apart[like]:
+        differences = {other: list(_differences(base, block, norm)) for other, base in printed.items()}
+        similar = min(differences, key=lambda other: sum(map(len, map(str, differences[other]))))
+        yield f"  {name}: as {similar}{', but' * bool(differences[similar])}"
+        for label, text in differences[similar]:
             yield from _row(2, label, text, width)
-        if apart[like]:
-            said[name] = block
+        if differences[similar]:
+            printed[name] = block
     if len(blocks) > MOST:
         yield f"  {len(blocks) - MOST} more variants: --toml shows them"
 
 
-def _usual(stack: Stack) -> Norm | None:
-    """The norm of the residual stream, where all of its norms are alike."""
-    found = {norm for block in stack.variants.values() for norm in block.norms}
-    return found.pop() if len(found) == 1 else None
+def _only_norm(stack: Stack) -> Norm | None:
+    """The norm of the residual stream, if all of its norms are alike."""
+    norms = {norm for block in stack.variants.values() for norm in block.norms}
+    return norms.pop() if len(norms) == 1 else None
 
 
 def _step(step: Step, norm: Norm | None, depth: int, width: int) -> Iterator[str]:
@@ -141,29 +146,20 @@ def _step(step: Step, norm: Norm | None, depth: int, width: int) -> Iterator[str
 
 
 def _around(step: Step, norm: Norm | None) -> str:
-    fields = type(step).model_fields
-    parts = [
-        _place(field, getattr(step, field), norm)
-        for field in fields
-        if field != "branches" and getattr(step, field) not in (None, fields[field].default)
-    ]
-    return ", ".join(parts)
+    return ", ".join(_place(field, value, norm) for field, value in _changed_fields(step, "branches").items())
 
 
 def _branch(name: str, branch: Branch, norm: Norm | None) -> str:
-    """Norms, then the sublayer, then what else is done to the branch."""
-    fields = type(branch).model_fields
-    given = [field for field in fields if field != "sublayer" and getattr(branch, field) not in (None, fields[field].default)]
-    norms = [field for field in given if field in ("norm_before", "norm_after")]
-    both = [_place(field, getattr(branch, field), norm) for field in norms]
-    if both == ["norm before", "norm after"]:
-        both = ["norm before and after"]
-    rest = [_place(field, getattr(branch, field), norm) for field in given if field not in norms]
-    return "; ".join(filter(None, [", ".join(both), _named(name, branch.sublayer, norm), ", ".join(rest)]))
+    """Norms, then the sublayer, then the other fields of the branch."""
+    texts = {field: _place(field, value, norm) for field, value in _changed_fields(branch, "sublayer").items()}
+    norms = [texts.pop(field) for field in ("norm_before", "norm_after") if field in texts]
+    if norms == ["norm before", "norm after"]:
+        norms = ["norm before and after"]
+    return "; ".join(filter(None, [", ".join(norms), _named(name, branch.sublayer, norm), ", ".join(texts.values())]))
 
 
-def _apart(base: Block, other: Block, norm: Norm | None) -> Iterator[tuple[str, str]]:
-    """What differs, branch by branch."""
+def _differences(base: Block, other: Block, norm: Norm | None) -> Iterator[tuple[str, str]]:
+    """Labels and texts of the branches and steps that differ."""
     ours, theirs = base.branches, other.branches
     for name, branch in theirs.items():
         label = name.replace("_", " ")
@@ -182,17 +178,17 @@ def _apart(base: Block, other: Block, norm: Norm | None) -> Iterator[tuple[str, 
 
 def _changed(path: str, value: object, norm: Norm | None) -> str:
     name = path.replace(".", " ").replace("_", " ").removeprefix("sublayer ")
-    return f"no {name}" if value is None else f"{name} {_said(value, norm)}"
+    return f"no {name}" if value is None else f"{name} {_text(value, norm)}"
 
 
 def _place(field: str, value: object, norm: Norm | None) -> str:
-    """`norm before`, or what it is where norms are not all alike; `dropout 0.1`."""
+    """`norm before`; a norm unlike the others with its values; `dropout 0.1`."""
     name = field.replace("_", " ")
-    return name if norm is not None and value == norm else f"{name} {_said(value, norm)}"
+    return name if norm is not None and value == norm else f"{name} {_text(value, norm)}"
 
 
-def _said(value: object, norm: Norm | None) -> str:
-    """A value in words; the usual norm within it by its kind alone."""
+def _text(value: object, norm: Norm | None) -> str:
+    """A value in words; a norm within it that equals `norm` by its kind alone."""
     from anyformer.describe import Value
 
     if not isinstance(value, Value):
@@ -217,17 +213,17 @@ def _words(value: Value) -> str:
 
 def _named(label: str, value: Value, norm: Norm | None = None) -> str:
     """A part beside a label: its kind only where the label does not say it."""
-    said, kind = _said(value, norm), _spaced(brief(value).split("(")[0])
+    text, kind = _text(value, norm), _spaced(brief(value).split("(")[0])
     if label.replace("_", " ") != kind:
-        return said
-    return said[len(kind) + 2 : -1] or "with default values"
+        return text
+    return text[len(kind) + 2 : -1] or "with default values"
 
 
 def _spaced(text: str) -> str:
     """`kv_heads=8, tied=True, gated=False` -> `kv heads 8, tied, gated no`."""
     text = text.replace("=True", "").replace("=False", " no").replace("_", " ").replace("=", " ").replace("(", " (")
-    text = re.sub(r"(?<=\w),(?=\w)", "+", text)  # a list of words; what differs has a space after its comma
-    return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda found: f"{int(found[0]):,}", text)
+    text = re.sub(r"(?<=\w),(?=\w)", "+", text)  # commas of a list of words; others have a space after them
+    return re.sub(r"(?<![\w.])\d{4,}(?![\w.])", lambda match: f"{int(match[0]):,}", text)
 
 
 def _row(depth: int, label: str, text: str, width: int) -> list[str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli import arguments
-from anyformer.cli.arguments import WHAT
+from anyformer.cli.arguments import WHAT, Tiny
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -29,14 +29,11 @@ anyformer train --resume runs/2026-01-01-120000
 def run(
     what: Annotated[
         str | None,
-        typer.Argument(
-            help=f"The TOML file of a run; or with --data whatever names an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"
-        ),
+        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option(
-            "--data",
             help="Train on this text: a file, a directory, a .jsonl file, or python-stdlib, the text that comes with Python. "
             "Repeat it for more.",
             metavar="PATH",
@@ -47,27 +44,19 @@ def run(
         typer.Option(
             "--set",
             help="Change the value of the run at this path, as in --set steps=500 --set optimiser.learning_rate=1e-3. "
-            "Repeat it for more changes. With --resume these may change: steps (in all), minutes (so many more), "
-            "evaluation.*, checkpoints.* and sample. The learning rate then follows the new total.",
+            "Repeat it for more changes. With --resume only these may change: steps (in all), minutes (so many more), "
+            "evaluation.*, checkpoints.* and sample. The learning rate then follows a schedule over the new total.",
             metavar="PATH=VALUE",
         ),
     ] = None,
-    tiny: Annotated[
-        bool,
-        typer.Option(
-            "--tiny", help="Shrink the architecture first: small sizes, one layer of each kind, every mechanism kept."
-        ),
-    ] = False,
+    tiny: Tiny = False,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"
-        ),
+        typer.Option(help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
     ] = None,
     resume: Annotated[
         Path | None,
         typer.Option(
-            "--resume",
             help="Continue the run of this directory. It ends with the same weights as a run that was never stopped.",
             metavar="RUN",
         ),
@@ -79,7 +68,7 @@ def run(
     summary.json: speed, memory and FLOPs, each as predicted and as measured.
 
     The command exits with 0 when the run is finished, with 2 if it was refused before any work, with 1 if it failed on the way
-    (a loss that is no number, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, when everything trained is saved.
+    (a loss that is not finite, a full disk), and with 130 after Ctrl-C or 143 after SIGTERM, with everything trained saved.
     """
     began = time.monotonic()
     from anyformer.describe import UserError
@@ -88,8 +77,8 @@ def run(
         raise UserError("give either a run to start (RUN.toml or NAME) or --resume RUN_DIR")
     if resume is not None and (data or out or tiny):
         raise UserError(
-            "--resume continues a run with the data and the architecture that it has: --data, --tiny and --out have no place "
-            "beside it"
+            "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny and "
+            "--out"
         )
     assigned = arguments.assigned(changes)
     if resume is not None and not isfile(resume / "run.toml"):
@@ -105,7 +94,7 @@ def run(
             trained = resume_run(resume, assigned, began=began)
         else:
             assert what is not None
-            trained = train(resolve(what, tuple(data or ()), assigned, tiny=tiny), out, began=began)
+            trained = train(resolve_run(what, tuple(data or ()), assigned, tiny=tiny), out, began=began)
     except Stopped as stopped:
         print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None
@@ -115,7 +104,7 @@ def run(
 
 
 def check(what: str, paths: tuple[str, ...]) -> None:
-    """Refuse a name that is misspelt and text that is not there, before torch is loaded."""
+    """Refuse a misspelt name and missing text before torch is loaded."""
     from anyformer import catalogue
     from anyformer.data.sources import find_sources
     from anyformer.describe import UserError, did_you_mean
@@ -130,8 +119,8 @@ def check(what: str, paths: tuple[str, ...]) -> None:
     find_sources(paths)
 
 
-def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
-    """The run that a file, or a name and some text, with values by path, stand for."""
+def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
+    """The run that a file describes, or the default run of an architecture on some text; with values changed by path."""
     from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
@@ -147,17 +136,17 @@ def resolve(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, t
     model = architecture(what, tiny=tiny)
     if not paths:
         raise _no_data(what)
-    made = default_run(model, paths)
-    kind, vocab = made.data.tokenizer.kind, model.embedding.symbols or 0
+    run = default_run(model, paths)
+    kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
     if kind == "bytes" and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:
-        return change_all(made, assigned)
+        return change_all(run, assigned)
     except DescriptionError as error:
         if not any(path.startswith("data.tokenizer.") for path in assigned):
             raise
         raise UserError(
-            f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; another one is set whole: "
+            f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "
             """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
         ) from None
 
@@ -171,18 +160,22 @@ def _no_data(what: str) -> Exception:
 
 
 def finish(trained: Trained) -> None:
-    """The last words of a run: what it reached, a sample, and what to do next."""
+    """Print the end of a run: its loss, a sample of text, and commands to try next."""
     from rich.console import Console
 
     from anyformer.training.invocation import command
 
-    seen, directory = trained.validation, trained.directory
-    if seen is None:  # it was finished before
+    final, directory = trained.validation, trained.directory
+    if final is None:  # it was finished before
         return
     console = Console(highlight=False)
-    bits = "" if seen.bits_per_byte is None else f", {seen.bits_per_byte:.3f} bits per byte"
-    of = f"{seen.tokens:,} tokens" if seen.tokens >= seen.whole else f"{seen.tokens:,} of {seen.whole:,} tokens, evenly sampled"
-    console.out(f"validation loss {seen.loss:.4f} over {of}: perplexity {seen.perplexity:.2f}{bits}")
+    bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
+    of = (
+        f"{final.tokens:,} tokens"
+        if final.tokens >= final.whole
+        else f"{final.tokens:,} of {final.whole:,} tokens, evenly sampled"
+    )
+    console.out(f"validation loss {final.loss:.4f} over {of}: perplexity {final.perplexity:.2f}{bits}")
     if trained.baseline is not None:
         console.out(f"an interpolated bigram model of the tokens it trained on reaches a loss of {trained.baseline:.4f}")
     if trained.summary is not None:
@@ -197,7 +190,7 @@ def finish(trained: Trained) -> None:
 
 
 def print_sample(trained: Trained, console: Console) -> bool:
-    """What the model makes of the run's prompt, as far as the run's minutes go; False, and why, where it cannot generate."""
+    """Print how the model continues the run's prompt, until the run's minutes end; if it cannot generate, say why: False."""
     from anyformer.cli.generated import safe, shown
     from anyformer.generation import Sampling, stream
     from anyformer.model import InputError
@@ -205,14 +198,14 @@ def print_sample(trained: Trained, console: Console) -> bool:
     prompt = trained.prompts[0]
     sampling = Sampling(temperature=0.7, top_k=50)
     try:
-        found = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling)
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
     print(shown(safe(prompt), bold=True), end="", flush=True)
     try:
-        for _, piece in found:
+        for _, piece in pieces:
             print(safe(piece), end="", flush=True)
             if trained.deadline is not None and time.monotonic() > trained.deadline:
                 print(" ... (the minutes are over)", end="")

@@ -1,4 +1,4 @@
-"""What `anyformer cost --gpus` adds: the fastest layout of a training step that fits."""
+"""The section that `anyformer cost --gpus` adds: the fastest layout of a training step that fits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def planned(sheet: CostSheet, gpus: int, checkpointing: Checkpointing | None) -> Planned:
-    """The layouts of the sheet's batch, on as many of its hardware, with any way of checkpointing or this one."""
+    """Layouts of the sheet's batch on `gpus` of its accelerators; `checkpointing`: this one only, or else any."""
     from anyformer.planning.planner import plan_training
 
     assert sheet.hardware is not None, "priced on hardware"
@@ -32,27 +32,27 @@ def planned(sheet: CostSheet, gpus: int, checkpointing: Checkpointing | None) ->
     )
 
 
-def section(sheet: CostSheet, found: Planned) -> Section:
-    """Whether it fits, how, and how fast."""
+def section(sheet: CostSheet, plan: Planned) -> Section:
+    """Whether the step fits, its layout, and its speed."""
     from anyformer.costs.figures import Figure, count, seconds, share, size
     from anyformer.costs.rows import Row, Section
 
     assert sheet.hardware is not None, "priced on hardware"
-    title = f"Training on {found.ranks:,} x {sheet.hardware.title}"
-    if not found.fastest:
+    title = f"Training on {plan.ranks:,} x {sheet.hardware.title}"
+    if not plan.fastest:
         rows = [Row("fits", (Figure("no"),))]
-        for nearest in found.too_large[:1]:
+        for nearest in plan.too_large[:1]:
             rows.append(Row("nearest layout", (Figure(str(nearest.layout)),)))
-            rows += [Row(f"  {what}", (size(each),)) for what, each in nearest.memory.named.items()]
-            rows.append(Row("memory of the fullest", (size(nearest.memory.total),)))
+            rows += [Row(f"  {purpose}", (size(held),)) for purpose, held in nearest.memory.named.items()]
+            rows.append(Row("memory of the fullest rank", (size(nearest.memory.total),)))
         return Section(title, ("",), tuple(rows))
-    best = found.fastest[0]
+    best = plan.fastest[0]
     rows = [
         Row("fits", (Figure("yes"),)),
         Row("fastest layout", (Figure(str(best.layout)),)),
         Row("micro-batch x steps", (Figure(f"{best.layout.micro_batch} x {best.layout.micro_batches}"),)),
         Row("checkpointing", (Figure(best.layout.checkpointing),)),
-        Row("memory of the fullest", (size(best.memory.total),)),
+        Row("memory of the fullest rank", (size(best.memory.total),)),
         Row("time", (seconds(best.time.total),)),
         Row("tokens per second", (count(best.tokens_per_second),)),
         Row("MFU, exact", (share(best.mfu),)),
@@ -60,7 +60,7 @@ def section(sheet: CostSheet, found: Planned) -> Section:
     return Section(title, ("",), tuple(rows))
 
 
-def data(found: Planned) -> dict[str, Any]:
+def data(plan: Planned) -> dict[str, Any]:
     """Plain data, for JSON."""
     layouts = [
         {
@@ -70,6 +70,6 @@ def data(found: Planned) -> dict[str, Any]:
             "tokens_per_second": each.tokens_per_second,
             "mfu": each.mfu,
         }
-        for each in found.fastest
+        for each in plan.fastest
     ]
-    return {"gpus": found.ranks, "fits": bool(layouts), "layout": layouts[0] if layouts else None}
+    return {"gpus": plan.ranks, "fits": bool(layouts), "layout": layouts[0] if layouts else None}

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from anyformer.cli.arguments import HuggingFace
 
 EXAMPLES = """
 anyformer verify path/to/model
@@ -17,17 +18,14 @@ if TYPE_CHECKING:
 
 
 def run(
-    directory: Annotated[
-        Path,
-        typer.Argument(help="A directory as transformers saves it, with config.json and safetensors.", metavar="DIRECTORY"),
-    ],
+    directory: HuggingFace,
     length: Annotated[int, typer.Option(help="Compare on two random texts of this many tokens.", min=1, metavar="TOKENS")] = 32,
     seed: Annotated[int, typer.Option(help="Draw the random texts from this seed.", min=0, metavar="SEED")] = 0,
 ) -> None:
     """Compare the logits of a Hugging Face model with those that transformers computes, in fp32.
 
-    It names the first layer that differs, and then exits with 1. Of anyformer's own layout, which transformers computes with
-    anyformer's code, it compares one pass over the text with decoding it token by token.
+    If they differ, it names the first layer that does, and exits with 1. For a directory in anyformer's own layout, which
+    transformers computes with anyformer's code, it compares one pass over the text with decoding token by token instead.
     """
     from anyformer import huggingface
 
@@ -36,7 +34,7 @@ def run(
 
 
 def report(verdict: Verdict) -> bool:
-    """Print the verdict; whether they agree."""
+    """Print the verdict; True if the logits agree."""
     from rich.console import Console
     from rich.table import Table
 

@@ -9,20 +9,20 @@ from pathlib import Path
 import torch
 
 GROUPS = Path("/sys/fs/cgroup")
-"""Where Linux tells of control groups, as containers have."""
+"""The directory in which Linux describes control groups, as containers have."""
 NO_LIMIT = 1 << 62
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes: of the accelerator, or of the machine and of the group it runs in."""
+    """Free bytes of the accelerator, or of the machine and of the control group of the process."""
     if device.type == "cuda":
         return torch.cuda.mem_get_info(device)[0]
-    found = [_of_the_machine(), left_to_the_group(GROUPS)]
-    return min((size for size in found if size is not None), default=NO_LIMIT)
+    limits = [_of_the_machine(), left_to_the_group(GROUPS)]
+    return min((size for size in limits if size is not None), default=NO_LIMIT)
 
 
 def _of_the_machine() -> int | None:
-    """As Linux says; elsewhere all the memory there is."""
+    """Free bytes where Linux gives them, elsewhere all bytes of memory."""
     try:
         for line in Path("/proc/meminfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("MemAvailable:"):
@@ -33,19 +33,19 @@ def _of_the_machine() -> int | None:
 
 
 def left_to_the_group(groups: Path) -> int | None:
-    """Of a control group with a limit, of version 2 or 1; files that the system would drop count as free."""
+    """Free bytes of a control group with a limit, of version 2 or 1; files that the system would drop count as free."""
     for limit, used in (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes")):
         try:
             most, taken = (int((groups / name).read_text(encoding="utf-8")) for name in (limit, used))
         except (OSError, ValueError):
             continue
-        facts = _facts(groups / limit.rpartition("/")[0] / "memory.stat")
+        facts = _counters(groups / limit.rpartition("/")[0] / "memory.stat")
         dropped = facts.get("total_inactive_file", facts.get("inactive_file", 0))
         return max(most - taken + dropped, 0)
     return None
 
 
-def _facts(path: Path) -> Mapping[str, int]:
+def _counters(path: Path) -> Mapping[str, int]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except OSError:

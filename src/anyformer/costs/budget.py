@@ -1,4 +1,4 @@
-"""Budgets: what an architecture may cost, and how one is priced for it."""
+"""Budgets: the costs that an architecture is to have, and how an architecture is priced for them."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from anyformer.plan import Plan
 
 @dataclass(frozen=True)
 class Budget:
-    """What is given, each None where it may be anything; `length` is the context that FLOPs and decoding are for."""
+    """Target costs, None where any will do; `length`: the context of FLOPs and decoding."""
 
     parameters: int | None = None
-    """Stored."""
+    """Parameters stored."""
     active: int | None = None
     """Parameters that one token uses."""
     training_flops: int | None = None
-    """Per token of a text of `length` tokens: forward and backward (3 x forward), the pairs that the masks allow."""
+    """FLOPs per token of a text of `length` tokens, forward and backward (3 x forward), of the pairs that the masks allow."""
     decode_bytes: int | None = None
-    """Read to decode one token after `length` others: the weights it uses and its decode state, 16 bits each."""
+    """Bytes read to decode one token after `length` others: the weights it uses and its decode state, 16 bits each."""
     length: int = 2048
 
     @property
     def targets(self) -> dict[str, int]:
-        """What is asked for."""
-        named = {name: getattr(self, name) for name in PRICES}
-        return {name: value for name, value in named.items() if value is not None}
+        """The targets that are set, by name."""
+        return {name: value for name in PRICES if (value := getattr(self, name)) is not None}
 
 
 def budget_of(architecture: Architecture, *, length: int = 2048) -> Budget:
-    """What an architecture costs, to be asked of another."""
+    """A budget of what an architecture costs, for another to meet."""
     return Budget(**{name: price(architecture, length) for name, price in PRICES.items()}, length=length)
 
 
@@ -52,4 +51,4 @@ PRICES: Mapping[str, Callable[[Architecture, int], int]] = {
     "training_flops": _training_flops,
     "decode_bytes": _decode_bytes,
 }
-"""What a budget can ask for, and how an architecture is priced for it."""
+"""The cost of an architecture for each target of a budget."""

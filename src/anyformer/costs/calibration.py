@@ -16,10 +16,10 @@ DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 @cache
 def calibrated(seconds: float = 5.0, device: str | None = None) -> Hardware:
-    """A `device` of this machine, by default its first accelerator, else its processor, measured in about `seconds`; once.
+    """A `device` of this machine, by default its first accelerator, else its processor, measured once, in about `seconds`.
 
-    Peaks are the best run of products of square matrices, the bandwidth that of a copy (which reads and writes), so both are
-    reached by their own measure: the shares are 1, of attention one half. Links are not measured: one device stands alone.
+    Peaks are those of the fastest product of square matrices, the bandwidth that of a copy (which reads and writes), so the
+    shares reached are 1, of attention one half. Links are not measured: one device stands alone.
     """
     return _measured(torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu")), seconds)
 
@@ -42,7 +42,7 @@ def _measured(device: torch.device, seconds: float) -> Hardware:
         1,
         "measured here",
         Efficiency(matrix=1.0, attention=0.5, memory=1.0, elementwise=1.0),
-        _each(lambda: one.add_(1), device, seconds * 0.1),
+        _launch(lambda: one.add_(1), device, seconds * 0.1),
     )
 
 
@@ -60,7 +60,7 @@ def fastest(call: Callable[[], object], device: torch.device, seconds: float) ->
     return best
 
 
-def _each(call: Callable[[], object], device: torch.device, seconds: float) -> float:
+def _launch(call: Callable[[], object], device: torch.device, seconds: float) -> float:
     """Seconds of one call among many back to back."""
 
     def hundred() -> None:
@@ -89,7 +89,7 @@ def _memory(device: torch.device) -> float:
     try:
         return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     except (AttributeError, ValueError, OSError):
-        return float("inf")  # Windows does not say
+        return float("inf")  # Windows has no such figure.
 
 
 def _title(device: torch.device) -> str:

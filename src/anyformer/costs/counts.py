@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of a tally, together and by component of the model."""
+"""Parameters and FLOPs of a tally, in total and by component of the model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyformer.operations import Address, Flops, Tally, Weight
 
 @dataclass(frozen=True)
 class Parameters:
-    """`total` stored, tied ones once; `active` used by one token: of X experts, k."""
+    """`total` parameters are stored, tied ones once; one token uses `active` of them: of X experts, k."""
 
     total: int
     active: int
@@ -20,7 +20,7 @@ class Parameters:
 
 @dataclass(frozen=True)
 class FlopCount:
-    """`dense`: every query-key pair; `exact`: the pairs the masks allow; `by_component`: dense, exact of each."""
+    """`dense`: FLOPs of every query-key pair; `exact`: of the pairs that the masks allow; `by_component`: both, by name."""
 
     dense: int
     exact: int
@@ -44,7 +44,7 @@ class FlopSheet:
 
 @dataclass(frozen=True)
 class Executed:
-    """FLOPs of matrix products that the kernels compute: scores again in the backward pass, and what is not kept."""
+    """FLOPs of matrix products that the kernels compute, scores and checkpointed layers once more in the backward pass."""
 
     forward: int
     backward: int
@@ -55,19 +55,19 @@ class Executed:
 
 
 def flop_count(tally: Tally) -> FlopCount:
-    """Those of all operations."""
+    """FLOPs of every operation of a tally."""
     total = tally.total_flops
-    found: dict[str, Flops] = {}
+    sums: dict[str, Flops] = {}
     for node in tally.nodes():
         for work in node.tally.own_work.values():
             if (flops := work.flops).dense:
                 name = node.address.component
-                found[name] = found.get(name, Flops()) + flops * node.times
-    return FlopCount(total.dense, total.exact, found)
+                sums[name] = sums.get(name, Flops()) + flops * node.times
+    return FlopCount(total.dense, total.exact, sums)
 
 
 def parameters(tally: Tally) -> Parameters:
-    """Those of all weights."""
+    """Parameters of every weight of a tally."""
     return Parameters(
         tally.parameters,
         tally.active_parameters,
@@ -77,24 +77,24 @@ def parameters(tally: Tally) -> Parameters:
 
 
 def weights_by_component(tally: Tally, measure: Callable[[Weight], int]) -> dict[str, int]:
-    """Sums of a measure of each weight, of all its copies."""
-    found: dict[str, int] = {}
+    """Sums of a measure of each weight, all its copies counted."""
+    sums: dict[str, int] = {}
     for node in tally.nodes():
         for weight in node.tally.own_weights.values() if node.weight_times else ():
             name = node.address.component
-            found[name] = found.get(name, 0) + measure(weight) * node.weight_times
-    return found
+            sums[name] = sums.get(name, 0) + measure(weight) * node.weight_times
+    return sums
 
 
 def located(tally: Tally) -> Callable[[str], tuple[Address, str]]:
-    """Where a parameter, a module or a tensor lies, from its path: the address of the nearest declared part, and the rest."""
+    """A function from the path of a parameter, module or tensor to the address of the part that declares it, and the rest."""
     known = {node.path: node.address for node in tally.nodes()}
 
     def find(path: str) -> tuple[Address, str]:
-        held, rest = path, ""
-        while held not in known:
-            held, _, last = held.rpartition(".")
+        part, rest = path, ""
+        while part not in known:
+            part, _, last = part.rpartition(".")
             rest = f"{last}.{rest}" if rest else last
-        return known[held], rest
+        return known[part], rest
 
     return find

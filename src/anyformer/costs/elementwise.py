@@ -1,4 +1,4 @@
-"""Element-wise work of a forward pass: what matrix products leave out, a line of its own, for memory bounds it."""
+"""Element-wise work of a forward pass, which memory bounds: the operations that are no matrix products."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ def elementwise(architecture: Architecture, shape: Shape, plan: Plan | None = No
     Only softmax differs between all pairs (`dense`) and those that the masks allow (`exact`). Recurrences, routers, gates,
     score biases and the loss are not counted.
     """
-    found: dict[str, Flops] = {}
+    sums: dict[str, Flops] = {}
     for node in architecture.folded_cost(shape, plan).nodes():
         for work in node.tally.own_work.values():
             if isinstance(work, Elementwise):
-                found[work.kind] = found.get(work.kind, Flops()) + Flops(work.dense, work.exact) * node.times
-    return {kind: each for kind, each in found.items() if each.dense}
+                sums[work.kind] = sums.get(work.kind, Flops()) + Flops(work.dense, work.exact) * node.times
+    return {kind: flops for kind, flops in sums.items() if flops.dense}

@@ -11,7 +11,7 @@ from anyformer.operations import Shape
 
 
 def examples(architecture: Architecture, shape: Shape) -> Iterator[Tensor]:
-    """Inputs of that shape: of the one sequence, or of the source and of the target."""
+    """Inputs of a shape: the sequence, or the source and the target."""
     if not architecture.two_inputs:
         yield architecture.embedding.example(shape.batch, shape.length)
         return

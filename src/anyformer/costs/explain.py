@@ -27,7 +27,7 @@ LEGEND = (
 
 @dataclass(frozen=True)
 class Line:
-    """One formula: `numbers` works out to `each`, for each of so many `layers`."""
+    """One formula: `numbers` works out to `each`, in each of `layers` layers."""
 
     of: Of
     where: str
@@ -36,9 +36,9 @@ class Line:
     numbers: str
     each: int
     exact: int
-    """Of FLOPs, with the pairs that the mask allows instead of all."""
+    """FLOPs with the pairs that the mask allows instead of all."""
     notes: int
-    """Of FLOPs, all pairs, with n - 1 additions for a sum of n: m h (2 n - 1) (lecture notes, "LLM, attention", section 14)."""
+    """FLOPs of all pairs, with n - 1 additions for a sum of n: m h (2 n - 1) (lecture notes, "LLM, attention", section 14)."""
     component: str
     """`decoder.attention`, whatever the layer."""
     allowed: str = ""
@@ -57,7 +57,7 @@ class Explanation:
     lines: tuple[Line, ...]
 
     def total(self, of: Of) -> int:
-        """What all lines add up to: the parameters, or the dense FLOPs of one forward pass."""
+        """Sum of all lines: the parameters, or the dense FLOPs of one forward pass."""
         return sum(line.total for line in self.lines if line.of == of)
 
     @property
@@ -68,10 +68,10 @@ class Explanation:
     def notes(self) -> int:
         return sum(line.notes * line.layers for line in self.lines if line.of == "FLOPs")
 
-    def only(self, asked: str) -> Explanation:
-        """The lines of one component, `attention` or `decoder.attention`; an unknown one is refused with those there are."""
-        chosen = chosen_component(asked, (line.component for line in self.lines))
-        return Explanation(self.shape, tuple(line for line in self.lines if line.component in chosen))
+    def only(self, word: str) -> Explanation:
+        """The lines of the components that a word names, `attention` or `decoder.attention`; refuses an unknown word."""
+        named = named_components(word, (line.component for line in self.lines))
+        return Explanation(self.shape, tuple(line for line in self.lines if line.component in named))
 
     def json(self) -> str:
         return json.dumps(asdict(self), indent=2) + "\n"
@@ -88,18 +88,19 @@ class Explanation:
         yield Text(LEGEND)
 
     def _parameters(self) -> Section:
-        found = [line for line in self.lines if line.of == "parameters"]
         rows = [
-            Row(f"{line.where} = {line.numbers}", (count(line.each), _layers_of(line), count(line.total))) for line in found
+            Row(f"{line.where} = {line.numbers}", (count(line.each), _layers_of(line), count(line.total)))
+            for line in self.lines
+            if line.of == "parameters"
         ]
         total = Row("together", (NOTHING, NOTHING, count(self.total("parameters"))), strong=True)
         return Section("Parameters", ("each", "layers", "together"), (*rows, total))
 
     def _flops(self, head: str) -> Section:
-        # What meets in pairs comes first: it is what grows with the square of the length.
-        found = sorted((line for line in self.lines if line.of == "FLOPs"), key=lambda line: "pairs" not in line.formula)
+        # Pairs of queries and keys come first: they grow with the square of the length.
+        work = sorted((line for line in self.lines if line.of == "FLOPs"), key=lambda line: "pairs" not in line.formula)
         rows = []
-        for line in found:
+        for line in work:
             rows.append(Row(line.where, ()))
             figures = _layers_of(line), count(line.total), count(line.exact * line.layers)
             rows.append(Row(f"  {line.formula} = {line.numbers}", figures))
@@ -108,14 +109,14 @@ class Explanation:
         return Section(head, ("layers", "dense", "exact"), (*rows, Row("together", (NOTHING, *sums), strong=True)))
 
 
-def chosen_component(asked: str, known: Iterable[str]) -> set[str]:
-    """The components that a word names, whole or by its last part; refuses one that names none."""
-    there = dict.fromkeys(known)
-    chosen = {name for name in there if asked in (name, name.rpartition(".")[2])}
-    if not chosen:
-        words = dict.fromkeys(word for name in there for word in (name.rpartition(".")[2], name))
-        raise UserError(f"no component is called {asked!r}{did_you_mean(asked, words)}")
-    return chosen
+def named_components(word: str, components: Iterable[str]) -> set[str]:
+    """The components whose name, or its last part, is a word; refuses a word that names none."""
+    last = {name: name.rpartition(".")[2] for name in components}
+    named = {name for name in last if word in (name, last[name])}
+    if not named:
+        known = dict.fromkeys(known for name in last for known in (last[name], name))
+        raise UserError(f"no component is called {word!r}{did_you_mean(word, known)}")
+    return named
 
 
 def explain(
@@ -134,13 +135,13 @@ def explain(
 
 
 def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None) -> Explanation:
-    """The same of any call."""
+    """The parameters, and the FLOPs of a call of `shape`, with their formulas."""
     nodes = list(architecture.folded_cost(shape, plan).nodes())
     parameters = (
         _of_weight(node, name, weight) for node in nodes for name, weight in node.tally.own_weights.items() if node.weight_times
     )
     work = (
-        _of_work(shape, node, name, each) for node in nodes for name, each in node.tally.own_work.items() if each.flops.dense
+        _of_work(shape, node, name, work) for node in nodes for name, work in node.tally.own_work.items() if work.flops.dense
     )
     return Explanation(shape, (*parameters, *work))
 
@@ -162,7 +163,7 @@ def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> Line:
             allowed = _allowed(work)
         case _:
             formula, numbers, notes = (
-                "no product of two matrices alone, counted as its part says",
+                "more than one product of two matrices, as its part declares",
                 f"{flops.dense:,}",
                 flops.dense,
             )
@@ -171,7 +172,7 @@ def _of_work(shape: Shape, node: Node, name: str, work: Operation) -> Line:
 
 
 def _allowed(work: Pairs) -> str:
-    """How many pairs the mask allows, with their formula where it is causal and nothing else."""
+    """The number of pairs that the mask allows, with their formula where the mask is only causal."""
     T, pairs, exact = work.queries, work.pairs, work.exact
     if exact == pairs:
         return ""
@@ -182,14 +183,14 @@ def _allowed(work: Pairs) -> str:
 
 
 def _of_product(shape: Shape, work: Product | ExpertProduct) -> tuple[str, str, int]:
-    """x W^T, x (rows, inputs): m = rows, n = inputs, h = outputs."""
+    """Formula, numbers and the notes' count of x W^T, x (rows, inputs): m = rows, n = inputs, h = outputs."""
     rows, inputs, outputs = work.rows, work.inputs, work.outputs
     formula = f"2 x {'B T' if rows == shape.rows else 'rows'} x inputs x outputs"
     return formula, _times((2, rows, inputs, outputs)), rows * outputs * (2 * inputs - 1)
 
 
 def _of_pairs(work: Pairs) -> tuple[str, str, int]:
-    """Scores: of each pair a product over features (n = E). Mixing: of each query and feature a sum over keys (n = keys)."""
+    """Formula, numbers and the notes' count: scores sum over features (n = E), the mixing of values over keys."""
     B, heads, features, pairs = work.batch, work.heads, work.features, work.pairs
     scores = work.sums == "features"
     sums = pairs * (2 * features - 1) if scores else features * (2 * pairs - work.queries)

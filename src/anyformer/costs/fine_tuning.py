@@ -1,7 +1,8 @@
-"""What fine-tuning takes: memory and time of a step in which only some weights learn, and the largest batch that fits."""
+"""Costs of fine-tuning: memory and time of a step in which only some weights learn, and the largest batch that fits."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -25,9 +26,9 @@ from anyformer.plan import Plan
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
 LEARNED: Mapping[str, States] = {"fp32": States(4, 4, 0), "bf16": States(2, 2, 0)}
-"""Bytes of a weight that learns, and of its gradient; the optimisers say themselves what they keep."""
+"""Bytes of a weight that learns, and of its gradient; the size of its state is the optimiser's own."""
 LARGEST = 1 << 16
-"""Batch that is tried at most."""
+"""A batch larger than any that is tried."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ BASES: Mapping[Base, Format] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fine-tune, as people call it; `number`: of weights that learn and of their gradients."""
+    """A way to fine-tune, by its usual name; `number`: type of the weights that learn and of their gradients."""
 
     name: str
     tuning: Tuning
@@ -63,7 +64,7 @@ class Method:
 
 
 def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
-    """Those that a person chooses from: all weights, fewer bytes for the moments, fewer weights, adapters."""
+    """The usual ways to fine-tune: all weights, fewer bytes for the moments, fewer weights, adapters."""
     eight = AdamW8bit()
     yield Method("all weights, AdamW", Tuning(), AdamW())
     yield Method("all weights, 8-bit AdamW", Tuning(), eight)
@@ -77,7 +78,7 @@ def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
 
 
 def _learning_layers(architecture: Architecture) -> int:
-    """A quarter of the output stack's layers."""
+    """The number of layers in a quarter of the output stack."""
     return max(1, architecture.output_stack.depth // 4)
 
 
@@ -95,9 +96,9 @@ def _all_but_last(architecture: Architecture) -> Iterator[str]:
 class FineTuning:
     """A method priced for one architecture, length and plan.
 
-    Weights that learn and their gradients are in fp32, or as the method says, the others as `tuning.base` says; of these a
-    matrix in fewer bits than products have is there in their type while it multiplies. Of the layers before the first that
-    learns nothing is kept.
+    Weights that learn and their gradients have the method's number type, frozen ones the format `tuning.base`; a frozen matrix
+    in fewer bits than products have is restored to their type while it multiplies. Layers before the first that learns save
+    nothing.
     """
 
     architecture: Architecture
@@ -121,47 +122,55 @@ class FineTuning:
 
     @cached_property
     def weights(self) -> int:
-        """Bytes of all weights: those that learn as the method says, the others in their format."""
-        form = BASES[self.tuned.base]
-        rest = sum(form.bytes(each) for path, each in self._weights.items() if path not in self.tuned.learning)
-        return rest + self.states.weights * self.tuned.parameters
+        """Bytes of all weights: learning ones in the method's number type, frozen ones in their format."""
+        format = BASES[self.tuned.base]
+        frozen = sum(format.bytes(weight) for path, weight in self._weights.items() if path not in self.tuned.learning)
+        return frozen + self.states.weights * self.tuned.parameters
 
     @cached_property
     def optimiser(self) -> int:
         """Bytes of the optimiser's state."""
-        return sum(self.method.optimiser.state_bytes(each) for each in self.tuned.learning.values())
+        return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values()))
 
     def peak(self, batch: int) -> PeakMemory:
-        """The most that a step holds, as `cost` walks it."""
+        """Peak memory of a step, by the same walk as `cost`."""
         shape, plan = self._shape(batch), self.plan
-        kept = self._kept(shape, plan)
-        whole = kept if plan.checkpointing == "none" else self._kept(shape, plan.but(checkpointing="none"))
-        stays = Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored)
-        counts = {path: weight.count for path, weight in self.tuned.learning.items()}
-        each, copies = self.states.gradients, self._copies(kept)
-        return peak_of(self.architecture, shape, plan, kept, whole, counts, stays, self._find, each=each, copies=copies)
+        saved = self._saved(shape, plan)
+        uncheckpointed = saved if plan.checkpointing == "none" else self._saved(shape, plan.but(checkpointing="none"))
+        return peak_of(
+            self.architecture,
+            shape,
+            plan,
+            saved,
+            uncheckpointed,
+            {path: weight.count for path, weight in self.tuned.learning.items()},
+            Holding(weights=self.weights, optimiser=self.optimiser, temporaries=self._restored),
+            self._find,
+            gradient_bytes=self.states.gradients,
+            copies=self._copies(saved),
+        )
 
-    def held(self, batch: int) -> Holding:
-        """By purpose, when most is held."""
+    def memory(self, batch: int) -> Holding:
+        """Bytes by purpose at the peak of a step."""
         return self.peak(batch).holding
 
-    def largest_batch(self, room: int) -> int:
-        """The largest batch whose step fits, 0 where none does."""
-        if self.held(1).total > room:
-            return 0
-        low, high = 1, 2
-        while high < LARGEST and self.held(high).total <= room:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.held(middle).total <= room else (low, middle)
-        return low
+    def largest_batch(self, capacity: int) -> int:
+        """The largest batch whose step fits into `capacity` bytes, 0 where none does."""
+
+        def exceeds(batch: int) -> bool:
+            return self.memory(batch).total > capacity
+
+        bound = 1
+        while bound < LARGEST and not exceeds(bound):
+            bound *= 2
+        fits = bound // 2
+        return fits + bisect_left(range(fits + 1, bound), True, key=exceeds)
 
     def seconds(self, batch: int, hardware: Hardware) -> float:
-        """The roofline of a step: a frozen matrix has no gradient of its own, and layers before all that learns no way back."""
+        """Roofline time of a step: frozen matrices get no gradient, layers before the first that learns no backward pass."""
         shape = self._shape(batch)
-        work = [self._less(each) for each in kernels(self.architecture, shape, self.plan, "train")]
-        work += self._beside(batch)
+        work = [self._tuned_kernel(kernel) for kernel in kernels(self.architecture, shape, self.plan, "train")]
+        work += self._adapter_kernels(batch)
         return step_of(work, shape, self.plan.number, hardware, "train").seconds
 
     @cached_property
@@ -181,7 +190,7 @@ class FineTuning:
         return Learning(frozenset(self.tuned.learning), self.tuned.ranks)
 
     @cached_property
-    def _asleep(self) -> tuple[str, ...]:
+    def _forward_only(self) -> tuple[str, ...]:
         """Paths of the layers before the first that learns; none where there is a source, whose gradient comes otherwise."""
         if self.architecture.two_inputs:
             return ()
@@ -189,42 +198,43 @@ class FineTuning:
         learning = [*self.tuned.learning, *self.tuned.ranks]
         if not all(path.startswith((f"{name}.layers.", f"{name}.final_norm", "head.")) for path in learning):
             return ()
-        awake = [any(path.startswith(f"{name}.layers.{owner}.") for path in learning) for owner in stack.owners]
-        return tuple(f"{name}.layers.{i}." for i in range(awake.index(True) if any(awake) else stack.depth))
+        learns = [any(path.startswith(f"{name}.layers.{owner}.") for path in learning) for owner in stack.owners]
+        return tuple(f"{name}.layers.{i}." for i in range(learns.index(True) if any(learns) else stack.depth))
 
     @cached_property
     def _restored(self) -> int:
-        """Bytes of the largest matrix that is kept in fewer bits than it multiplies in."""
+        """Bytes, in the type of products, of the largest frozen matrix that is stored in fewer bits."""
         if BASES[self.tuned.base].bits >= 8 * self.plan.activation_bytes:
             return 0
-        frozen = (each for path, each in self._weights.items() if path not in self.tuned.learning and each.quantisable)
-        return max((self.plan.activation_bytes * prod(each.shape) for each in frozen), default=0)
+        frozen = (weight for path, weight in self._weights.items() if path not in self.tuned.learning and weight.quantisable)
+        return max((self.plan.activation_bytes * prod(weight.shape) for weight in frozen), default=0)
 
     def _shape(self, batch: int) -> Shape:
         return Shape(batch=batch, length=self.length, source=self.architecture.source_of(self.length))
 
-    def _kept(self, shape: Shape, plan: Plan) -> Activations:
+    def _saved(self, shape: Shape, plan: Plan) -> Activations:
         return activations(self.architecture, shape, plan, learning=self._learning)
 
-    def _copies(self, kept: Activations) -> int:
+    def _copies(self, saved: Activations) -> int:
         """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""
         if self.states.weights <= self.plan.activation_bytes:
             return 0
         if len(self.tuned.learning) == len(self._weights):
-            return kept.casts
+            return saved.casts
         frozen = self._weights if self.tuned.base == "fp32" else {}
         wide = {**frozen, **self.tuned.learning}.values()
-        return sum(self.plan.activation_bytes * each.count for each in wide if each.decays and each.fill != "embedding")
+        counts = (weight.count for weight in wide if weight.decays and weight.fill != "embedding")
+        return self.plan.activation_bytes * sum(counts)
 
-    def _less(self, kernel: Kernel) -> Kernel:
-        """A kernel of a training step without the gradients that nobody asks for, the optimiser without what is frozen."""
+    def _tuned_kernel(self, kernel: Kernel) -> Kernel:
+        """A kernel of a training step without the gradients of frozen weights, the optimiser's without frozen weights."""
         if kernel.unit == "optimiser":
             return replace(kernel, moves=2 * self.optimiser + self.states.updated * self.tuned.parameters)
-        asleep = self._asleep_like(kernel.address)
-        learning = asleep or any(path in self.tuned.learning for path in self._weights_of(kernel))
+        forward_only = self._forward_only_like(kernel.address)
+        learning = forward_only or any(path in self.tuned.learning for path in self._weights_of(kernel))
         share = Fraction(1) if learning or kernel.unit != "matrix" else Fraction(2, 3)
-        # Of the layers before the first that learns, the forward pass alone.
-        share = (share * (kernel.layers - asleep) + Fraction(asleep, 3)) / kernel.layers
+        # Layers before the first that learns compute a forward pass alone.
+        share = (share * (kernel.layers - forward_only) + Fraction(forward_only, 3)) / kernel.layers
         return replace(
             kernel,
             flops=Flops(int(kernel.flops.dense * share), int(kernel.flops.exact * share)),
@@ -234,20 +244,20 @@ class FineTuning:
         )
 
     def _weights_of(self, kernel: Kernel) -> tuple[str, str]:
-        """What the weight of a product may be called, in the first layer of its kind: experts are stacked in a parameter."""
+        """Possible paths of a product's weight, in the first layer of its kind: experts are stacked in a parameter."""
         at, path = kernel.address, kernel.path
         if at.layer is not None:
             first = self.architecture.stacks[at.module].layers.index(at.layer)
             path = path.replace(f".layers.{at.layer}.", f".layers.{first}.", 1)
         return f"{path}.weight", path
 
-    def _asleep_like(self, at: Address) -> int:
-        """Of the layers that are like the one at an address, those before the first that learns."""
-        if not self._asleep or at.layer is None:
+    def _forward_only_like(self, at: Address) -> int:
+        """How many layers of the kind at an address lie before the first that learns."""
+        if not self._forward_only or at.layer is None:
             return 0
-        return self.architecture.stacks[at.module].layers[: len(self._asleep)].count(at.layer)
+        return self.architecture.stacks[at.module].layers[: len(self._forward_only)].count(at.layer)
 
-    def _beside(self, batch: int) -> Iterator[Kernel]:
+    def _adapter_kernels(self, batch: int) -> Iterator[Kernel]:
         """The two products of each adapter, forward and for both gradients."""
         rows, size = batch * self.length, self.plan.activation_bytes
         for path, rank in self.tuned.ranks.items():

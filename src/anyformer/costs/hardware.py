@@ -37,7 +37,7 @@ class Efficiency:
     """Links within a node and between nodes, by large messages."""
     overlap: float = 0.8
     """Share of the time of computing that can hide transfers of weights and gradients."""
-    room: float = 0.92
+    capacity: float = 0.92
     """Share of the memory that tensors may take; the rest goes to the context, to transfers and to fragments."""
 
     def of_bandwidth(self, unit: str) -> float:
@@ -83,9 +83,9 @@ class Hardware:
         raise UserError(f"{self.title} has no peak for {precision!r}{did_you_mean(precision, self.peaks)}")
 
     @property
-    def room(self) -> int:
+    def usable_memory(self) -> int:
         """Bytes that tensors may take."""
-        return int(self.memory * self.efficiency.room)
+        return int(self.memory * self.efficiency.capacity)
 
     def ridge(self, precision: str) -> float:
         """FLOPs per byte above which reaching the compute peak, not memory, is the bound (Williams et al. 2009)."""

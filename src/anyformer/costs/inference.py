@@ -1,4 +1,4 @@
-"""Memory of inference: weights by format, decode state by kind of memory, and what one decode step reads."""
+"""Memory of inference: weights by format, decode state by kind of layer, and bytes that one decode step reads."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Format:
     zero_bits: int = 0
     group: int = GROUP
     other_bits: int = 16
-    """Of what is not quantised."""
+    """Bits per element of weights that are not quantised."""
 
     def matrix_bytes(self, weight: Weight) -> int:
         """Bytes of one declared weight (all its copies), scales included."""
@@ -77,8 +77,8 @@ def stored(weights: Mapping[str, Weight], format: Format) -> int:
 
 @dataclass(frozen=True)
 class LayerState:
-    """The decode state of one kind of layer: `bytes` for all its layers and rows, what the last token of one row added, and
-    what makes it grow."""
+    """The decode state of one kind of layer: `bytes` of all its layers and rows, bytes that the last token of one row added,
+    and what makes it grow."""
 
     name: str
     """`decoder.local.attention`: the variant of the layers, and the branch."""
@@ -91,17 +91,17 @@ class LayerState:
 
 @dataclass(frozen=True)
 class DecodeState:
-    """Decode state at a batch and a context: by layer kind, and the book of positions (8 bytes per slot)."""
+    """Decode state at a batch and a context: by kind of layer, and the position of every slot (8 bytes)."""
 
     batch: int
     context: int
     memories: tuple[LayerState, ...]
-    book: int
+    positions: int
 
     @property
     def total(self) -> int:
         """Bytes allocated."""
-        return self.book + sum(memory.bytes for memory in self.memories)
+        return self.positions + sum(memory.bytes for memory in self.memories)
 
     @property
     def per_sequence(self) -> int:
@@ -109,38 +109,38 @@ class DecodeState:
 
     @property
     def per_token(self) -> int:
-        """What the last token of a row added, beside 8 bytes in the book of positions."""
+        """Bytes that the last token of a row added, without the 8 bytes of its position."""
         return sum(memory.per_token for memory in self.memories)
 
 
 def decode_state(
     architecture: Architecture, *, batch: int = 1, context: int, source: int | None = None, plan: Plan | None = None
 ) -> DecodeState:
-    """Bytes that `batch` sequences of `context` positions keep; `source`: length of the other sequence (default: context).
+    """Decode state of `batch` sequences of `context` positions; `source`: length of the other sequence (default: context).
 
     Full caches grow with every token, rings to their window, recurrent states never, memories of the source with the source:
-    all told from what the parts declare at other lengths.
+    all four follow from what the parts declare at other lengths.
     """
-    read = architecture.source_of(context, source)
+    source_length = architecture.source_of(context, source)
     plan = plan or Plan(precision="bf16")
 
-    def state(length: int, source: int) -> Mapping[Address, int]:
+    def state(length: int, source_length: int) -> Mapping[Address, int]:
         if not length:
             return {}
-        tally = architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source), plan)
+        tally = architecture.folded_cost(Shape(batch=batch, past=length - 1, source=source_length), plan)
         own = ((node, node.tally.own_state) for node in tally.nodes())
         return {node.address: state.held * node.times for node, state in own if state is not None and state.held}
 
-    now, before, longer = state(context, read), state(context - 1, read), state(context + 1, read)
-    all_grow = all(longer[name] > size for name, size in now.items())
-    first = now if all_grow else state(1, read)
-    other = state(context, read + 1) if read and not all_grow else now
+    now, before, after = (state(length, source_length) for length in (context, context - 1, context + 1))
+    all_grow = all(after[at] > size for at, size in now.items())
+    first = now if all_grow else state(1, source_length)
+    longer_source = state(context, source_length + 1) if source_length and not all_grow else now
     memories = []
     for at, size in now.items():
         grows: Growth = "to its window"
-        if longer[at] > size:
+        if after[at] > size:
             grows = "every token"
-        elif other[at] != size:
+        elif longer_source[at] != size:
             grows = "with the source"
         elif first[at] == size and context > 1:
             grows = "never"
@@ -169,21 +169,21 @@ def read_per_step(
     source: int | None = None,
     plan: Plan | None = None,
 ) -> Reading:
-    """What decoding one token for each of `batch` rows after `length` positions reads; `source`: as in `decode_state`.
+    """Bytes read by decoding one token for each of `batch` rows after `length` positions; `source`: as in `decode_state`.
 
     Every weight once, but of a table only the rows looked up (all of it where the head is tied to it), and of X experts the
     X (1 - (1 - k / X)^B) that B tokens, each choosing k at random, are expected to choose.
     """
     plan = plan or Plan(precision="bf16")
-    read = (source or length) if architecture.two_inputs else 0
-    tally = architecture.folded_cost(Shape(batch=batch, past=length, source=read), plan)
-    whole = None if architecture.head_table is None else architecture.head_table[0]
-    weights = sum(_read(format.bytes(weight), weight, batch, name == whole) for name, weight in _decoding(architecture, tally))
+    source_length = (source or length) if architecture.two_inputs else 0
+    tally = architecture.folded_cost(Shape(batch=batch, past=length, source=source_length), plan)
+    tied = None if architecture.head_table is None else architecture.head_table[0]
+    weights = sum(_read(format.bytes(weight), weight, batch, name == tied) for name, weight in _decoding(architecture, tally))
     return Reading(weights, sum(state.read for state in tally.states.values()))
 
 
 def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int, float], ...]:
-    """(experts of a layer, those that one decoding step of so many rows is expected to read), each kind of mixture once."""
+    """(experts of a layer, experts that a decoding step of `batch` rows is expected to read), each kind of mixture once."""
     kinds = dict.fromkeys(
         (network.experts, network.chosen or 0)
         for stack in architecture.stacks.values()
@@ -191,11 +191,11 @@ def expected_experts(architecture: Architecture, batch: int) -> tuple[tuple[int,
         for sublayer in block.sublayers
         if (network := sublayer.resizing.network) is not None and network.experts is not None
     )
-    return tuple((experts, distinct_experts(experts, chosen, batch)) for experts, chosen in kinds)
+    return tuple((experts, distinct_experts(experts, top_k, batch)) for experts, top_k in kinds)
 
 
 def _decoding(architecture: Architecture, tally: Tally) -> list[tuple[str, Weight]]:
-    """The weights of what computes while decoding: of two inputs, neither the encoder nor the source's table."""
+    """The weights that decoding reads: of a model of two inputs, neither the encoder's nor the source's table."""
     idle = {"encoder"} if architecture.two_inputs else set()
     return [
         (node.name(name), weight * node.weight_times)
@@ -205,11 +205,11 @@ def _decoding(architecture: Architecture, tally: Tally) -> list[tuple[str, Weigh
     ]
 
 
-def _read(size: int, weight: Weight, batch: int, whole: bool) -> int:
-    """Of a weight's bytes those that a step reads."""
+def _read(size: int, weight: Weight, batch: int, tied: bool) -> int:
+    """Bytes that a step reads of a weight of `size` bytes."""
     if weight.chosen is not None:
         return round(size * distinct_experts(weight.shape[0], weight.chosen, batch) / weight.shape[0])
-    if weight.fill == "embedding" and not whole:
+    if weight.fill == "embedding" and not tied:
         return size * min(batch, weight.shape[0]) // weight.shape[0]
     return size
 

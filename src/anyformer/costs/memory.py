@@ -1,4 +1,4 @@
-"""What training keeps for each parameter from step to step; with all else that a step holds: `peak.py`."""
+"""Bytes that training keeps for each parameter between steps; `peak.py` adds all else that a step holds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class States:
-    """Bytes per parameter that stay: of its weight, its gradient, and the optimiser's state.
+    """Bytes per parameter: of its weight, its gradient, and the optimiser's state.
 
     Adam's two moments in fp32 are 8 (Rajbhandari et al. 2020, ZeRO, arXiv 1910.02054, section 3.1); an fp32 master copy of
     narrower weights is part of the state. Copies of wider weights in the type of products come on top (`Holding.copies`).
@@ -23,7 +23,7 @@ class States:
 
     @property
     def updated(self) -> int:
-        """Read and written by an update: all is read, and all but the gradient is written."""
+        """Bytes that an update reads and writes: all are read, and all but the gradient are written."""
         return self.total + self.weights + self.optimiser
 
 

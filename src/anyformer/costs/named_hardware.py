@@ -21,7 +21,7 @@ ALIASES: Mapping[str, str] = MappingProxyType(
 
 
 def hardware_of(given: str | Hardware) -> Hardware:
-    """The accelerator of that name, or the value itself; `here` measures this machine, in about five seconds."""
+    """The accelerator of a name, or the value itself; `here` measures this machine, in about five seconds."""
     if isinstance(given, Hardware):
         return given
     if given == HERE:

@@ -26,52 +26,51 @@ REMEDIES: Mapping[Mode, str] = {
     "decode": "see `anyformer plan NAME --serve`",
 }
 NOT_SHOWN = Figure("-")
-"""Of a share of the peak, all pairs counted, where it would be more than all of it."""
+"""MFU that counts all pairs, where it would exceed 100 %."""
 SMALL = 0.005
 """Share of the time below which operations share a line."""
 AT: Mapping[Moment, str] = {
-    "loss": "when most is held, at the loss",
-    "backward": "when most is held, on the way back",
-    "update": "when most is held, at the update",
+    "loss": "the loss",
+    "backward": "the backward pass",
+    "update": "the update",
 }
 
 
 def page(sheet: CostSheet, modes: Sequence[Mode], *, beside: bool = False) -> tuple[Section, ...]:
-    """What there is to say about some modes; of a single one on hardware first its time, its memory, and where its time goes.
+    """Sections of the sheet in some modes; of a single one on hardware its time, memory and slowest operations come first.
 
     `beside`: for `side_by_side`.
     """
     sheets = {mode: sheet.of(mode) for mode in modes if mode in sheet.modes}
     model = [_parameters_beside(sheet) if beside else _parameters(sheet), _flops(sheets)]
-    held = [_training(sheets["train"])] if "train" in sheets else []
+    memory = [_training(sheets["train"])] if "train" in sheets else []
     if sheets.keys() - {"train"}:
-        held += _inference(sheet.of("prefill"))
+        memory += _inference(sheet.of("prefill"))
     if sheet.hardware is None:
-        return (*model, *held)
+        return (*model, *memory)
     if len(sheets) > 1:
-        return (*model, *held, _times(sheets))
-    # A decoding step asks for its state first, of which weights in other formats are no part.
-    asked = held[1:] + held[:1] if "decode" in sheets else held
-    return (_times(sheets), *asked, *map(_operations, sheets.values()), *model)
+        return (*model, *memory, _times(sheets))
+    # Of a decoding step its state comes before the weights in all formats.
+    ordered = memory[1:] + memory[:1] if "decode" in sheets else memory
+    return (_times(sheets), *ordered, *map(_operations, sheets.values()), *model)
 
 
 def title(sheet: CostSheet) -> str:
-    """The call, and what it runs on."""
+    """The call, and the hardware it runs on."""
     lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
     prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
     call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.precision}"
-    on = sheet.hardware
-    return call if on is None else f"{call}, on {on.title}"
+    return call if sheet.hardware is None else f"{call}, on {sheet.hardware.title}"
 
 
 def reached(sheet: CostSheet) -> str:
     """The hardware's peaks, and the shares of them that times count on."""
-    on = sheet.hardware
-    assert on is not None, "priced on hardware"
-    of, peak = on.efficiency, on.peak(sheet.precision)
+    hardware = sheet.hardware
+    assert hardware is not None, "priced on hardware"
+    shares, peak = hardware.efficiency, hardware.peak(sheet.precision)
     return (
-        f"counted on: {scaled(peak)}FLOP/s, {of.matrix:.0%} of it in products and {of.attention:.0%} in attention; "
-        f"{scaled(on.bandwidth)}B/s, {of.memory:.0%} of it"
+        f"counted on: {scaled(peak)}FLOP/s, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in attention; "
+        f"{scaled(hardware.bandwidth)}B/s, {shares.memory:.0%} of it"
     )
 
 
@@ -82,34 +81,35 @@ def longest(architecture: Architecture) -> int | None:
 
 
 def warnings(sheet: CostSheet, modes: Sequence[Mode]) -> tuple[str, ...]:
-    """What cannot be run as it is priced: positions beyond a table, and what does not fit into the memory of one device."""
-    found = [*beyond_tables(sheet.architecture, sheet.length, sheet.source)]
-    on = sheet.hardware
-    told = [mode for mode in modes if mode in sheet.modes]
-    for each in map(sheet.of, told):
-        # Prompts and the tokens after them need the same room.
-        again = each.mode == "prefill" and "decode" in told
-        if on is not None and each.devices > 1 and not again:
-            found.append(
-                f"one {on.title} has no room for {HOLDS[each.mode]}: {scaled(each.held)}B of {scaled(on.room)}B "
-                f"(times are as if it had); {REMEDIES[each.mode]}"
+    """Reasons why a call cannot run as priced: positions beyond a table, memory beyond that of one device."""
+    lines = [*beyond_tables(sheet.architecture, sheet.length, sheet.source)]
+    hardware = sheet.hardware
+    shown_modes = [mode for mode in modes if mode in sheet.modes]
+    for call in map(sheet.of, shown_modes):
+        # Prompts and the tokens after them take the same memory.
+        repeated = call.mode == "prefill" and "decode" in shown_modes
+        if hardware is not None and call.devices > 1 and not repeated:
+            lines.append(
+                f"one {hardware.title} has no room for {HOLDS[call.mode]}: "
+                f"{scaled(call.required_bytes)}B of {scaled(hardware.usable_memory)}B "
+                f"(times are as if it had); {REMEDIES[call.mode]}"
             )
-        if each.time is not None and each.time.too_small:
-            found.append(f"the {STEPS[each.mode]} is {each.time.too_small}")
-    return tuple(found)
+        if call.time is not None and call.time.too_small:
+            lines.append(f"the {STEPS[call.mode]} is {call.time.too_small}")
+    return tuple(lines)
 
 
 def beyond_tables(architecture: Architecture, length: int, source: int = 0) -> Iterator[str]:
-    """Where a position table ends before the length that is asked for."""
+    """A warning for every stack whose position table ends before the length of its input."""
     for name, stack in architecture.stacks.items():
-        reads = source if name == "encoder" and source else length
+        positions = source if name == "encoder" and source else length
         latent = name == "decoder" and architecture.latents is not None
-        if stack.max_length is not None and stack.max_length < reads and not latent:
-            yield f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {reads:,}"
+        if stack.max_length is not None and stack.max_length < positions and not latent:
+            yield f"the {name}'s position table ends at {stack.max_length:,}, so it cannot be run at {positions:,}"
 
 
 def _parameters(sheet: CostSheet) -> Section:
-    """Stored, and used by one token where some experts are not."""
+    """Parameters stored, and those that one token uses where it uses a part of the experts."""
     params = sheet.params
     table = {"total": (params.total, params.active)}
     table |= {shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
@@ -119,19 +119,19 @@ def _parameters(sheet: CostSheet) -> Section:
 
 
 def _parameters_beside(sheet: CostSheet) -> Section:
-    """Both sums, and the components that are more than a thousandth."""
+    """Parameters stored, used by one token, and of components above a thousandth of all."""
     params = sheet.params
     rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
-    rows += [Row(shown(n), (count(each),)) for n, each in params.by_component.items() if each * 1000 > params.total]
+    rows += [Row(shown(name), (count(size),)) for name, size in params.by_component.items() if size * 1000 > params.total]
     return Section("Parameters", ("",), tuple(rows))
 
 
 def _flops(sheets: Mapping[Mode, CostSheet]) -> Section:
-    """Each convention in a column; of a training step also forward and backward alone."""
+    """FLOPs by each convention; of a training step also forward and backward alone."""
     # A training step's forward pass is a prefill.
-    told = [mode for mode in sheets if mode != "prefill" or "train" not in sheets]
-    rows = [row for mode in told for row in _flops_of(mode, sheets[mode])]
-    work = sum(sheets[told[0]].elementwise.values(), Flops())
+    modes = [mode for mode in sheets if mode != "prefill" or "train" not in sheets]
+    rows = [row for mode in modes for row in _flops_of(mode, sheets[mode])]
+    work = sum(sheets[modes[0]].elementwise.values(), Flops())
     rows.append(Row("element-wise operations, forward", (flops(work.dense), flops(work.exact)), detail=True))
     return Section("FLOPs of matrix products", ("dense", "exact", "executed"), tuple(rows))
 
@@ -142,36 +142,38 @@ def _flops_of(mode: Mode, sheet: CostSheet) -> Iterator[Row]:
         yield Row("forward", _conventions(model.forward.dense, model.forward.exact, run.forward), detail=True)
         yield Row("backward", _conventions(model.backward.dense, model.backward.exact, run.backward), detail=True)
     yield Row(STEPS[mode], _conventions(model.total.dense, model.total.exact, run.total))
-    each = _conventions(model.total.dense // tokens, model.total.exact // tokens, run.total // tokens)
-    yield Row(f"{STEPS[mode]}, per token", each)
+    per_token = _conventions(model.total.dense // tokens, model.total.exact // tokens, run.total // tokens)
+    yield Row(f"{STEPS[mode]}, per token", per_token)
 
 
-def _conventions(*of: int) -> tuple[Figure, ...]:
-    return tuple(map(flops, of))
+def _conventions(*counts: int) -> tuple[Figure, ...]:
+    return tuple(map(flops, counts))
 
 
 def _training(sheet: CostSheet) -> Section:
-    """What a step holds when it holds most; weights, gradients and both moments of AdamW in fp32."""
+    """Memory at the peak of a step by purpose; weights, gradients and both moments of AdamW in fp32."""
     figures = {**sheet.memory.named, "together, the peak of a step": sheet.memory.total}
-    rows = [Row(what, (size(number),)) for what, number in figures.items()]
-    rows.append(Row("kept from forward to backward", (size(sheet.kept.kept + sheet.kept.loss),)))
-    how = f"checkpointing {sheet.plan.checkpointing}"
-    return Section(f"Memory of training {AT[sheet.peak.at]}", (how,), (*rows, *_devices(sheet, sheet.held)))
+    rows = [Row(purpose, (size(number),)) for purpose, number in figures.items()]
+    rows.append(Row("saved for the backward pass", (size(sheet.activations.saved + sheet.activations.loss),)))
+    column = f"checkpointing {sheet.plan.checkpointing}"
+    return Section(
+        f"Memory of training at its peak ({AT[sheet.peak.at]})", (column,), (*rows, *_devices(sheet, sheet.required_bytes))
+    )
 
 
-def _devices(sheet: CostSheet, *held: int) -> Iterator[Row]:
-    """How many devices have so much memory, all of it spread evenly."""
+def _devices(sheet: CostSheet, *sizes: int) -> Iterator[Row]:
+    """The number of devices that hold so many bytes, spread evenly."""
     if sheet.hardware is not None:
-        yield Row("accelerators that hold it", tuple(count(sheet.holding(each)) for each in held))
+        yield Row("accelerators that hold it", tuple(map(count, map(sheet.devices_for, sizes))))
 
 
 def _inference(sheet: CostSheet) -> Iterator[Section]:
-    """Weights by format; decode state by kind of layer; what a decoding step reads."""
+    """Weights by format; decode state by kind of layer; bytes that a decoding step reads."""
     state = sheet.state
-    held = [weights + state.total for weights in sheet.weights.values()]
+    together = [weights + state.total for weights in sheet.weights.values()]
     rows = [Row("weights", tuple(map(size, sheet.weights.values())))]
-    rows += [Row("with the decode state", tuple(map(size, held)), detail=True)] if state.memories else []
-    rows += [replace(row, detail=True) for row in _devices(sheet, *held)]
+    rows += [Row("with the decode state", tuple(map(size, together)), detail=True)] if state.memories else []
+    rows += [replace(row, detail=True) for row in _devices(sheet, *together)]
     yield Section("Memory of inference", tuple(sheet.weights), tuple(rows))
     if "decode" in sheet.modes:
         yield _state(state, sheet.precision)
@@ -179,22 +181,22 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
 
 
 def _state(state: DecodeState, precision: str) -> Section:
-    """Of all layers, by kind of layer, and the positions beside them."""
-    layers = sum(each.bytes for each in state.memories)
+    """Decode state of all layers, of each kind of layer, and of the positions beside them."""
+    layers = sum(memory.bytes for memory in state.memories)
     rows = [Row("all layers", (exact(state.per_token), size(layers // state.batch), size(layers)))]
-    for each in state.memories:
-        figures = exact(each.per_token), size(each.bytes // state.batch), size(each.bytes)
-        rows.append(Row(f"{shown(each.name)}: grows {each.grows}", figures, detail=True))
-    if state.book:
-        own = state.book // state.batch
-        rows.append(Row("positions of tokens", (exact(own // state.context), exact(own), size(state.book)), detail=True))
+    for memory in state.memories:
+        figures = exact(memory.per_token), size(memory.bytes // state.batch), size(memory.bytes)
+        rows.append(Row(f"{shown(memory.name)}: grows {memory.grows}", figures, detail=True))
+    if state.positions:
+        own = state.positions // state.batch
+        rows.append(Row("positions of tokens", (exact(own // state.context), exact(own), size(state.positions)), detail=True))
         together = exact(state.per_token + own // state.context), size(state.per_sequence), size(state.total)
         rows.append(Row("together", together, detail=True))
     return Section(f"Decode state in {precision}", ("a token adds", "a sequence", "the batch"), tuple(rows))
 
 
 def _reading(sheet: CostSheet) -> Section:
-    """Bytes, and of each kind of mixture the experts that they hold."""
+    """Bytes that a decoding step reads, and for each kind of mixture how many experts it reads."""
     reading = sheet.reading
     rows = [Row("bytes", (size(reading.weights), size(reading.state), size(reading.total)))]
     for experts, expected in expected_experts(sheet.architecture, sheet.batch):
@@ -203,7 +205,7 @@ def _reading(sheet: CostSheet) -> Section:
 
 
 def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
-    """A column for each mode."""
+    """Time and use of the hardware, a column for each mode."""
     times = [_time(sheet) for sheet in sheets.values()]
     rows = (
         Row("time", tuple(seconds(time.seconds) for time in times)),
@@ -218,20 +220,20 @@ def _times(sheets: Mapping[Mode, CostSheet]) -> Section:
 
 
 def _waits(time: StepTime) -> Figure:
-    """What most of a step waits for: `compute 74%`."""
+    """The bound that takes most of a step's time: `compute 74%`."""
     waits = {bound: time.waits_for(bound) for bound in ("compute", "memory", "launch")}
     longest = max(waits, key=lambda bound: waits[bound])
     return Figure(f"{longest} {waits[longest]:.0%}")
 
 
 def _operations(sheet: CostSheet) -> Section:
-    """Slowest first; what is short stands together."""
+    """Operations, slowest first; the short ones in one line."""
     time = _time(sheet)
-    found = time.by_component
-    long = [operation for operation in found if operation.seconds >= SMALL * time.seconds]
+    operations = time.by_component
+    long = [operation for operation in operations if operation.seconds >= SMALL * time.seconds]
     rows = [Row(shown(operation.name), _operation(operation, time.seconds)) for operation in long]
-    if len(long) < len(found):
-        rest = sum(operation.seconds for operation in found[len(long) :])
+    if len(long) < len(operations):
+        rest = sum(operation.seconds for operation in operations[len(long) :])
         rows.append(Row("the rest", (NOTHING, NOTHING, NOTHING, seconds(rest), share(rest / time.seconds))))
     columns = ("FLOPs", "bytes", "FLOPs/byte", "time", "share", "waits for")
     return Section(f"Where the time goes: {STEPS[sheet.mode]}", columns, tuple(rows), detail=True)

@@ -30,9 +30,9 @@ STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "de
 
 @dataclass(frozen=True, repr=False)
 class CostSheet:
-    """What a call costs: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
+    """Costs of a call: `train` and `prefill` compute `length` positions, `decode` one position after `length` cached ones.
 
-    `source`: positions of the source, 0 where there is one input. `hardware`: what `time` is on, None where none was named.
+    `source`: positions of the source, 0 where there is one input. `hardware`: the device of `time`, None where none was named.
     """
 
     architecture: Architecture
@@ -45,7 +45,7 @@ class CostSheet:
     hardware: Hardware | None = None
 
     def of(self, mode: Mode) -> CostSheet:
-        """The same in another mode."""
+        """The sheet of the same call in another mode."""
         return self._by_mode[mode]
 
     @cached_property
@@ -55,7 +55,7 @@ class CostSheet:
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Those that make sense: what has no decoder, or one that transforms a latent array, decodes no tokens."""
+        """Modes of this model: without a decoder, or where it transforms a latent array, no tokens are decoded."""
         made = self.architecture
         return MODES if made.decoder is not None and made.latents is None else MODES[:2]
 
@@ -68,7 +68,7 @@ class CostSheet:
 
     @property
     def precision(self) -> Precision:
-        """Of products, activations and decode state; where no hardware resolves it, `auto` is bf16."""
+        """Number type of products, activations and decode state; where no hardware resolves it, `auto` is bf16."""
         return self.plan.number
 
     @property
@@ -82,27 +82,30 @@ class CostSheet:
 
     @cached_property
     def params(self) -> Parameters:
-        """Stored, and used by one token."""
+        """Parameters stored, and parameters that one token uses."""
         return parameters(self._tally)
 
     @cached_property
     def flops(self) -> FlopSheet:
-        """Of the model, whatever computes it."""
+        """FLOPs of the model, whatever computes it."""
         forward = flop_count(self._tally)
         return FlopSheet(forward, forward * (2 if self.mode == "train" else 0))
 
     @cached_property
     def executed(self) -> Executed:
-        """What the plan's kernel and checkpointing execute, without the products that no gradient asks for."""
-        total = sum(each.executed * each.layers for each in self._work)
+        """FLOPs that the plan's kernel and checkpointing execute, without products that no gradient needs."""
+        total = sum(kernel.executed * kernel.layers for kernel in self._kernels)
         if self.mode != "train":
             return Executed(total, 0)
         dense = {"attention"} if self.plan.attention == "plain" else set()
-        forward = sum((each.flops.dense if each.unit in dense else each.flops.exact) * each.layers for each in self._work) // 3
+        flops = (
+            (kernel.flops.dense if kernel.unit in dense else kernel.flops.exact) * kernel.layers for kernel in self._kernels
+        )
+        forward = sum(flops) // 3
         return Executed(forward, total - forward - self._tally.total_flops.no_gradient)
 
     @cached_property
-    def _work(self) -> list[Kernel]:
+    def _kernels(self) -> list[Kernel]:
         return kernels(self.architecture, self.shape, self.plan, self.mode)
 
     @cached_property
@@ -111,18 +114,18 @@ class CostSheet:
         return elementwise(self.architecture, self.shape, self.plan)
 
     @cached_property
-    def kept(self) -> Activations:
-        """Tensors that a training step keeps for its backward pass."""
+    def activations(self) -> Activations:
+        """Tensors that the forward pass of a training step saves for its backward pass."""
         return activations(self.architecture, replace(self.shape, past=0, length=self.length), self.plan)
 
     @property
     def memory(self) -> Holding:
-        """Of training on one device: what is held when most is, which is `peak.at`, by purpose."""
+        """Bytes by purpose of training on one device, at the peak of a step."""
         return self.peak.holding
 
     @cached_property
     def peak(self) -> PeakMemory:
-        """The most that a training step holds at once."""
+        """The most memory that a training step takes at once."""
         return peak_memory(
             self.architecture,
             batch=self.batch,
@@ -139,24 +142,24 @@ class CostSheet:
 
     @cached_property
     def state(self) -> DecodeState:
-        """What all positions of the call leave behind."""
+        """Decode state of all positions of the call."""
         return decode_state(
             self.architecture, batch=self.batch, context=self.shape.keys, source=self.source or None, plan=self.plan
         )
 
     @property
     def state_bytes(self) -> int:
-        """Decode state of this batch and length."""
+        """Bytes of decode state of this batch and length."""
         return self.state.total
 
     @property
     def state_bytes_per_token(self) -> int:
-        """What the last position of a row added."""
+        """Bytes of decode state that the last position of a row added."""
         return self.state.per_token
 
     @cached_property
     def reading(self) -> Reading:
-        """What decoding one token for each row reads, weights in the plan's precision."""
+        """Bytes that decoding one token for each row reads, weights in the plan's precision."""
         return read_per_step(
             self.architecture,
             FORMATS[self.precision],
@@ -168,26 +171,26 @@ class CostSheet:
 
     @cached_property
     def time(self) -> StepTime | None:
-        """The roofline on the hardware that was named."""
+        """Roofline time of the step on the hardware that was named."""
         if self.hardware is None:
             return None
-        return step_of(self._work, self.shape, self.precision, self.hardware, self.mode)
+        return step_of(self._kernels, self.shape, self.precision, self.hardware, self.mode)
 
     @property
-    def held(self) -> int:
-        """Bytes that must fit somewhere: of training the peak of a step, else the weights and the decode state."""
+    def required_bytes(self) -> int:
+        """Memory that the call takes: in training the peak of a step, else the weights and the decode state."""
         if self.mode != "train":
             return self.weights[self.precision] + self.state_bytes
         return self.memory.total
 
     @property
     def devices(self) -> int:
-        """How many of the hardware's devices hold that, spread evenly."""
-        return self.holding(self.held)
+        """How many of the hardware's devices the call takes, its memory spread evenly."""
+        return self.devices_for(self.required_bytes)
 
-    def holding(self, size: int) -> int:
-        """How many of the hardware's devices have room for so many bytes; 1 where none was named."""
-        return 1 if self.hardware is None else max(1, ceil(size / self.hardware.room))
+    def devices_for(self, size: int) -> int:
+        """How many of the hardware's devices hold `size` bytes; 1 where no hardware was named."""
+        return 1 if self.hardware is None else max(1, ceil(size / self.hardware.usable_memory))
 
     @property
     def remarks(self) -> tuple[Remark, ...]:
@@ -204,11 +207,12 @@ class CostSheet:
             "checkpointing": self.plan.checkpointing,
             "params": asdict(self.params),
             "flops": {
-                **{name: asdict(each) for name, each in (("forward", self.flops.forward), ("backward", self.flops.backward))},
+                "forward": asdict(self.flops.forward),
+                "backward": asdict(self.flops.backward),
                 "total": asdict(self.flops.total),
                 "executed": {**asdict(executed), "total": executed.total},
             },
-            "elementwise": {kind: asdict(each) for kind, each in self.elementwise.items()},
+            "elementwise": {kind: asdict(flops) for kind, flops in self.elementwise.items()},
             "memory": self._memory_data(),
             "weights": dict(self.weights),
             "state": {**asdict(state), "total": state.total, "per_token": state.per_token, "per_sequence": state.per_sequence},
@@ -218,35 +222,35 @@ class CostSheet:
         }
 
     def _memory_data(self) -> dict[str, int]:
-        return {**asdict(self.memory), "total": self.memory.total, "kept": self.kept.kept + self.kept.loss}
+        return {**asdict(self.memory), "total": self.memory.total, "kept": self.activations.saved + self.activations.loss}
 
     def __repr__(self) -> str:
         """One line: the call and its main figures."""
-        return f"<CostSheet of {self._said}>"
+        return f"<CostSheet of {self._line}>"
 
     def _repr_html_(self) -> str:
         """A small table, for notebooks."""
         rows = "".join(f"<tr><th>{name}</th><td>{figure}</td></tr>" for name, figure in self.brief.items())
-        return f"<table><caption>{self._said.partition(': ')[0]}</caption>{rows}</table>"
+        return f"<table><caption>{self._line.partition(': ')[0]}</caption>{rows}</table>"
 
     @property
     def brief(self) -> dict[str, str]:
-        """The main figures, in words."""
-        found = {
+        """The main figures, by what they are of."""
+        figures = {
             "parameters": f"{self.params.total:,}",
             f"FLOPs of a {STEPS[self.mode]}": scaled(self.flops.total.exact).strip(),
         }
         if self.mode == "train":
-            found["memory at its peak"] = f"{scaled(self.memory.total)}B"
+            figures["memory at its peak"] = f"{scaled(self.memory.total)}B"
         if "decode" in self.modes:
-            found["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.precision}"
+            figures["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.precision}"
         if self.time is not None:
-            found[f"time on one {self.time.hardware.title}"] = clock(self.time.seconds)
-        return found
+            figures[f"time on one {self.time.hardware.title}"] = clock(self.time.seconds)
+        return figures
 
     @property
-    def _said(self) -> str:
-        """The call, then the main figures."""
+    def _line(self) -> str:
+        """The call and the main figures, on one line."""
         shape = f"batch {self.batch:,} x {self.length:,} tokens"
         call = f"{self.architecture.shape_of_model}, {self.mode}, {shape}, {self.precision}"
         return f"{call}: " + ", ".join(f"{name} {figure}" for name, figure in self.brief.items())

@@ -1,4 +1,4 @@
-"""How large, and on how much text: compute-optimal sizing, and rules of thumb as remarks in words."""
+"""Compute-optimal sizes of model and text, and remarks where an architecture is far from a rule of thumb."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ TOKENS_PER_PARAMETER = 20.0
 WIDTHS = "4 times since Vaswani et al. 2017; gated 8/3, Shazeer 2020, arXiv 2002.05202"
 SHAPES = "Kaplan et al. 2020, arXiv 2001.08361, figure 5"
 VOCABULARIES = "sizes of published tokenizers"
-"""Where the rules of thumb are from."""
+"""Sources of the rules of thumb."""
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """N parameters trained on D tokens with C FLOPs; `loss` in nats per token where a fitted law says it."""
+    """N parameters trained on D tokens with C FLOPs; `loss` in nats per token where a fitted law predicts it."""
 
     parameters: float
     tokens: float
@@ -42,7 +42,7 @@ class Law:
     """loss(N, D) = E + A / N^alpha + B / D^beta, in nats per token: N parameters, D tokens."""
 
     entropy: float
-    """E, of the text itself."""
+    """E, the entropy of the text itself."""
     of_parameters: float
     """A."""
     of_tokens: float
@@ -70,16 +70,16 @@ class Law:
 
 HOFFMANN = Law(1.6934, 406.4, 410.7, 0.3392, 0.2849, "fitted law of Hoffmann et al. 2022, arXiv 2203.15556, approach 3")
 """Equation 10 prints 1.69, 0.34 and 0.28; these are the digits that Besiroglu et al. 2024 (arXiv 2404.10102, table 1) found
-behind them. 40 B parameters for Gopher's compute, as in the paper's figure 4, where its other two approaches have 63 B and
-67 B: its optimum has far more tokens per parameter than theirs."""
+behind them. For Gopher's compute the law gives 40 B parameters, as in the paper's figure 4, where its other two approaches have
+63 B and 67 B: the law's optimum has far more tokens per parameter than theirs."""
 BESIROGLU = Law(
     1.8172, 482.01, 2085.43, 0.3478, 0.3658, "the law fitted again to the same runs, Besiroglu et al. 2024, arXiv 2404.10102"
 )
-"""With the other approaches' 20 tokens per parameter."""
+"""This fit agrees with the other approaches' 20 tokens per parameter."""
 
 
 def compute_optimal(flops: float, *, tokens_per_parameter: float = TOKENS_PER_PARAMETER) -> Sizing:
-    """The rule: C = 6 N D and D = 20 N, so N = sqrt(C / 120)."""
+    """The best sizes for a number of FLOPs by the rule C = 6 N D and D = 20 N, so N = sqrt(C / 120)."""
     _positive("flops", flops)
     _positive("tokens_per_parameter", tokens_per_parameter)
     parameters = (flops / (6 * tokens_per_parameter)) ** 0.5
@@ -87,7 +87,7 @@ def compute_optimal(flops: float, *, tokens_per_parameter: float = TOKENS_PER_PA
 
 
 def optimal_tokens(parameters: float, *, tokens_per_parameter: float = TOKENS_PER_PARAMETER) -> Sizing:
-    """The rule the other way about: how much text so many parameters are optimal for, and what that takes."""
+    """The text for which so many parameters are optimal, and its FLOPs, by the rule C = 6 N D and D = 20 N."""
     _positive("parameters", parameters)
     _positive("tokens_per_parameter", tokens_per_parameter)
     tokens = tokens_per_parameter * parameters
@@ -105,7 +105,7 @@ def _positive(name: str, value: float) -> None:
 
 @dataclass(frozen=True)
 class Remark:
-    """A size far from a rule of thumb: what is there, what the rule says, and where it stands."""
+    """A size far from a rule of thumb: its subject, size and rule in words, and the rule's source."""
 
     about: str
     text: str
@@ -116,7 +116,7 @@ class Remark:
 
 
 def remarks(architecture: Architecture) -> tuple[Remark, ...]:
-    """Where an architecture is far from rules of thumb; a warning that it is unusual, not that it is wrong."""
+    """A remark for each size far from a rule of thumb: the architecture is unusual, not wrong."""
     return tuple(dict.fromkeys(remark for rule in RULES for remark in rule(architecture)))
 
 
@@ -138,7 +138,7 @@ def _ffn(architecture: Architecture) -> Iterator[Remark]:
 
 
 def _aspect(architecture: Architecture) -> Iterator[Remark]:
-    """D / L about 100; from 50 to 200 passes. The loss changes little with it: 6 layers of 4,288 come within 3 % of 48 layers
+    """D / L is about 100, and 50 to 200 pass. The loss changes little with it: 6 layers of 4,288 come within 3 % of 48 layers
     of 1,600 (Kaplan et al. 2020, arXiv 2001.08361, figure 5)."""
     for name, stack in architecture.stacks.items():
         ratio = architecture.width / stack.depth
@@ -153,7 +153,7 @@ def _aspect(architecture: Architecture) -> Iterator[Remark]:
 
 
 def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
-    """30,000 to 50,000 for one language, 100,000 to 250,000 for many; the ends have a tenth of leeway."""
+    """30,000 to 50,000 symbols for one language, 100,000 to 250,000 for many; the ends have a tenth of leeway."""
     for symbols in (architecture.embedding.symbols, architecture.output_embedding.symbols):
         if symbols is None or 27_000 <= symbols <= 55_000 or 90_000 <= symbols <= 275_000:
             continue
@@ -166,4 +166,4 @@ def _vocabulary(architecture: Architecture) -> Iterator[Remark]:
 
 
 RULES: tuple[Callable[[Architecture], Iterator[Remark]], ...] = (_ffn, _aspect, _vocabulary)
-"""4, 8/3, 100 and the two ranges of vocabulary are the rules of the lecture notes (docs/notes.md); how far is far is ours."""
+"""4, 8/3, 100 and the two ranges of vocabulary are rules of the lecture notes (docs/notes.md); the tolerance is ours."""

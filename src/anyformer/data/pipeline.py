@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -26,7 +24,7 @@ from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 from anyformer.data.vocabulary import TRAINING_PIECE, make_tokenizer, sample
 from anyformer.data.workers import available_cores, encode_in_processes
-from anyformer.files import default_cache
+from anyformer.files import default_cache, replacing_directory
 
 PROCESSES_FROM = 64_000_000
 """Bytes of text from which starting processes pays; below, the library's own threads do."""
@@ -51,17 +49,18 @@ def prepare(
     if not sources:
         raise DataError(f"paths = {list(data.paths)}: every file is also in validation_paths; nothing is left to train on")
     key = _key(data, sources, held_out)
-    folder = cache or default_cache()
-    target = folder / f"{key[:24]}"
+    cache = cache or default_cache()
+    target = cache / key[:24]
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder / f".{target.name}.lock"):
+        cache.mkdir(parents=True, exist_ok=True)
+        with _locked(cache / f".{target.name}.lock"):
             found = _found(target, verify)
             if found is None:
-                _make(data, sources, held_out, key, target, workers or available_cores(), progress)
+                with replacing_directory(target) as folder:
+                    _make(folder, data, sources, held_out, key, workers or available_cores(), progress)
     except OSError as error:
         raise DataError(
-            f"{error.filename or folder}: cannot be written ({error.strerror}); "
+            f"{error.filename or cache}: cannot be written ({error.strerror}); "
             "choose another place with the `cache` argument or the variable ANYFORMER_CACHE"
         ) from error
     return found or Corpus.open(target)
@@ -92,26 +91,9 @@ def _found(target: Path, verify: bool) -> Corpus | None:
 
 
 def _make(
-    data: Data, sources: Sequence[Source], held_out: Sequence[Source], key: str, target: Path, workers: int, progress: bool
-) -> None:
-    """Write the corpus beside `target` and rename it into place; a failure leaves nothing behind."""
-    for stale in target.parent.glob(f".{target.name}-*"):
-        shutil.rmtree(stale)  # we hold the lock, so a killed run left it
-    folder = target.with_name(f".{target.name}-{os.getpid()}")
-    folder.mkdir()
-    try:
-        _fill(folder, data, sources, held_out, key, workers, progress)
-        if target.exists():
-            target.rename(folder.with_name(folder.name + "-old"))
-        folder.rename(target)
-    finally:
-        for left in (folder, folder.with_name(folder.name + "-old")):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _fill(
     folder: Path, data: Data, sources: Sequence[Source], held_out: Sequence[Source], key: str, workers: int, progress: bool
 ) -> None:
+    """Write the corpus into an empty folder."""
     with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
         facts, skipped = _check_all(sources, data.field, advance)
         facts_held_out, more = _check_all(held_out, data.field, advance)

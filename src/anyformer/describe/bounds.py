@@ -10,4 +10,4 @@ Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
 NotNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
-"""Of dropping something: never 1."""
+"""A probability of dropping something, which is never 1."""

@@ -7,31 +7,27 @@ import re
 from anyformer.describe.value import Value
 
 WORD = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-"""Where a word of a class's name begins."""
+"""The gaps between the words of a class's name."""
 
 
 def brief(value: Value) -> str:
-    """`attention(heads=6, rotary)`: nested values likewise; a part called like its field is not named twice."""
+    """`attention(heads=6, rotary)`, nested values included; a part with the name of its field is written once."""
+    kind = str(getattr(value, "kind", WORD.sub("_", type(value).__name__).lower()))
     words = facts(value)
-    kind = str(
-        getattr(value, "kind", re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(value).__name__).lower())
-    )
     return f"{kind}({', '.join(words)})" if words else kind
 
 
 def facts(value: Value) -> list[str]:
-    """What `brief` writes in parentheses."""
+    """The fields that differ from their defaults, as `brief` writes them in parentheses."""
     words: list[str] = []
     for name, field in type(value).model_fields.items():
         item = getattr(value, name)
         if name == "kind" or item is None or item == field.default:
             continue
+        shown = _shown(item)
         if isinstance(item, Value) and "kind" not in type(item).model_fields:
             # A part of one kind only is known by its field.
-            inner = facts(item)
-            words.append(f"{name}({', '.join(inner)})" if inner else name)
-            continue
-        shown = _shown(item)
+            shown = f"{name}({', '.join(facts(item))})" if facts(item) else name
         words.append(shown if shown == name or shown.startswith(f"{name}(") else f"{name}={shown}")
     return words
 
@@ -40,7 +36,7 @@ def _shown(item: object) -> str:
     if isinstance(item, Value):
         return brief(item)
     if isinstance(item, tuple):
-        return ",".join(_shown(each) for each in item)
+        return ",".join(map(_shown, item))
     if isinstance(item, float):
         return f"{item:.0f}" if item.is_integer() and abs(item) < 1e15 else f"{item:g}"
     return str(item)

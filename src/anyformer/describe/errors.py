@@ -20,37 +20,35 @@ class Problem:
 
 
 class UserError(ValueError):
-    """What a person asked for cannot be done; the message says what, where, the actual value and the remedy."""
+    """A request that cannot be fulfilled; the message says what, where, the actual value and the remedy."""
 
     exit_code = 2
-    """What the command line exits with."""
+    """The exit code of the command line."""
 
 
 class Notice(UserWarning):
-    """What a person should know of work that goes on all the same."""
+    """A warning to the user; the work goes on."""
 
 
 class DescriptionError(UserError):
     """A description is wrong; `problems` lists every finding, each at its path."""
 
     def __init__(self, problems: Iterable[Problem] | str, where: str = "") -> None:
-        found = [Problem("", problems)] if isinstance(problems, str) else list(problems)
-        self.problems: tuple[Problem, ...] = tuple(found)
-        self.where = where
-        lines = [str(problem) for problem in self.problems]
+        self.problems = (Problem("", problems),) if isinstance(problems, str) else tuple(problems)
+        lines = map(str, self.problems)
         super().__init__("\n".join([f"{where}:", *(f"  {line}" for line in lines)] if where else lines))
 
 
 SUGGESTED = 6
-"""Most names that a suggestion holds."""
+"""The most names in a suggestion."""
 LISTED = 8
-"""Most names that are listed as known."""
+"""The most known names that an error lists."""
 
 
 def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
-    """The tail of an error about an unknown name: the nearest names, and the known ones where they are few or none is near.
+    """The tail of an error about an unknown name: the nearest names, and the known ones if they are few or none is near.
 
-    `all_by`: the command or page that lists the known ones, where they are many.
+    `all_by`: the command or page that lists the known names, if they are many.
     """
     names = list(dict.fromkeys(known))
     near = nearest(name, names)
@@ -65,7 +63,7 @@ def did_you_mean(name: str, known: Iterable[str], all_by: str = "") -> str:
 
 
 def _either(near: list[str]) -> str:
-    """'a', 'b' or 'c'; of many the first few."""
+    """'a', 'b' or 'c'; of many names the first few."""
     *others, last = map(repr, near[:SUGGESTED])
     if len(near) > SUGGESTED:
         return f"{', '.join([*others, last])} or another of {len(near)}"

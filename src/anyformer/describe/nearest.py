@@ -1,4 +1,4 @@
-"""Which of the known names a person may have meant, by words and numbers rather than by letters alone."""
+"""Suggestions for a mistyped name, by its words and numbers rather than by letters alone."""
 
 from __future__ import annotations
 
@@ -8,41 +8,40 @@ from collections.abc import Iterable
 
 _WORDS = re.compile(r"[a-z]+|\d+")
 _ALIKE = 0.65
-"""Share of letters in common from which a name may be a slip of the pen."""
+"""The least share of common letters from which a name counts as a misspelling."""
 _TIE = 0.04
-"""How much less alike than the nearest a name may be and still be suggested."""
+"""Names are suggested whose share of common letters is this much smaller than that of the nearest."""
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
-    """The known names nearest to `name`, best first: of the best kind of match that there is, all of them.
+    """The known names nearest to `name`, best first: all matches of the best kind that has any.
 
-    In order: equal but for case and punctuation (`LLaMA-3-8B`); what begins with it (`llama3` -> llama-3-8b, never
-    llama-33b); what it begins with (`bert-base-uncased` -> bert-base); what holds it (`t5` -> flan-t5-xl); what looks like it
-    (`lama-12m`). Of an id of a hub, as `meta-llama/Llama-3.1-8B`, the part after the slash counts.
+    The kinds, best first: names equal to it but for case and punctuation (`LLaMA-3-8B`); names that begin with it (`llama3`
+    -> llama-3-8b, never llama-33b); names that it begins with (`bert-base-uncased` -> bert-base); names that contain it (`t5`
+    -> flan-t5-xl); names spelled like it (`lama-12m`). Of `meta-llama/Llama-3.1-8B` the part after the slash counts.
     """
     typed = name.rsplit("/", 1)[-1].casefold()[:200]
-    asked, names = _words(typed), list(known)
-    words = {each: _words(each.casefold()) for each in names}
-    size = len(asked)
-    equal = [each for each in names if words[each] == asked]
-    if not asked or equal:
-        return equal if asked else []
-    begin = [each for each in names if words[each][:size] == asked]
-    begin += [each for each in names if each not in begin and _begins(words[each], asked)]
-    if begin:
-        return sorted(begin, key=lambda each: (words[each][:size] != asked, _short_first(words[each])))
-    shorter = [each for each in names if words[each] and asked[: len(words[each])] == words[each]]
+    wanted = _words(typed)
+    words = {known_name: _words(known_name.casefold()) for known_name in known}
+    size = len(wanted)
+    equal = [name for name, own in words.items() if own == wanted]
+    if not wanted or equal:
+        return equal if wanted else []
+    longer = [name for name, own in words.items() if own[:size] == wanted or _begins(own, wanted)]
+    if longer:
+        return sorted(longer, key=lambda name: (words[name][:size] != wanted, _short_first(words[name])))
+    shorter = [name for name, own in words.items() if own and wanted[: len(own)] == own]
     if shorter:
-        most = max(len(words[each]) for each in shorter)
-        return [each for each in shorter if len(words[each]) == most]
-    holding = [each for each in names if any(words[each][i : i + size] == asked for i in range(len(words[each])))]
-    if holding and len(typed) > 1:
-        return sorted(holding, key=lambda each: _short_first(words[each]))
-    alike = {each: difflib.SequenceMatcher(None, typed, each.casefold()).ratio() for each in names}
+        most = max(len(words[name]) for name in shorter)
+        return [name for name in shorter if len(words[name]) == most]
+    containing = [name for name, own in words.items() if any(own[i : i + size] == wanted for i in range(len(own)))]
+    if containing and len(typed) > 1:
+        return sorted(containing, key=lambda name: _short_first(words[name]))
+    alike = {name: difflib.SequenceMatcher(None, typed, name.casefold()).ratio() for name in words}
     best = max(alike.values(), default=0.0)
     if best < _ALIKE:
         return []
-    return sorted((each for each in names if alike[each] >= best - _TIE), key=lambda each: -alike[each])
+    return sorted((name for name in words if alike[name] >= best - _TIE), key=lambda name: -alike[name])
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -50,11 +49,11 @@ def _words(text: str) -> tuple[str, ...]:
     return tuple(_WORDS.findall(text))
 
 
-def _begins(words: tuple[str, ...], asked: tuple[str, ...]) -> bool:
-    """Whether the last word asked for is the beginning of a word, and those before it are equal: deeps -> deepseek-v3."""
-    last = len(asked) - 1
-    whole = words[:last] == asked[:last] and len(words) > last
-    return whole and len(asked[last]) > 2 and asked[last].isalpha() and words[last].startswith(asked[last])
+def _begins(words: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Whether the last wanted word is the beginning of a word, and the words before it are equal: deeps -> deepseek-v3."""
+    last = len(wanted) - 1
+    whole = words[:last] == wanted[:last] and len(words) > last
+    return whole and len(wanted[last]) > 2 and wanted[last].isalpha() and words[last].startswith(wanted[last])
 
 
 def _short_first(words: tuple[str, ...]) -> tuple[int, list[tuple[int, int, str]]]:

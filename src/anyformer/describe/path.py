@@ -14,7 +14,7 @@ Key = str | int
 
 
 def get(value: Value, path: str) -> Any:
-    """What stands at `path`."""
+    """The value at `path`."""
     here: Any = value
     for key in resolve(value, path):
         here = _child(here, key)
@@ -58,7 +58,7 @@ def parse_assignment(text: str) -> tuple[str, Any]:
 
 
 def diff(left: Value, right: Value) -> list[tuple[str, Any, Any]]:
-    """(path, left, right) wherever two values differ; `None` stands for an absent part."""
+    """(path, left, right) of every place where two values differ; `None` stands for an absent part."""
     return list(_differences(left, right, ()))
 
 
@@ -66,24 +66,23 @@ def resolve(value: Value, path: str) -> list[Key]:
     """The full keys of a path that may skip plumbing; unknown names are refused with a suggestion."""
     keys: list[Key] = []
     here: Any = value
-    seen: list[str] = []
-    for word in path.split("."):
-        found = list(_find(here, word))
-        if not found:
-            at = f" in {'.'.join(seen)}" if seen else ""
+    words = path.split(".")
+    for index, word in enumerate(words):
+        ways = list(_find(here, word))
+        if not ways:
+            at = f" in {'.'.join(words[:index])}" if index else ""
             raise DescriptionError(f"{path}: nothing is called {word!r}{at}{did_you_mean(word, sorted(set(_names(here))))}")
-        if len(found) > 1:
-            choices = ", ".join(".".join(map(str, keys + way)) for way in found)
+        if len(ways) > 1:
+            choices = ", ".join(".".join(map(str, keys + way)) for way in ways)
             raise DescriptionError(f"{path}: {word!r} could be any of {choices}; write it out")
-        for key in found[0]:
+        for key in ways[0]:
             here = _child(here, key)
-        keys += found[0]
-        seen.append(word)
+        keys += ways[0]
     return keys
 
 
 def _find(here: Any, word: str) -> Iterator[list[Key]]:
-    """Every way from `here` to `word`: its own name first, else through its plumbing."""
+    """The keys of every way from `here` to `word`: a field or name of its own, or one behind the plumbing."""
     if isinstance(here, Value):
         if word in type(here).model_fields:
             yield [word]
@@ -105,7 +104,7 @@ def _find(here: Any, word: str) -> Iterator[list[Key]]:
 
 
 def _names(here: Any) -> Iterator[str]:
-    """The words that `_find` would accept."""
+    """The words that `_find` accepts."""
     if isinstance(here, Value):
         yield from type(here).model_fields
         for field in type(here).through:
@@ -121,7 +120,7 @@ def _child(here: Any, key: Key) -> Any:
     return getattr(here, str(key)) if isinstance(here, Value) else None if here is None else here[key]
 
 
-def _differences(left: Any, right: Any, words: tuple[str, ...], skip: tuple[str, ...] = ()) -> Iterator[tuple[str, Any, Any]]:
+def _differences(left: Any, right: Any, words: tuple[str, ...]) -> Iterator[tuple[str, Any, Any]]:
     if left == right:
         return
     if isinstance(left, Value) and type(left) is type(right):
@@ -131,12 +130,12 @@ def _differences(left: Any, right: Any, words: tuple[str, ...], skip: tuple[str,
     elif isinstance(left, Mapping) and isinstance(right, Mapping):
         for name in dict.fromkeys([*left, *right]):
             yield from _differences(left.get(name), right.get(name), (*words, name))
-    elif isinstance(left, tuple) and isinstance(right, tuple) and len(left) == len(right) and _described(left + right):
+    elif _are_parts(left) and _are_parts(right) and len(left) == len(right):
         for a, b in zip(left, right, strict=True):
             yield from _differences(a, b, words)
     else:
         yield ".".join(words), left, right
 
 
-def _described(items: tuple[Any, ...]) -> bool:
-    return all(isinstance(item, Value) for item in items)
+def _are_parts(items: Any) -> bool:
+    return isinstance(items, tuple) and all(isinstance(item, Value) for item in items)

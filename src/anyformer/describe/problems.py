@@ -76,7 +76,7 @@ def _path(location: Sequence[int | str], root: type[BaseModel], data: Any) -> st
 
 
 def _of_kind(here: Any, data: Any) -> Any:
-    """The class that the registry of a family of parts has for the kind that the data says; `here` where there is none."""
+    """The class of the data's `kind` in the registry of the base class `here`; `here` itself if there is none."""
     kinds = getattr(here, "kinds", None)
     if isinstance(here, type) and isinstance(data, BaseModel):
         return type(data)
@@ -84,7 +84,7 @@ def _of_kind(here: Any, data: Any) -> Any:
 
 
 def _child(data: Any, step: int | str) -> Any:
-    """What the data holds under a step of a location; None where it holds nothing."""
+    """The data at one step of a location; None where there is none."""
     if isinstance(data, BaseModel):
         return getattr(data, str(step), None)
     if isinstance(data, Mapping):

@@ -1,4 +1,4 @@
-"""One registry for each family of parts: every class that says its `kind`, found again by that name."""
+"""One registry for each family of parts: its classes by their `kind`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 REFERENCE = "registered"
-"""In a JSON schema in the making: the key of a reference to a class by its name."""
+"""The key of a reference to a class by its name, in a JSON schema that is not finished."""
 
 
 class Registry(Mapping[str, "type[BaseModel]"]):
@@ -27,8 +27,8 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         class Causal(Mask):
             kind: Literal["causal"] = "causal"
 
-    A field annotated `mask: Mask` then takes any mask, or the table that describes one: `{kind = "causal"}`. A class of
-    somebody else's enters as ours do.
+    A field annotated `mask: Mask` then takes any mask, or the table that describes one: `{kind = "causal"}`. Classes from
+    outside the package enter in the same way.
     """
 
     def __init__(self) -> None:
@@ -45,10 +45,10 @@ class Registry(Mapping[str, "type[BaseModel]"]):
 
     def add(self, kind: str, entry: type[BaseModel]) -> None:
         """Enter a class; a second one of the same kind is refused, unless it is the same one defined again."""
-        held = self._classes.get(kind, entry)
-        if (held.__module__, held.__qualname__) != (entry.__module__, entry.__qualname__):
-            owner = f"{held.__module__}.{held.__qualname__}"
-            raise TypeError(f"{entry.__qualname__} has kind = {kind!r}, which is that of {owner} already")
+        owner = self._classes.get(kind, entry)
+        if (owner.__module__, owner.__qualname__) != (entry.__module__, entry.__qualname__):
+            taken = f"{owner.__module__}.{owner.__qualname__}"
+            raise TypeError(f"{entry.__qualname__} has kind = {kind!r}, which is that of {taken} already")
         self._classes[kind] = entry
 
     def parse(self, base: type[BaseModel], data: Any) -> Any:
@@ -68,7 +68,7 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         return self[kind].model_validate(data)
 
     def schema(self, base: type[BaseModel]) -> CoreSchema:
-        """What validates a field annotated with `base`: it asks the registry at the time, so that it is never closed."""
+        """The validator of a field annotated with `base`: it reads the registry at each call, so later classes count too."""
 
         def alternatives(_: CoreSchema, __: Any) -> dict[str, Any]:
             return {"anyOf": [{REFERENCE: entry.__name__} for entry in self.values()]}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +18,7 @@ from anyformer.describe.value import Value, subclasses
 
 V = TypeVar("V", bound=Value)
 DEEPEST = 1000
-"""Most parts of a dotted name: the parser takes time in their square."""
+"""The most parts of a dotted name: the parser's time grows with their square."""
 
 
 def to_toml(value: Value) -> str:
@@ -25,7 +27,7 @@ def to_toml(value: Value) -> str:
 
 
 def to_json(value: Value) -> str:
-    """Indented JSON text with a final newline; the same law as `to_toml`."""
+    """Indented JSON text with a final newline; it is read back by `from_json`, as TOML by `from_toml`."""
     return json.dumps(value.plain(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -40,27 +42,26 @@ def from_json(kind: type[V], text: str, where: str = "") -> V:
 
 
 def parse_toml(text: str, where: str = "") -> Any:
-    """Plain data from TOML, its syntax errors told as ours."""
+    """Plain data from TOML; a syntax error is a `DescriptionError`."""
     if any(line.partition("=")[0].count(".") > DEEPEST for line in text.splitlines()):
         raise DescriptionError(f"not valid TOML: a name of more than {DEEPEST} parts", where=where)
-    try:
-        return tomllib.loads(text)
-    except ValueError as error:  # its own error is one, and so is a number of thousands of digits
-        raise DescriptionError(f"not valid TOML: {error}", where=where) from None
-    except RecursionError:
-        raise DescriptionError("not valid TOML: nested too deeply", where=where) from None
+    return _parsed("TOML", tomllib.loads, text, where)
 
 
 def parse_json(text: str, where: str = "") -> Any:
-    """Plain data from JSON, its syntax errors told as ours; a name given twice is refused."""
+    """Plain data from JSON; a syntax error or a name given twice is a `DescriptionError`."""
+    return _parsed("JSON", partial(json.loads, object_pairs_hook=_no_twins), text, where)
+
+
+def _parsed(form: str, parse: Callable[[str], Any], text: str, where: str) -> Any:
     try:
-        return json.loads(text, object_pairs_hook=_no_twins)
+        return parse(text)
     except DescriptionError as error:
         raise DescriptionError(str(error), where=where) from None
-    except ValueError as error:
-        raise DescriptionError(f"not valid JSON: {error}", where=where) from None
+    except ValueError as error:  # a syntax error, or a number of thousands of digits
+        raise DescriptionError(f"not valid {form}: {error}", where=where) from None
     except RecursionError:
-        raise DescriptionError("not valid JSON: nested too deeply", where=where) from None
+        raise DescriptionError(f"not valid {form}: nested too deeply", where=where) from None
 
 
 def read_data(path: Path) -> Any:
@@ -81,7 +82,7 @@ def schema(kind: type[Value]) -> str:
     """JSON schema of a description, for editors that check and complete TOML and JSON."""
     whole = kind.model_json_schema()
     definitions: dict[str, Any] = whole.setdefault("$defs", {})
-    classes = {each.__name__: each for each in subclasses(Value)}
+    classes = {described.__name__: described for described in subclasses(Value)}
     while missing := set(re.findall(rf'"{REFERENCE}": "(\w+)"', json.dumps(whole))) - definitions.keys():
         for name in sorted(missing):
             own = classes[name].model_json_schema()

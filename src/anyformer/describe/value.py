@@ -17,16 +17,14 @@ from anyformer.describe.problems import problems_of
 from anyformer.describe.registry import Registry
 
 GREATEST = 2**63 - 1
-"""The greatest whole number of a description: what TOML guarantees, and what tensors hold."""
+"""The greatest whole number of a description: TOML and tensors hold signed 64-bit integers."""
 
 
 class Value(BaseModel):
     """A frozen description: no coercion, no unknown field, no copy that skips validation.
 
-    `through` names the fields that a path may leave out: `decoder.layer.attention.heads` finds its way through
-    `variants`, `steps`, `branches` and `sublayer` because those classes say so.
-
-    `kinds`: of the base class of a family of parts, the registry that its subclasses enter; None outside such families.
+    `through`: the fields that a path may leave out, so that `decoder.layer.attention.heads` finds its way through `variants`,
+    `steps`, `branches` and `sublayer`. `kinds`: the registry of a family of parts, held by its base class; None elsewhere.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
@@ -96,18 +94,17 @@ class Value(BaseModel):
         return type(self)(**{name: getattr(self, name) for name in type(self).model_fields} | changes)
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
-        """Same as `but`: pydantic's own copy would skip validation."""
+        """`but`: pydantic's own copy would skip validation."""
         return self.but(**(update or {}))
 
     @classmethod
     def model_construct(cls, _fields_set: set[str] | None = None, **values: Any) -> Self:  # type: ignore[override]
-        """Same as the constructor: pydantic's own would skip validation."""
+        """The constructor: pydantic's own would skip validation."""
         return cls(**values)
 
     def plain(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
-        plain: dict[str, Any] = as_data(self)
-        return plain
+        return as_data(self)  # type: ignore[no-any-return]
 
     @property
     def digest(self) -> str:
@@ -116,10 +113,10 @@ class Value(BaseModel):
 
 
 def subclasses(base: type[Value]) -> Iterator[type[Value]]:
-    """All below `base`, however deep."""
-    for each in base.__subclasses__():
-        yield each
-        yield from subclasses(each)
+    """Every class derived from `base`, directly or not."""
+    for derived in base.__subclasses__():
+        yield derived
+        yield from subclasses(derived)
 
 
 def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]:
@@ -140,10 +137,9 @@ def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]
 def as_data(value: Any) -> Any:
     """`value` as plain data, recursively."""
     if isinstance(value, Value):
-        # What kind of thing it is stands first, wherever a class declares it.
+        # The kind comes first, wherever a class declares it.
         names = sorted(type(value).model_fields, key=lambda name: name != "kind")
-        items = {name: getattr(value, name) for name in names}
-        return {name: as_data(item) for name, item in items.items() if item is not None}
+        return {name: as_data(item) for name in names if (item := getattr(value, name)) is not None}
     if isinstance(value, Mapping):
         return {name: as_data(item) for name, item in value.items()}
     if isinstance(value, tuple | list):

@@ -1,4 +1,4 @@
-"""What cannot be generated is refused with the reason, before any work."""
+"""Checks before any generation: models and prompts that cannot be continued are refused with the reason."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from anyformer.generation.room import check_room
+from anyformer.generation.memory import check_memory
 from anyformer.model import InputError, Transformer
 from anyformer.operations import Shape
 
 
 def check_model(model: Transformer) -> None:
-    """Refuse a model that does not generate text, whatever the prompt."""
+    """Refuse a model that does not generate text."""
     architecture = model.architecture
     if architecture.head is None:
         raise InputError(f"this {architecture.shape_of_model} model has no head: it gives features and does not generate text")
@@ -33,10 +33,10 @@ def check(
     start: int | None,
     source: Tensor | None = None,
 ) -> None:
-    """Refuse what cannot be generated, with the reason, before any work."""
+    """Refuse prompts that `model` cannot continue for `max_tokens` tokens."""
     check_model(model)
     architecture = model.architecture
-    kind, two = architecture.shape_of_model, architecture.two_inputs
+    two = architecture.two_inputs
     if not prompts or any(len(prompt) == 0 for prompt in prompts):
         raise InputError("every prompt needs at least one token; use the end-of-text token to start from nothing")
     if max_tokens < 1:
@@ -47,26 +47,28 @@ def check(
             "or sources besides the prompts (give source)"
         )
     if not two and (start is not None or source is not None):
-        raise InputError(f"this {kind} model reads one sequence: leave start and source out")
+        raise InputError(f"this {architecture.shape_of_model} model reads one sequence: leave start and source out")
     if source is not None and len(source) != len(prompts):
         raise InputError(f"there are {len(source)} sources and {len(prompts)} prompts; give one of each per row")
-    entrance = architecture.output_embedding if start is None else architecture.embedding
+    embedding = architecture.output_embedding if start is None else architecture.embedding
     lowest, highest = (bound(token for prompt in prompts for token in prompt) for bound in (min, max))
-    if entrance.symbols is None:
+    if embedding.symbols is None:
         raise InputError(
-            f"the source is {entrance.kind}, not text: hand it over as source, and the target's beginning as prompt"
+            f"the source is {embedding.kind}, not text: give it as source, and the beginning of the target as prompt"
         )
     if lowest < 0:
         raise InputError(f"token {lowest} is below 0: tokens are numbered from 0")
-    if highest >= entrance.symbols:
-        raise InputError(f"token {highest} is beyond the vocabulary of {entrance.symbols}: is this the model's tokenizer?")
-    most, read = max(len(prompt) for prompt in prompts), 0
+    if highest >= embedding.symbols:
+        raise InputError(f"token {highest} is beyond the vocabulary of {embedding.symbols}: is this the model's tokenizer?")
+    target, read = max(len(prompt) for prompt in prompts), 0
     if start is not None:
-        most, read = 1, most
+        target, read = 1, target
     elif source is not None:
         read = architecture.embedding.check("source", source, None)
-    longest = max_tokens + most - 1 + (read if architecture.source == "prefix" else 0)
-    room = architecture.output_stack.max_length
-    if room is not None and longest > room:
-        raise InputError(f"prompt and text would reach {longest} positions, and the position table ends at {room}; shorten one")
-    check_room(model, len(prompts), max_tokens + most, read)
+    length = max_tokens + target - 1 + (read if architecture.source == "prefix" else 0)
+    longest = architecture.output_stack.max_length
+    if longest is not None and length > longest:
+        raise InputError(
+            f"prompt and text would reach {length} positions, and the position table ends at {longest}; shorten one"
+        )
+    check_memory(model, len(prompts), max_tokens + target, read)

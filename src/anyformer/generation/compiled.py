@@ -1,4 +1,4 @@
-"""A compiled decode step, for jobs long enough to win the compile time back."""
+"""A compiled decode step, for jobs long enough to recover the time of compilation."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
 
 LONG_JOB = 4096
-"""New tokens from which compiling pays: it takes tens of seconds and saves a few milliseconds per token."""
+"""New tokens from which compilation pays: it takes tens of seconds and saves a few milliseconds per token."""
 MULTIPLE = 128
-"""Slots by which a compiled step's view of the memory grows: one compilation per so many tokens at most."""
+"""Slots by which the visible part of the state grows: at most one compilation for so many tokens."""
 FEW_ROWS = 2
-"""Rows up to which a product with a matrix is bound by reading the matrix, so that a plain reduction beats a GEMM kernel."""
+"""Rows up to which a matrix product is bound by reading the matrix, so that a plain reduction beats a GEMM kernel."""
 
 
 class ReductionForFewRows(TorchFunctionMode):
@@ -45,18 +45,18 @@ def reduction(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 
 def stepper(model: Transformer, max_tokens: int, compile: bool | None) -> tuple[Step, int]:
-    """The decode step to use, and by how many slots its view of the memory should grow."""
+    """The decode step to use, and the slots by which the visible part of the state should grow."""
     if compile or (compile is None and max_tokens >= LONG_JOB):
         return _COMPILED.setdefault(model, CompiledDecode()), MULTIPLE
     return decode, 1
 
 
 class CompiledDecode:
-    """`decode` for one model, compiled once for each view of the memory; a first call takes the time of a compilation.
+    """`decode` for one model, compiled once for each number of visible slots; a first call takes the time of a compilation.
 
-    Dynamo checks at every call that nothing it saw while compiling has changed, a tenth of a small model's step. Here
-    all but the tensors is constant by construction: one model, and a compilation of its own for each view. So only the
-    guards on the types and shapes of tensors stay.
+    Dynamo's guards check at every call that nothing has changed since compilation, which takes a tenth of a small model's
+    step. Here everything but the tensors is constant by construction: one model, and a compilation for each view. So only
+    the guards on types and shapes of tensors stay.
     """
 
     def __init__(self) -> None:

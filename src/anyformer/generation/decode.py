@@ -1,4 +1,4 @@
-"""Prefill and decode: two pure functions over a model and its decode state, and the loop that joins them."""
+"""Prefill and decode: functions of a model and its decode state, and the loop around them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import partial
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from anyformer.generation.checks import check
-from anyformer.generation.room import grown
+from anyformer.generation.memory import grown
 from anyformer.generation.sampling import Sampling
 from anyformer.model import Transformer
 from anyformer.parts.call.stack_state import StackState
@@ -18,7 +19,7 @@ Step = Callable[[Transformer, Tensor, StackState], Tensor]
 
 
 def prefill(model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState) -> Tensor:
-    """Read the prompts into `state`; logits of the next token, (B, V). Prompts are a prefix where the masks know one."""
+    """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix."""
     state.slots.reserve(tokens_BT.shape[1])
     lengths = torch.full((len(tokens_BT),), tokens_BT.shape[1], device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
@@ -63,8 +64,8 @@ def continuations(
     Prompts of unequal length are padded on the left. A row that has given `end` goes on giving it. `step` may be a compiled
     `decode`; `multiple`: see `Slots`.
 
-    Of a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or `source`
-    holds the sources, of whatever kind the model reads, with `source_padding`, and prompts are how the targets begin.
+    For a model with two inputs, either prompts are sources of text and `start` is the first token of every target; or
+    `source` holds the sources, of any kind that the model reads, with `source_padding`, and prompts begin the targets.
     """
     check(model, prompts, max_tokens, start, source)
     device = model.device
@@ -83,24 +84,22 @@ def continuations(
     rows = torch.arange(len(prompts), device=device)
     ended = torch.zeros(len(prompts), dtype=torch.bool, device=device)
     for index in range(max_tokens):
-        chosen = sampling.choose(logits, rows, index)
+        next_B = sampling.choose(logits, rows, index)
         if end is not None:
-            chosen = torch.where(ended, end, chosen)
-            ended = ended | (chosen == end)
-        yield chosen
+            next_B = torch.where(ended, end, next_B)
+            ended = ended | (next_B == end)
+        yield next_B
         if index + 1 == max_tokens or (end is not None and bool(ended.all())):
             return
         state = grow(state, count=1)
         state.slots.reserve(1, multiple)
-        logits = step(model, chosen, state)
+        logits = step(model, next_B, state)
 
 
 def pad_left(prompts: Sequence[Sequence[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
-    """(B, T) tokens with padding on the left, and where it is, None if nowhere."""
-    length = max(len(prompt) for prompt in prompts)
-    tokens = torch.zeros(len(prompts), length, dtype=torch.int64, device=device)
-    padding = torch.ones(len(prompts), length, dtype=torch.bool, device=device)
-    for row, prompt in enumerate(prompts):
-        tokens[row, length - len(prompt) :] = torch.tensor(prompt, device=device)
-        padding[row, length - len(prompt) :] = False
+    """(B, T) tokens with padding on the left, and the padding as bool (B, T), or None without any."""
+    rows = [torch.tensor(prompt, dtype=torch.int64, device=device) for prompt in prompts]
+    tokens = pad_sequence(rows, batch_first=True, padding_side="left")
+    lengths = torch.tensor([[len(row)] for row in rows], device=device)
+    padding = torch.arange(tokens.shape[1], device=device) < tokens.shape[1] - lengths
     return tokens, padding if bool(padding.any()) else None

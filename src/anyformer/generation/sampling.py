@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Annotated
 
 import torch
@@ -14,7 +13,7 @@ from anyformer.parts.call.noise import Noise, bits
 
 
 class Sampling(Value):
-    """How a token is chosen from logits. The draw is a pure function of (seed, row, index), so a text can be had again."""
+    """The choice of a token from logits. The draw is a pure function of (seed, row, index), so a text can be reproduced."""
 
     temperature: Annotated[float, Field(ge=0)] = 1.0
     """Divides the logits; 0 takes the likeliest token."""
@@ -27,14 +26,13 @@ class Sampling(Value):
     seed: Annotated[int, Field(ge=0)] = 0
 
     def choose(self, logits_BV: Tensor, rows_B: Tensor, index: int) -> Tensor:
-        """The token number `index` of each row, (B,); `rows_B` are the rows' own numbers."""
+        """The token number `index` of each row, (B,); `rows_B`: the numbers of the rows."""
         if self.temperature == 0:
             return logits_BV.argmax(-1)
         probability_BV = self.distribution(logits_BV)
-        noise = Noise(torch.tensor(zlib.crc32(f"{self.seed}/{index}".encode()), device=rows_B.device), rows_B)
-        uniform_B1 = bits(noise, 0, torch.Size((len(rows_B), 1))).double() / 2**32
+        uniform_B1 = bits(Noise.at(self.seed, index, rows_B), 0, torch.Size((len(rows_B), 1))).double() / 2**32
         cumulative = probability_BV.double().cumsum(-1)
-        # Scaled to the last sum, so that rounding cannot push the draw past the last token that has any probability.
+        # Scaled to the last sum, so that rounding cannot push the draw past the last token with a probability above 0.
         return (cumulative > uniform_B1 * cumulative[:, -1:]).int().argmax(-1)
 
     def distribution(self, logits_BV: Tensor) -> Tensor:

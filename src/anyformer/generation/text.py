@@ -25,13 +25,13 @@ def generate(
     stop: Sequence[str] = (),
     compile: bool | None = None,
 ) -> Any:
-    """The continuation of a prompt, without it: a text of a text, token numbers of token numbers; of several a list of them.
+    """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
     Token numbers need no tokenizer; with one, its end-of-text token ends them. Other arguments as in `stream`.
     """
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
-    if not all(isinstance(each, str) for each in prompts):
+    if not all(isinstance(text, str) for text in prompts):
         if stop:
             raise InputError("stop strings are text, and the prompts are token numbers: leave stop out")
         end = None if tokenizer is None else tokenizer.end_of_text
@@ -53,13 +53,7 @@ def generate_tokens(
     compile: bool | None = None,
 ) -> list[list[int]]:
     """The tokens that follow each prompt of token numbers, up to `end`, which is left out, or `max_tokens`."""
-    step, multiple = stepper(model, max_tokens, compile)
-    start = end if model.architecture.two_inputs else None
-    steps = continuations(
-        model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end, start=start, step=step,
-        multiple=multiple,
-    )  # fmt: skip
-    columns = [chosen.tolist() for chosen in steps]
+    columns = [next_B.tolist() for next_B in _steps(model, prompts, max_tokens, sampling, end, compile)]
     rows: list[list[int]] = [list(row) for row in zip(*columns, strict=True)]
     return [row[: row.index(end)] if end is not None and end in row else row for row in rows]
 
@@ -76,8 +70,8 @@ def stream(
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
-    What cannot be done is refused by the call itself, before the first piece is asked for. `compile`: None compiles only jobs
-    long enough to win the time back.
+    Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
+    enough to recover the time.
     """
     check_model(model)
     if tokenizer is None:
@@ -88,19 +82,31 @@ def stream(
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
     tokens = [tokenizer.encode(prompt) or ([] if end is None else [end]) for prompt in prompts]
-    start = end if model.architecture.two_inputs else None
-    check(model, tokens, max_tokens, start)
-    step, multiple = stepper(model, max_tokens, compile)
-    steps = continuations(
-        model, tokens, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end, start=start, step=step,
-        multiple=multiple,
-    )  # fmt: skip
+    check(model, tokens, max_tokens, end if model.architecture.two_inputs else None)
+    steps = _steps(model, tokens, max_tokens, sampling, end, compile)
     return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
 
 
+def _steps(
+    model: Transformer,
+    prompts: Sequence[Sequence[int]],
+    max_tokens: int,
+    sampling: Sampling | None,
+    end: int | None,
+    compile: bool | None,
+) -> Iterator[Tensor]:
+    """The next token of every prompt, (B,), step by step; targets of a model with two inputs start with `end`."""
+    step, multiple = stepper(model, max_tokens, compile)
+    return continuations(
+        model, prompts, sampling=sampling or Sampling(), max_tokens=max_tokens, end=end,
+        start=end if model.architecture.two_inputs else None, step=step, multiple=multiple,
+    )  # fmt: skip
+
+
 def _pieces(steps: Iterator[Tensor], rows: Sequence[_Row]) -> Iterator[tuple[int, str]]:
-    for chosen in steps:
-        for number, (row, token) in enumerate(zip(rows, chosen.tolist(), strict=True)):
+    """(row, text) of every piece of text that the tokens make certain."""
+    for next_B in steps:
+        for number, (row, token) in enumerate(zip(rows, next_B.tolist(), strict=True)):
             piece = row.push(token)
             if piece:
                 yield number, piece
@@ -113,7 +119,7 @@ def _pieces(steps: Iterator[Tensor], rows: Sequence[_Row]) -> Iterator[tuple[int
 
 
 class _Row:
-    """One row's text: holds back what may yet turn out to be the start of a stop string."""
+    """The text of one row; an ending that may be the beginning of a stop string is held back."""
 
     def __init__(self, tokenizer: Tokenizer, stop: Sequence[str], end: int | None) -> None:
         self._decoder, self._stop, self._end = StreamDecoder(tokenizer), tuple(stop), end
@@ -121,32 +127,32 @@ class _Row:
         self.ended = False
 
     def push(self, token: int) -> str:
-        """The text that is certain after `token`."""
+        """The text that `token` makes certain."""
         if self.ended:
             return ""
         if token == self._end:
             return self.finish()
         self._held += self._decoder.push(token)
-        found = [self._held.index(text) for text in self._stop if text in self._held]
-        if found:
-            self.ended = True
-            return self._release(len(self._held), upto=min(found))
         return self._release(len(self._held) - self._may_stop())
 
     def finish(self) -> str:
-        """The rest, when no more tokens come."""
+        """The rest of the text, when no more tokens come."""
         if self.ended:
             return ""
-        self.ended = True
         self._held += self._decoder.finish()
-        found = [self._held.index(text) for text in self._stop if text in self._held]
-        return self._release(len(self._held), upto=min(found, default=len(self._held)))
+        text = self._release(len(self._held))
+        self.ended = True
+        return text
 
-    def _release(self, count: int, upto: int | None = None) -> str:
-        text, self._held = self._held[: count if upto is None else upto], self._held[count:]
+    def _release(self, certain: int) -> str:
+        """The text up to `certain`, or up to the first stop string, which ends the row."""
+        stops = [self._held.index(text) for text in self._stop if text in self._held]
+        if stops:
+            self.ended, certain = True, min(stops)
+        text, self._held = self._held[:certain], self._held[certain:]
         return text
 
     def _may_stop(self) -> int:
-        """How many last characters are the beginning of a stop string."""
+        """The number of last characters that may be the beginning of a stop string."""
         lengths = [n for text in self._stop for n in range(1, len(text)) if self._held.endswith(text[:n])]
         return max(lengths, default=0)

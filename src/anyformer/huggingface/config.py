@@ -1,4 +1,4 @@
-"""The keys of a `config.json`, asked for one by one: reading gives their values, writing takes them from an architecture."""
+"""The keys of a `config.json`, one by one: read from the file, or written with values taken from an architecture."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.huggingface.target import Place, Target, nowhere, value_at
 from anyformer.huggingface.vocabulary import KINDS, NULL, Kind, misfits
 
 OWN = {"run.toml": "a run", "manifest.json": "a checkpoint"}
-"""Files by which directories of our own are known, which are no Hugging Face model."""
+"""File -> which of our own directories has it: none of them is a Hugging Face model."""
 INERT = (
     "_commit_hash", "_name_or_path", "add_cross_attention", "architectures", "auto_map", "bad_words_ids",
     "begin_suppress_tokens", "bos_token_id", "chunk_size_feed_forward", "classifier_dropout",
@@ -30,18 +30,18 @@ INERT = (
     "suppress_tokens", "task_specific_params", "temperature", "tf_legacy_loss", "tokenizer_class", "top_k", "top_p",
     "torch_dtype", "torchscript", "transformers_version", "typical_p", "unk_token_id", "use_bfloat16", "use_cache",
 )  # fmt: skip
-"""Keys that change nothing that a model computes: names, ids of special tokens, generation, bookkeeping."""
+"""Keys that no computation of any model depends on: names, ids of special tokens, generation, bookkeeping."""
 
 REQUIRED: Any = object()
-"""The default of a key that has none."""
+"""The default of a key that must be there."""
 
 
 class Config:
     """The keys of one configuration, read or written.
 
-    Reading, `config(name)` gives a key's value and counts it as read; `finish` refuses what is left. Writing, there is no
-    value yet but a `target`, the architecture: the same `config(name)` takes the value from its place there, records it, and
-    gives it. So one function of a family that builds an architecture from a configuration serves both directions.
+    When reading, `config(name)` returns a key's value and marks it as read; `finish` refuses unread keys. When writing, there
+    is no value yet but a `target`, the architecture: `config(name)` takes the value from its place there, records it, and
+    returns it. So the one function of a family that builds an architecture from a configuration serves both directions.
     """
 
     def __init__(self, data: Mapping[str, Any], where: str = "config.json", *, target: Target | None = None) -> None:
@@ -49,11 +49,11 @@ class Config:
         self.where, self.target = where, target
 
     def __call__(self, name: str, default: Any = REQUIRED, at: Place | None = None, *, kind: Kind | None = None) -> Any:
-        """The value of a key, of the kind that the vocabulary says; its default where it is absent.
+        """The value of a key, checked against the vocabulary; its default where it is absent, without one an error.
 
-        `at`: its place in an architecture, where that is another than in `PLACES`. Without a default it must be there. Null
-        is a value of its own where the vocabulary says so, and absence where the default is None. `kind`: where a model type
-        wants more than the vocabulary does, and no null.
+        `at`: its place in an architecture, where that is not the one in `PLACES`. Null is a value of its own where the
+        vocabulary says so, and means absence where the default is None. `kind`: a stricter kind than the vocabulary's, which
+        allows no null.
         """
         assert name in KINDS, f"{name}: say in huggingface/vocabulary.py what its value has to be"
         if self.target is not None:
@@ -75,7 +75,7 @@ class Config:
     def _write(self, name: str, default: Any, place: Place | None, target: Target) -> None:
         """Record the value at a key's place, once.
 
-        An empty place leaves the key out where it has a default, and so does None where that is what absence means.
+        A key with a default is left out where its place is empty, or holds None and absence means None.
         """
         if place is None or name in self._data:
             return
@@ -90,7 +90,7 @@ class Config:
             self._data[name] = value
 
     def either(self, *names: str, default: Any = REQUIRED) -> Any:
-        """The value of a key that has several spellings, the one to write first; refuses two that disagree."""
+        """The value of a key that has several spellings, of which the first is written; refuses two that disagree."""
         first, *older = names
         values = {name: self._data[name] for name in names if self._data.get(name) is not None and self.target is None}
         if len(set(map(str, values.values()))) > 1:
@@ -101,18 +101,18 @@ class Config:
         return self(first, default)
 
     def put(self, **values: Any) -> None:
-        """Write keys whose values are fixed, or a function of the target; nothing while reading."""
+        """Write keys with fixed values, or functions of the target; does nothing when reading."""
         if self.target is not None:
             for name, value in values.items():
                 self._data.setdefault(name, value(self.target) if callable(value) else value)
 
     @property
     def written(self) -> dict[str, Any]:
-        """The keys that there are."""
+        """The keys and values so far."""
         return dict(self._data)
 
     def inner(self, name: str, side: str = "") -> Config:
-        """The configuration that is the value of a key; `side`: the stack that it is about."""
+        """The configuration that is the value of a key; `side`: the stack that it describes."""
         table = self(name, None) or {}
         target = None if self.target is None else Target(self.target.architecture, side)
         found = Config(table, f"{self.where}: {name}", target=target)
@@ -124,11 +124,11 @@ class Config:
         return HuggingFaceError(f"{self.where}: {path} = {shown(value)} should be {expected}")
 
     def assume(self, **values: Any) -> None:
-        """What the model's configuration class puts where a key is absent."""
+        """Set the values that absent keys have in the model's configuration class."""
         self._usual = {**values, **self._usual}
 
     def usual(self, name: str, default: Any) -> Any:
-        """What the absence of a key means."""
+        """The value of a key where it is absent."""
         return self._usual.get(name, default)
 
     def __contains__(self, name: str) -> bool:
@@ -140,12 +140,12 @@ class Config:
 
     @property
     def task(self) -> str:
-        """What the model's class ends in: `ForCausalLM`, `ForMaskedLM`, `Model`; empty where none is named."""
+        """The end of the model class's name: `ForCausalLM`, `ForMaskedLM`, `Model`; empty where none is named."""
         named = next(iter(self("architectures", None) or ()), "")
         return "For" + named.rpartition("For")[2] if "For" in named else "Model" if named.endswith("Model") else ""
 
     def expect(self, name: str, *values: Any, why: str = "") -> None:
-        """Refuse any value of `name` but these (or its absence): another would change what is computed."""
+        """Refuse any value of `name` but these (or its absence), for another would change what is computed."""
         self._left.discard(name)
         got = {**self._usual, **self._data}.get(name, values[0])
         if not any(got == value and isinstance(got, bool) == isinstance(value, bool) for value in values):
@@ -155,8 +155,13 @@ class Config:
                 + (f" ({why})" if why else "")
             )
 
+    def expect_all(self, **values: Any) -> None:
+        """Refuse any value of these keys but the one given for each (or its absence)."""
+        for name, value in values.items():
+            self.expect(name, value)
+
     def finish(self, inert: Iterable[str]) -> None:
-        """Refuse keys that nobody read and that are not `inert`."""
+        """Refuse keys that were not read and are not `inert`."""
         unknown = sorted(self._left - {*INERT, *inert})
         if unknown:
             listed = ", ".join(f"{name} = {shown(self._data[name])}" for name in unknown)
@@ -167,7 +172,7 @@ class Config:
 
 
 def shown(value: Any) -> str:
-    """A value as its file has it, cut where it is long."""
+    """A value as JSON, cut to 60 characters."""
     try:
         text = json.dumps(value, default=str)
     except ValueError:  # Python writes no number of more than 4,300 digits
@@ -176,7 +181,7 @@ def shown(value: Any) -> str:
 
 
 def read_table(path: Path) -> dict[str, Any]:
-    """The table that a JSON file of such a directory holds."""
+    """The table in a JSON file of a Hugging Face directory."""
     try:
         data = read_data(path)
     except DescriptionError as error:
@@ -190,7 +195,7 @@ def read_config(directory: Path) -> Config:
     """The `config.json` of a directory; refuses quantised weights."""
     path = directory / "config.json"
     if not isfile(path):
-        own = next((what for name, what in OWN.items() if isfile(directory / name)), None)
+        own = next((kind for name, kind in OWN.items() if isfile(directory / name)), None)
         remedy = f"; this is {own}: export it first with anyformer export {directory} DIRECTORY" if own else ""
         raise HuggingFaceError(f"{directory}: has no config.json{remedy}")
     data = read_table(path)

@@ -32,7 +32,7 @@ _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
 
 def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
-    """What a directory holds. Whether head and embedding are tied is read from the weights, not from a flag."""
+    """The architecture, family and tensors of a directory; the weights, not a flag, say whether head and embedding are tied."""
     if not isdir(directory):
         raise HuggingFaceError(f"{directory}: no such directory; give one of Hugging Face's layout")
     check_seal(directory, only=["config.json"])
@@ -50,18 +50,18 @@ def load(
     dtype: torch.dtype | None = None,
     progress: bool = False,
 ) -> tuple[Transformer, Tokenizer | None]:
-    """The model in evaluation mode, in the files' own type unless `dtype` says another; and its tokenizer, None if absent."""
+    """The model in evaluation mode, in the files' own type unless `dtype` is given; and its tokenizer, None if absent."""
     directory = Path(directory)
     check_seal(directory)
     architecture, family, stored = architecture_of(directory)
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    wanted = rules(family.names_of(architecture), _shapes(architecture))
+    of_weights = rules(family.names_of(architecture), _shapes(architecture))
     computed = check_fixed_tables(stored, architecture, {**EVERYWHERE, **family.fixed})
-    _check_names(wanted, family, stored, computed)
+    _check_names(of_weights, family, stored, computed)
     trained = {name: parameter.requires_grad for name, parameter in model.named_parameters()}
     with meter(f"reading {directory.name}", stored.nbytes, progress) as advance:
-        for name, tensor in _parameters_of(wanted, stored, _shapes(architecture)):
+        for name, tensor in _parameters_of(of_weights, stored, _shapes(architecture)):
             owner, _, leaf = name.rpartition(".")
             value = tensor.to(device=device, dtype=dtype or tensor.dtype)
             setattr(model.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=trained[name]))
@@ -79,12 +79,12 @@ def export(
     length: int | None = None,
     extra: Mapping[str, Any] | None = None,
 ) -> Family:
-    """Write a directory that transformers' AutoModel loads; gives the family that expresses the model.
+    """Write a directory that transformers' AutoModel loads; returns the family that expresses the model.
 
     Where none does, the directory has our own layout, which transformers loads after `import anyformer.huggingface.auto`.
-    `model_type` asks for one family ("anyformer": our own). `length`: positions that the model was trained at, the
-    `max_position_embeddings` of a model whose positions are computed; without it the family's own word for no limit.
-    `extra`: keys of the configuration that change nothing that is computed. The directory is written whole or not at all.
+    `model_type` asks for one family ("anyformer": our own). `length`: positions that the model was trained at, written as
+    `max_position_embeddings` of a model whose positions are computed; without it the family's value for no limit.
+    `extra`: keys of the configuration that no computation depends on. The directory is written whole or not at all.
     """
     directory = Path(directory)
     check_directory(directory)
@@ -109,7 +109,7 @@ def export(
 
 
 def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str, int]:
-    """The tokens between which texts stand: the tokenizer's end of text, which comes before a text as well as after it."""
+    """Ids of the tokens before and after a text: the tokenizer's end of text serves as both."""
     end = None if tokenizer is None else tokenizer.end_of_text
     if end is None or architecture.decoder is None:
         return {}
@@ -117,7 +117,7 @@ def _tokens(architecture: Architecture, tokenizer: Tokenizer | None) -> dict[str
 
 
 def _with(config: dict[str, Any], more: Mapping[str, int], family: Family) -> dict[str, Any]:
-    """The configuration with `more` keys, unless they are of those from which this family computes."""
+    """The configuration with `more` keys, or without them where this family computes from one of them."""
     changed = {**config, **more}
     try:
         return changed if family.read(Config(changed)) == family.read(Config(config)) else config
@@ -130,7 +130,7 @@ def _write_json(path: Path, table: Mapping[str, Any]) -> None:
 
 
 def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family, dict[str, Any]]:
-    """The family asked for, the first that expresses the architecture, or our own."""
+    """The family of `model_type` and its configuration, else the first that expresses the architecture, else our own."""
     if model_type is not None:
         return find_family(architecture, model_type)
     try:
@@ -144,13 +144,13 @@ def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
 
 
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
-    """Tied if the file has no head of its own, or one that equals the embedding."""
+    """The architecture, tied if the files have no matrix of the head, or one that equals the embedding."""
     head = architecture.head
     if head is None or not head.may_be_tied:
         return architecture
     untied, tied = (change(architecture, "head.tied", value) for value in (False, True))
     stored_as = {rule.parameters: rule for rule in rules(family.names_of(untied), _shapes(untied))}
-    own, shared = (stored_as.get((each.head_table[0],)) for each in (untied, tied) if each.head_table)
+    own, shared = (stored_as.get((variant.head_table[0],)) for variant in (untied, tied) if variant.head_table)
     if own is None or own.stored[0] not in stored:
         return tied
     if shared is None or stored.shape(own.stored[0]) != stored.shape(shared.stored[0]):
@@ -158,9 +158,9 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
     return tied if torch.equal(stored.tensor(own.stored[0]), stored.tensor(shared.stored[0])) else untied
 
 
-def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
-    """Every tensor has its place: none is missing, none is left over but those that are `computed`."""
-    needed = [name for rule in wanted for name in rule.stored]
+def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
+    """Refuse files that lack a tensor, or that have one without a place which is not `computed` by a formula."""
+    needed = [name for rule in of_weights for name in rule.stored]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
@@ -172,13 +172,15 @@ def _check_names(wanted: list[Rule], family: Family, stored: Stored, computed: S
         )
 
 
-def _parameters_of(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[tuple[str, Tensor]]:
-    """Parameters one rule at a time; each owns its memory."""
-    for rule in wanted:
+def _parameters_of(
+    of_weights: list[Rule], stored: Stored, shapes: Mapping[str, tuple[int, ...]]
+) -> Iterator[tuple[str, Tensor]]:
+    """(name, value) of parameters, one rule at a time; each owns its memory."""
+    for rule in of_weights:
         tensors = [stored.tensor(name) for name in rule.stored]
         try:
             read = rule.op.read(tensors, [shapes[name] for name in rule.parameters])
-        except (RuntimeError, ValueError, IndexError) as error:  # of shapes that cannot be cut or turned so
+        except (RuntimeError, ValueError, IndexError) as error:  # from shapes that the rule cannot split or reshape
             raise HuggingFaceError(
                 f"{stored.directory}: {' + '.join(rule.stored[:3])} of shape {tuple(tensors[0].shape)} cannot be read as "
                 f"{' + '.join(rule.parameters[:3])} of shape {shapes[rule.parameters[0]]} ({error})"
@@ -192,9 +194,9 @@ def _parameters_of(wanted: list[Rule], stored: Stored, shapes: Mapping[str, tupl
             yield name, tensor.clone() if len(read) > 1 or not tensor.is_contiguous() else tensor
 
 
-def _tensors_of(wanted: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
-    """The tensors to store one rule at a time, on the CPU."""
-    for rule in wanted:
+def _tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Iterator[tuple[str, Tensor]]:
+    """(name, tensor) to store, one rule at a time, on the CPU."""
+    for rule in of_weights:
         written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])
         for name, tensor in zip(rule.stored, written, strict=True):
             yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()

@@ -1,4 +1,4 @@
-"""What can go wrong between a directory of Hugging Face's layout and an architecture of ours."""
+"""Errors of reading and writing directories of Hugging Face's layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a family of Hugging Face models says of itself."""
+"""A family of Hugging Face models: its configuration and the names of its weights, as data and functions."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ class Family:
     """The architecture of a configuration. Run for a `target`, it records the configuration of that architecture."""
     names: Names | Callable[[Architecture], Names]
     default_class: str
-    """The class of transformers that an export names, unless the configuration has `architectures`."""
+    """The class of transformers named in an export, unless `read` writes `architectures`."""
     inert: tuple[str, ...] = ()
-    """Keys of its configuration that change nothing that is computed."""
+    """Keys of its configuration that no computation depends on."""
     ignored: tuple[str, ...] = ()
-    """Patterns of stored tensors that no model needs: buffers."""
+    """Patterns of stored tensors that are not read, such as buffers."""
     fixed: Mapping[str, Fixed] = field(default_factory=dict)
-    """Patterns of stored tables that follow from a formula -> the formula."""
+    """Pattern of stored tables that follow from a formula -> the formula."""
     older_names: Mapping[str, str] = field(default_factory=dict)
-    """Patterns in names of tensors that published files have -> what transformers saves in their place."""
+    """Pattern in names of tensors of older files -> what transformers writes there now."""
     kernel: str = "eager"
-    """The attention implementation of transformers that defines its numbers."""
+    """The attention implementation of transformers that results are compared with."""
     base: str = ""
-    """Start of names that files saved from the headless model leave out (GPT-2's `transformer.`)."""
+    """Prefix of names that files saved from the headless model lack (GPT-2's `transformer.`)."""
 
     def write(self, architecture: Architecture) -> dict[str, Any]:
-        """A configuration of this model type; raises a `UserError` with the reason where it has no word for something.
+        """A configuration of this model type; `UserError` with the reason where it has no key for something.
 
-        `read` of what is written gives back every architecture that the model type can express.
+        Where the model type can express the architecture, `read` of the configuration gives it back.
         """
         config = Config({"model_type": self.model_type}, target=Target(architecture))
         self.read(config)
         return config.written
 
     def names_of(self, architecture: Architecture) -> Names:
-        """Where the weights of an architecture are stored."""
+        """The stored names of an architecture's weights."""
         return self.names(architecture) if callable(self.names) else self.names

@@ -19,29 +19,29 @@ from anyformer.huggingface.errors import HuggingFaceError
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".h5", ".msgpack")
 OLD = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
-"""How names of tensors ended in the first years, and end since."""
+"""Ending of names of tensors in the first years -> today's."""
 SHARD = 5 * 10**9
 """Bytes of one file of an export."""
 
 
 class Stored:
-    """The tensors of a directory by name, read when asked for.
+    """The tensors of a directory by name, each read from its file when needed.
 
-    `base`: start of names that the files may leave out; `older_names`: patterns in names of some files -> of today's.
+    `base`: prefix that names in the files may lack; `older_names`: pattern in names of older files -> today's.
     """
 
     def __init__(self, directory: Path, base: str = "", older_names: Mapping[str, str] | None = None) -> None:
-        found = _files(directory)
+        files = _files(directory)
         self.directory = directory
         self.base = base
-        self.stored = {_renamed(name, older_names or {}): name for name in found}
-        self.files = {name: found[stored] for name, stored in self.stored.items()}
+        self.stored = {_renamed(name, older_names or {}): name for name in files}
+        self.files = {name: files[stored] for name, stored in self.stored.items()}
 
     def __contains__(self, name: str) -> bool:
         return self._known_as(name) in self.files
 
     def _known_as(self, name: str) -> str:
-        """The name, or what is left of it without `base` where only that is in the files."""
+        """The name in the files, which may lack `base`."""
         bare = name.removeprefix(self.base)
         return name if name in self.files or bare not in self.files else bare
 
@@ -51,23 +51,21 @@ class Stored:
         return sum((self.directory / file).stat().st_size for file in set(self.files.values()))
 
     def tensor(self, name: str) -> Tensor:
-        """One tensor of floating point, read from its file."""
+        """One floating-point tensor, read from its file."""
         with self._file_of(name) as file:
             tensor: Tensor = file.get_tensor(self.stored[self._known_as(name)])
         if not tensor.is_floating_point():
             number = str(tensor.dtype).removeprefix("torch.")
-            raise HuggingFaceError(
-                f"{self.directory}: {name} is stored as {number}, and a weight is a number of floating point"
-            )
+            raise HuggingFaceError(f"{self.directory}: {name} is stored as {number}, and a weight is a floating-point number")
         return tensor
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Its shape, from the file's header."""
+        """The shape of a tensor, from the file's header."""
         with self._file_of(name) as file:
             return tuple(file.get_slice(self.stored[self._known_as(name)]).get_shape())
 
     def _file_of(self, name: str) -> safe_open:
-        """The open file that holds a tensor, and does."""
+        """The open file of a tensor; refuses a file that does not hold it."""
         known = self._known_as(name)
         if known not in self.files:
             raise HuggingFaceError(f"{self.directory}: has no tensor {name}")
@@ -77,22 +75,22 @@ class Stored:
         return file
 
     def unused(self, used: Iterable[str], ignored: Iterable[str]) -> list[str]:
-        """Names that no rule reads and that do not match an ignored pattern."""
+        """Names that are not `used` and match no ignored pattern."""
         patterns = [re.compile(pattern) for pattern in ignored]
         left = self.files.keys() - {self._known_as(name) for name in used}
         return sorted(name for name in left if not any(pattern.fullmatch(name) for pattern in patterns))
 
 
 def _renamed(name: str, older_names: Mapping[str, str]) -> str:
-    """The name as it would be written today."""
-    for pattern, now in older_names.items():
-        name = re.sub(pattern, now, name)
+    """The name as transformers writes it today."""
+    for pattern, today in older_names.items():
+        name = re.sub(pattern, today, name)
     old = next((ending for ending in OLD if name.endswith(ending)), "")
     return name.removesuffix(old) + OLD[old] if old else name
 
 
 def _files(directory: Path) -> Mapping[str, str]:
-    """Tensor -> file."""
+    """Name of each tensor -> its file."""
     index = directory / INDEX
     if index.is_file():
         table = read_table(index).get("weight_map")

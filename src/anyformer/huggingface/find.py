@@ -1,4 +1,4 @@
-"""Which family of transformers has a configuration for an architecture."""
+"""The family of transformers that has a configuration for an architecture."""
 
 from __future__ import annotations
 
@@ -15,40 +15,41 @@ from anyformer.parts import Initialisation, Stack
 SAMPLE = {
     "hidden_size": 64, "num_attention_heads": 4, "num_hidden_layers": 2, "intermediate_size": 128, "vocab_size": 100,
 }  # fmt: skip
-"""Sizes of the usual names: a configuration from which most families read what their models are made of."""
+"""Sizes under the usual keys: a configuration from which most families read a small model."""
 FAR = 99_000
-"""The distance of a family that refused, beyond any number of differences."""
+"""The distance of a family that refused: more than any number of differences."""
 
 
 def find_family(architecture: Architecture, model_type: str | None = None) -> tuple[Family, dict[str, Any]]:
-    """The family and configuration that give exactly this architecture; how weights start does not count.
+    """The family and configuration of exactly this architecture, but for its initialisation.
 
-    Without `model_type` the first family that can. Raises with the differences, or with those of the nearest families.
+    Without `model_type` the first family that has one. Raises with the differences of the family, or of the nearest three.
     """
     candidates = [family(model_type)] if model_type else [each for file in FAMILIES for each in families_of(file)]
     wanted = canonical(architecture)
     reasons: list[tuple[int, Family, list[str]]] = []
-    for each in candidates:
-        found = _attempt(each, architecture, wanted)
-        if isinstance(found, dict):
-            return each, found
-        distance, differences = found
-        reasons.append((distance, each, differences))
+    for candidate in candidates:
+        outcome = _attempt(candidate, architecture, wanted)
+        if isinstance(outcome, dict):
+            return candidate, outcome
+        distance, differences = outcome
+        reasons.append((distance, candidate, differences))
     if model_type:
-        differences = _made_of(candidates[0], wanted) or reasons[0][2]
-        raise HuggingFaceError(f"{model_type} cannot express this architecture: {_told(differences)}")
-    nearest = [f"{each.model_type}: {_told(found)}" for _, each, found in sorted(reasons, key=lambda reason: reason[0])[:3]]
+        differences = _different_parts(candidates[0], wanted) or reasons[0][2]
+        raise HuggingFaceError(f"{model_type} cannot express this architecture: {_listed(differences)}")
+    ranked = sorted(reasons, key=lambda reason: reason[0])
+    nearest = [f"{candidate.model_type}: {_listed(differences)}" for _, candidate, differences in ranked[:3]]
     raise HuggingFaceError("\n  ".join(["no family of transformers expresses this architecture; the nearest:", *nearest]))
 
 
 def canonical(architecture: Architecture) -> Architecture:
-    """What is equal for architectures that compute the same: how weights start and what layers are called do not count."""
+    """A form that architectures which compute the same share: without initialisation and names of layers."""
     plain = {"initialisation": Initialisation()} | {name: _numbered(stack) for name, stack in architecture.stacks.items()}
     return architecture.but(**plain).resolved()
 
 
 def _numbered(stack: Stack) -> Stack:
-    """Variants called by the order in which they come; the names stay where a layer speaks of another's."""
+    """The stack with variants named by the order in which they come, unless a layer reads another's by name."""
     if any(read.variant for read in stack.reads):
         return stack
     names = {name: f"layer{i}" for i, name in enumerate(dict.fromkeys(stack.layers))}
@@ -59,48 +60,52 @@ def _numbered(stack: Stack) -> Stack:
     )
 
 
-def _attempt(each: Family, architecture: Architecture, wanted: Architecture) -> dict[str, Any] | tuple[int, list[str]]:
-    """The configuration, or how far the family is from what is `wanted`, and the reasons.
+Outcome = dict[str, Any] | tuple[int, list[str]]
+"""A configuration, or the family's distance from the architecture and the reasons why it has none."""
 
-    What a family gives for a size that is left out may not be what follows from the others here; written out it is.
+
+def _attempt(candidate: Family, architecture: Architecture, wanted: Architecture) -> Outcome:
+    """The configuration of `wanted` if the family has one.
+
+    A size that is left out may mean another in the family than it means here, so all are written out in a second attempt.
     """
-    found = _written(each, architecture, wanted)
-    return found if isinstance(found, dict) else _written(each, architecture.resolved(), wanted)
+    outcome = _written(candidate, architecture, wanted)
+    return outcome if isinstance(outcome, dict) else _written(candidate, architecture.resolved(), wanted)
 
 
-def _written(each: Family, architecture: Architecture, wanted: Architecture) -> dict[str, Any] | tuple[int, list[str]]:
+def _written(candidate: Family, architecture: Architecture, wanted: Architecture) -> Outcome:
     try:
-        config = each.write(architecture)
-        again = each.read(Config(config))
+        config = candidate.write(architecture)
+        again = candidate.read(Config(config))
     except DescriptionError as error:
         return FAR, [str(problem) for problem in error.problems]
     except UserError as error:
         return FAR, [str(error)]
-    differences = [_difference(*each) for each in diff(canonical(again), wanted)]
+    differences = [_difference(*change) for change in diff(canonical(again), wanted)]
     return (len(differences), differences) if differences else config
 
 
-def _made_of(each: Family, wanted: Architecture) -> list[str]:
-    """Where the family's models are made of other parts than `wanted`; empty where that cannot be said."""
+def _different_parts(candidate: Family, wanted: Architecture) -> list[str]:
+    """Differences in parts between the family's models and `wanted`; empty where `SAMPLE` is no configuration of it."""
     try:
-        usual = canonical(each.read(Config({**SAMPLE, "model_type": each.model_type})))
+        usual = canonical(candidate.read(Config({**SAMPLE, "model_type": candidate.model_type})))
     except UserError:
         return []
-    # Numbers, words and order are what a configuration sets; parts are what the family is.
-    return [_difference(*each) for each in diff(usual, wanted) if any(isinstance(value, Value) for value in each[1:])]
+    # A configuration sets numbers, words and order; the family sets the parts.
+    return [_difference(*change) for change in diff(usual, wanted) if any(isinstance(value, Value) for value in change[1:])]
 
 
 def _difference(path: str, left: Any, right: Any) -> str:
-    """What a family has at a path, and what is here: a part by its name, anything else as it is."""
+    """The family's value at a path and the architecture's: a part by its name, anything else as it is."""
     there, here = (
         "none" if value is None else type(value).__name__ if isinstance(value, Value) else repr(value)
         for value in (left, right)
     )
-    # Two parts of one name differ in something; then all of both is said.
+    # Two parts of one name differ in a field, so both are written out.
     return f"{path} is {left!r} there and {right!r} here" if there == here else f"{path} is {there} there and {here} here"
 
 
-def _told(differences: list[str], most: int = 4) -> str:
+def _listed(differences: list[str], most: int = 4) -> str:
     """Each difference once, the first few."""
     once = list(dict.fromkeys(differences))
     return "; ".join(once[:most]) + (f"; and {len(once) - most} more" if len(once) > most else "")

@@ -1,4 +1,4 @@
-"""Stored tables that follow from a formula: what a file holds is compared with what is computed here, and never read."""
+"""Stored tables that follow from a formula: those of a file are compared with the formula, and never read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Rotary
 
 TOLERANCE = 2e-3
-"""Largest difference that is due to the type in which a table was computed."""
+"""Largest difference that the type in which a table was computed can explain."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +23,12 @@ class Fixed:
     """A table that follows from the architecture."""
 
     values: Callable[[Architecture, Tensor], Iterator[Tensor]]
-    """What the stored table may be; its shape says how long it is."""
+    """(architecture, stored table) -> the tables that it may equal, of its length."""
     relative: bool = False
-    """Whether differences are shares of the value: frequencies, and not waves."""
+    """Whether differences are taken relative to the value, as for frequencies."""
 
     def gap(self, architecture: Architecture, table: Tensor) -> float:
-        """The largest difference from the nearest of the tables that it may be; 0 where nothing is computed with it."""
+        """The largest difference from the nearest of the tables that it may equal; 0 where no computation uses it."""
         gaps = [self._between(table.double(), other.double()) for other in self.values(architecture, table)]
         return min(gaps, default=0.0)
 
@@ -40,7 +40,7 @@ class Fixed:
 
 
 def sinusoids(side: str) -> Fixed:
-    """The sinusoidal positions of a stack; the padding's row, which is the one before the first position, may be zeros."""
+    """The sinusoidal positions of a stack; the row of padding, the one before the first position, may be zeros."""
 
     def values(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
         position = architecture.stacks[side].position
@@ -54,7 +54,7 @@ def sinusoids(side: str) -> Fixed:
 
 
 def _frequencies(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
-    """theta^(-2i / n) of any rotary positions of the architecture, as they are and as they are scaled."""
+    """theta^(-2i / n) of each of the architecture's rotary positions, without scaling and with it."""
     n = 2 * table.numel()
     for rotary in _rotaries(architecture):
         base = rotary.theta ** (-torch.arange(0, n, 2) / n)
@@ -73,26 +73,26 @@ def _waves(architecture: Architecture, table: Tensor) -> Iterator[Tensor]:
 def _rotaries(architecture: Architecture) -> Iterator[Rotary]:
     for stack in architecture.stacks.values():
         for sublayer in (sublayer for block in stack.variants.values() for sublayer in block.sublayers):
-            found = dict(sublayer).get("rotary")
-            if found is not None:
-                yield found
+            rotary = dict(sublayer).get("rotary")
+            if rotary is not None:
+                yield rotary
 
 
 ROTARY_WAVES = Fixed(_waves)
-"""The waves of rotary positions, of the rotated features of a head (GPT-J, RoFormer)."""
+"""Sines and cosines of rotary positions, for the rotated features of a head (GPT-J, RoFormer)."""
 EVERYWHERE: Mapping[str, Fixed] = {r".*\binv_freq": Fixed(_frequencies, relative=True)}
-"""Patterns of names that mean the same in every family."""
+"""Pattern of names, in every family -> the formula."""
 
 
 def check_fixed_tables(stored: Stored, architecture: Architecture, fixed: Mapping[str, Fixed]) -> set[str]:
-    """The names of stored tables that follow from a formula; refuses one that differs from what is computed here."""
-    found = {name: each for pattern, each in fixed.items() for name in stored.files if re.fullmatch(pattern, name)}
-    for name, each in found.items():
+    """The names of stored tables that follow from a formula; refuses one that differs from it."""
+    formulas = {name: formula for pattern, formula in fixed.items() for name in stored.files if re.fullmatch(pattern, name)}
+    for name, formula in formulas.items():
         table = stored.tensor(name)
-        gap = each.gap(architecture, table)
+        gap = formula.gap(architecture, table)
         if gap > TOLERANCE + 2 * torch.finfo(table.dtype).eps:
             raise HuggingFaceError(
                 f"{stored.directory}: {name} is computed here by its formula, and the stored one differs from it by up to "
-                f"{gap:.2g}{' of a value' if each.relative else ''}: with another table the model computes something else"
+                f"{gap:.2g}{' of a value' if formula.relative else ''}: with another table the model computes something else"
             )
-    return set(found)
+    return set(formulas)

@@ -1,7 +1,7 @@
 """Where in an architecture the value of a key stands, for every key that means the same in all families.
 
-This is also the list of keys for who writes a family: a key that is here needs no more than `config(key, default)`. Keys that
-stand elsewhere in some family, or of which something has to be computed, are read by the functions of `words/`.
+A family reads a key of this list with no more than `config(key, default)`. Keys with another place in some family, or from
+which something is computed, are read by the functions of `words/`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from anyformer.huggingface.errors import MismatchError
 from anyformer.huggingface.target import Place, Target
 
 FULL, SLIDING = "full_attention", "sliding_attention"
-"""What a layer sees, in `layer_types`."""
+"""Types of layers by their mask, in `layer_types`."""
 UNLIMITED = 131_072
-"""`max_position_embeddings` of a model whose positions are computed, and which was not trained at some length."""
+"""`max_position_embeddings` written for a model whose positions are computed and whose training length is unknown."""
 
 
 def depth(target: Target) -> int:
@@ -26,14 +26,14 @@ def depth(target: Target) -> int:
 def norm_eps(target: Target) -> float:
     """The epsilon of the last norm, else of the first: most models have one for all."""
     for path in ("stack.final_norm.eps", "stack.input_norm.eps", "steps.0.norm_after.eps"):
-        found: float | None = target.get(path)
-        if found is not None:
-            return found
+        eps: float | None = target.get(path)
+        if eps is not None:
+            return eps
     raise MismatchError("the architecture has no norm after its layers")
 
 
 def longest(target: Target) -> int:
-    """Positions of a table, or as many as the stack has room for."""
+    """The most positions of the stack, or `UNLIMITED`."""
     return target.stack.max_length or UNLIMITED
 
 
@@ -42,8 +42,8 @@ def biased(branch: str) -> Callable[[Target], bool]:
     return lambda target: bool(target(f"{branch}.bias"))
 
 
-def there(path: str) -> Callable[[Target], bool]:
-    """Whether a part is there."""
+def has_part(path: str) -> Callable[[Target], bool]:
+    """Whether there is a part at the path."""
     return lambda target: target.get(path) is not None
 
 
@@ -62,18 +62,23 @@ def window_of_all(target: Target) -> int | None:
 
 
 def slides(target: Target) -> bool:
-    """Whether some layer has a window."""
+    """Whether any layer has a window."""
     return any(mask.window for mask in target.each("attention.mask"))
 
 
 def layer_types(target: Target) -> list[str]:
-    """The kind of each layer, by whether its mask forgets."""
+    """The type of each layer, by whether its mask has a window."""
     return [SLIDING if mask.window else FULL for mask in target.each("attention.mask")]
 
 
-def turning_layers(target: Target) -> list[int]:
+def rotary_layers(target: Target) -> list[int]:
     """1 for each layer with rotary positions, 0 for each without."""
     return [int(rotary is not None) for rotary in target.each("attention.rotary")]
+
+
+def encodes(target: Target) -> bool:
+    """Whether the architecture has an encoder."""
+    return target.architecture.encoder is not None
 
 
 def has_experts(target: Target) -> list[bool]:
@@ -86,7 +91,7 @@ def mlp_layer_types(target: Target) -> list[str]:
 
 
 def dense_first(target: Target) -> int:
-    """How many layers stand before the first with experts."""
+    """The number of layers before the first with experts."""
     sparse = has_experts(target)
     return sparse.index(True) if True in sparse else len(sparse)
 
@@ -97,7 +102,7 @@ def dense_layers(target: Target) -> list[int]:
 
 
 def shared_experts(target: Target) -> int:
-    """How many experts' width the shared one has."""
+    """The width of the shared expert in widths of the others."""
     shared: int = target.get("experts.shared.feedforward.width", 0)
     return shared // int(target("experts.width"))
 
@@ -109,8 +114,7 @@ def groups(field: str) -> Callable[[Target], int]:
 
 def key_value_heads(target: Target) -> int:
     """K, also where it is only implied."""
-    found: int = target("attention.kv_heads") or target("attention.heads")
-    return found
+    return int(target("attention.kv_heads") or target("attention.heads"))
 
 
 def score_scale(target: Target) -> float:
@@ -135,7 +139,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("attention.value_width", "v_head_dim"),
     ("attention.sublayer.dropout", "attention_dropout attn_pdrop attention_probs_dropout_prob"),
     (biased("attention"), "attention_bias qkv_bias use_qkv_bias use_bias enable_bias"),
-    (there("attention.qk_norm"), "use_qk_norm qk_layernorm"),
+    (has_part("attention.qk_norm"), "use_qk_norm qk_layernorm"),
     ("attention.softcap", "attn_logit_softcapping"),
     ("attention.clip", "clip_qkv"),
     (score_scale, "attention_multiplier"),
@@ -143,7 +147,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     (window, "sliding_window window_size"),
     (slides, "use_sliding_window"),
     (layer_types, "layer_types"),
-    (turning_layers, "no_rope_layers"),
+    (rotary_layers, "no_rope_layers"),
     # Dropout around branches, and of the input.
     ("attention.dropout", "resid_pdrop residual_dropout resid_dropout"),
     ("stack.dropout", "embd_pdrop embed_dropout embedding_dropout hidden_dropout_prob dropout"),
@@ -157,7 +161,7 @@ _PLACES: tuple[tuple[Place, str], ...] = (
     ("experts.width", "moe_intermediate_size"),
     ("experts.shared.feedforward.width", "shared_expert_intermediate_size shared_intermediate_size"),
     (shared_experts, "n_shared_experts num_shared_experts moe_num_shared_experts"),
-    (there("experts.router.renormalise"), "norm_topk_prob moe_renormalize"),
+    (has_part("experts.router.renormalise"), "norm_topk_prob moe_renormalize"),
     ("experts.router.scale", "routed_scaling_factor moe_routed_scaling_factor route_scale router_scaling_factor"),
     (groups("count"), "n_group num_expert_group"),
     (groups("keep"), "topk_group"),
@@ -178,10 +182,10 @@ _PLACES: tuple[tuple[Place, str], ...] = (
 )
 
 PLACES: Mapping[str, Place] = {name: place for place, names in _PLACES for name in names.split()}
-"""Key -> where its value stands."""
+"""Key -> the place of its value."""
 
 
 def inverse(number: Any) -> float:
-    """1 / number, with the fewest digits that give back the number."""
+    """1 / number, rounded to the fewest digits of which the inverse is the number."""
     rounded = (float(f"{1 / number:.{digits}g}") for digits in range(1, 18))
-    return next((each for each in rounded if each and 1 / each == number), 1 / number)
+    return next((candidate for candidate in rounded if candidate and 1 / candidate == number), 1 / number)

@@ -1,4 +1,4 @@
-"""The families by file and model type, and how one is found for a model type."""
+"""The families by file and model type."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from anyformer.model import Architecture
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "llama": ("llama",),
-    "mistral": ("mistral", "ministral", "ministral3"),
+    "mistral": ("mistral", "ministral", "ministral3", "mixtral"),
     "qwen": ("qwen2", "qwen3"),
     "smollm": ("smollm3",),
-    "olmo": ("olmo", "olmo2", "olmo3"),
+    "olmo": ("olmo", "olmo2", "olmo3", "olmoe", "flex_olmo"),
     "gemma": ("gemma", "gemma2", "vaultgemma", "gemma3_text"),
     "gemma4": ("gemma4_text",),
     "cohere": ("cohere", "cohere2"),
-    "granite": ("granite", "granite_swa", "hyperclovax"),
+    "granite": ("granite", "granite_swa", "hyperclovax", "granitemoe", "granitemoeshared", "granitemoe_swa"),
     "exaone": ("exaone4",),
     "bert": ("bert", "ernie", "megatron-bert"),
     "roberta": ("roberta", "xlm-roberta", "camembert", "data2vec-text", "roberta-prelayernorm", "xlm-roberta-xl", "mpnet"),
@@ -33,10 +33,9 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "esm": ("esm",),
     "deberta": ("deberta-v2", "deberta"),
     "vit": ("vit", "deit", "dinov2"),
-    "gpt2": ("gpt2",),
+    "gpt2": ("gpt2", "imagegpt"),
     "gpt_bigcode": ("gpt_bigcode",),
     "gpt": ("openai-gpt",),
-    "imagegpt": ("imagegpt",),
     "gpt_neo": ("gpt_neo",),
     "gptj": ("gptj", "codegen"),
     "gpt_neox": ("gpt_neox", "gpt_neox_japanese"),
@@ -50,35 +49,27 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "bert_generation": ("bert-generation",),
     "xlnet": ("xlnet",),
     "xlm": ("xlm", "flaubert"),
-    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small"),
-    "pegasus": ("pegasus",),
+    "bart": ("bart", "mbart", "plbart", "mvp", "blenderbot", "blenderbot-small", "pegasus", "m2m_100"),
     "bigbird_pegasus": ("bigbird_pegasus",),
     "marian": ("marian",),
-    "m2m_100": ("m2m_100",),
     "fsmt": ("fsmt",),
-    "t5": ("t5", "mt5", "umt5"),
-    "longt5": ("longt5",),
+    "t5": ("t5", "mt5", "umt5", "longt5"),
     "switch_transformers": ("switch_transformers",),
     "whisper": ("whisper",),
     "speech_to_text": ("speech_to_text",),
     "t5gemma": ("t5gemma",),
-    "mixtral": ("mixtral",),
     "qwen_moe": ("qwen2_moe", "qwen3_moe"),
-    "olmoe": ("olmoe", "flex_olmo"),
     "dbrx": ("dbrx",),
     "phimoe": ("phimoe",),
     "gpt_oss": ("gpt_oss",),
-    "granitemoe": ("granitemoe", "granitemoeshared", "granitemoe_swa"),
     "glm_moe": ("glm4_moe", "solar_open", "dots1", "exaone_moe"),
     "afmoe": ("afmoe",),
     "laguna": ("laguna",),
     "minimax_m2": ("minimax_m2",),
     "ernie_moe": ("ernie4_5_moe",),
-    "hunyuan_moe": ("hunyuan_v1_moe",),
     "llama4": ("llama4_text",),
     "cohere2_moe": ("cohere2_moe",),
     "mimo_v2": ("mimo_v2_flash",),
-    "hunyuan3": ("hy_v3",),
     "kolibri": ("kolibri1", "flint"),
     "starcoder2": ("starcoder2",),
     "phi": ("phi3", "phi"),
@@ -89,13 +80,12 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "nemotron": ("nemotron", "jais2", "arcee"),
     "persimmon": ("persimmon",),
     "apertus": ("apertus",),
-    "hunyuan": ("hunyuan_v1_dense",),
+    "hunyuan": ("hunyuan_v1_dense", "hunyuan_v1_moe", "hy_v3"),
     "nanochat": ("nanochat",),
     "bitnet": ("bitnet",),
     "diffllama": ("diffllama",),
     "mellum": ("mellum",),
-    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite"),
-    "axk1": ("axk1",),
+    "deepseek": ("deepseek_v3", "deepseek_v2", "glm4_moe_lite", "axk1"),
     "kimi": ("kimi_linear",),
     "bailing": ("bailing_hybrid",),
     "qwen_next": ("qwen3_next", "qwen3_5_moe_text", "qwen3_5_text"),
@@ -107,22 +97,21 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
 """File in `families` -> the model types in it, in the order in which an export tries them."""
 
 ALIASES: Mapping[str, str] = {"kimi_k2": "deepseek_v3"}
-"""Model types of files with code of their own -> the one of transformers that computes the same."""
-
+"""Model type of files that bring their own code -> the one of transformers that computes the same."""
 
 OWN = "anyformer"
-"""The model type, and the file, of our own layout, which expresses every architecture."""
+"""Model type and file of our own layout, which expresses every architecture."""
 
 _FILES: Mapping[str, str] = {model_type: file for file, types in FAMILIES.items() for model_type in types} | {OWN: OWN}
 
 
 def family(model_type: str) -> Family:
-    """The family of a model type; refuses an unknown one with the known."""
+    """The family of a model type; `HuggingFaceError` with suggestions for an unknown one."""
     model_type = ALIASES.get(model_type, model_type)
     if model_type not in _FILES:
         hint = did_you_mean(model_type, sorted(_FILES.keys() - {OWN}), "docs/families.md")
         raise HuggingFaceError(f"model type {model_type!r} is not known here{hint}")
-    return next(each for each in families_of(_FILES[model_type]) if each.model_type == model_type)
+    return next(family for family in families_of(_FILES[model_type]) if family.model_type == model_type)
 
 
 def own() -> Family:
@@ -132,13 +121,13 @@ def own() -> Family:
 
 def families_of(file: str) -> Iterable[Family]:
     """The families that a file defines."""
-    found: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
-    return found
+    families: Iterable[Family] = importlib.import_module(f"anyformer.huggingface.families.{file}").FAMILIES
+    return families
 
 
 def read_architecture(config: Config) -> tuple[Architecture, Family]:
-    """The architecture of a configuration; every key is read, known to be inert, or refused by name."""
-    found = family(config.model_type)
-    made = found.read(config)
-    config.finish(found.inert)
-    return made, found
+    """The architecture and family of a configuration; every key is read, known to be inert, or refused by name."""
+    reader = family(config.model_type)
+    architecture = reader.read(config)
+    config.finish(reader.inert)
+    return architecture, reader

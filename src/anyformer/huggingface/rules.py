@@ -1,4 +1,4 @@
-"""Rules of weights: how stored tensors become parameters and back, as data. One table serves both directions."""
+"""Rules of weights, as data: how stored tensors become parameters and back. One table serves both directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Shapes = Sequence[tuple[int, ...]]
 
 
 class Op(Protocol):
-    """Turns stored tensors into parameters of the shapes declared, and parameters into what is stored."""
+    """A conversion of stored tensors into parameters of the shapes declared, and of parameters into stored tensors."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]: ...
 
@@ -33,7 +33,7 @@ class Same:
 
 @dataclass(frozen=True)
 class Transposed:
-    """Matrices stored as (inputs, outputs): GPT-2's Conv1D, stacked experts of gpt-oss. Vectors stay."""
+    """Matrices stored as (inputs, outputs): GPT-2's Conv1D, stacked experts of gpt-oss. Vectors are unchanged."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         return [x if x.dim() < 2 else x.mT for x in stored]
@@ -57,7 +57,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Groups:
-    """Rows of one stored tensor in `count` groups, a share of each parameter in every group: [q; k; v] per head (BLOOM)."""
+    """Rows of one stored tensor in `count` groups, each with a share of every parameter: [q; k; v] per head (BLOOM)."""
 
     count: int
 
@@ -72,7 +72,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Alternating:
-    """Rows along `dim` of one stored tensor taken in turn from each parameter: gpt-oss's gate and up."""
+    """Rows along `dim` of one stored tensor that alternate between the parameters: gpt-oss's gate and up."""
 
     dim: int = 0
 
@@ -86,7 +86,7 @@ class Alternating:
 
 @dataclass(frozen=True)
 class Stacked:
-    """One stored tensor per expert, and all experts in one parameter along dim 0."""
+    """One stored tensor per expert; the parameter stacks them along dim 0."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         kinds = max(len(shapes), 1)
@@ -112,7 +112,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class Shaped:
-    """The same numbers stored in another shape, with at most one -1. `parameters`: where another step follows in `Then`."""
+    """The same numbers stored in another shape, with at most one -1; `parameters`: their shape before a next step in `Then`."""
 
     stored: tuple[int, ...]
     parameters: tuple[int, ...] | None = None
@@ -128,7 +128,7 @@ class Shaped:
 
 @dataclass(frozen=True)
 class Then:
-    """`first` on stored tensors, `second` on what it gives; back in the other order."""
+    """`first` on stored tensors, `second` on its results; when writing in reverse order."""
 
     first: Op
     second: Op
@@ -145,7 +145,7 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class To:
-    """The stored name, and how what is stored becomes a parameter. `{x}` stands for every expert's number, or for `each`."""
+    """A stored name and the conversion to a parameter. `{x}` stands for the number of every expert, or for each of `each`."""
 
     name: str
     op: Op = SAME
@@ -155,27 +155,27 @@ class To:
 Target = str | To
 Source = str | tuple[str, ...]
 Table = Mapping[Any, Target]
-"""A parameter's name, or several that are one tensor, -> its stored name. A module's name stands for weight and bias."""
+"""Name of a parameter, or of several in one tensor -> the stored name. A module's name stands for weight and bias."""
 
 
 def under(prefix: str, table: Table) -> Table:
-    """A table whose names stand below `prefix`."""
+    """The table with `prefix` before the stored names."""
     targets = {name: to if isinstance(to, To) else To(to) for name, to in table.items()}
     return {name: replace(to, name=prefix + to.name) for name, to in targets.items()}
 
 
 @dataclass(frozen=True)
 class Names:
-    """Stored names. Parameters' names start at the branch in a layer and skip `sublayer`: `attention.query`."""
+    """Stored names by ours, which in a layer start at the branch and skip `sublayer`: `attention.query`."""
 
     outside: Table
     layers: Mapping[str, tuple[str, Table]]
-    """Stack -> the stored prefix of a layer, in which `{i}` is its number, and what is in a layer."""
+    """Stack -> the stored prefix of a layer, in which `{i}` is its number, and the names in a layer."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """Names of stored tensors, names of parameters, and how one becomes the other."""
+    """Names of stored tensors and of parameters, and the conversion between them."""
 
     stored: tuple[str, ...]
     parameters: tuple[str, ...]
@@ -183,22 +183,22 @@ class Rule:
 
 
 def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
-    """A rule for every declared weight, once; a weight without one is a mistake of the family's table."""
-    found: list[Rule] = []
+    """A rule for every declared weight; `LookupError` where the family's table lacks a weight or has it twice."""
+    made: list[Rule] = []
     short = {name.replace(".sublayer", ""): name for name in declared}
     for source, target in names.outside.items():
-        found += _matching("", source, target, "", short, declared)
+        made += _matching("", source, target, "", short, declared)
     for stack, (prefix, table) in names.layers.items():
         numbers = sorted({int(name.split(".")[2]) for name in declared if name.startswith(f"{stack}.layers.")})
         for i in numbers:
             for source, target in table.items():
                 for rule in _matching(f"{stack}.layers.{i}.", source, target, prefix, short, declared):
-                    found.append(replace(rule, stored=tuple(name.replace("{i}", str(i)) for name in rule.stored)))
-    covered = [name for rule in found for name in rule.parameters]
+                    made.append(replace(rule, stored=tuple(name.replace("{i}", str(i)) for name in rule.stored)))
+    covered = [name for rule in made for name in rule.parameters]
     missing, twice = sorted(declared.keys() - set(covered)), sorted({name for name in covered if covered.count(name) > 1})
     if missing or twice:
         raise LookupError(f"the family's table of names lacks {missing[:6]} and has twice {twice[:6]}")
-    return found
+    return made
 
 
 def _matching(
@@ -212,14 +212,14 @@ def _matching(
     """The rules of one line of a table, for each of weight, bias or the parameter itself that is declared."""
     parts = (source,) if isinstance(source, str) else source
     to = target if isinstance(target, To) else To(target)
-    found = []
+    made = []
     for leaf in ("", ".weight", ".bias"):
         named = [short.get(f"{prefix}{part}{leaf}") for part in parts]
-        there = tuple(name for name in named if name is not None)
-        if len(there) < len(parts):
+        parameters = tuple(name for name in named if name is not None)
+        if len(parameters) < len(parts):
             continue
         name = f"{stored_prefix}{to.name}{leaf}"
-        each = to.each or tuple(str(x) for x in range(declared[there[0]][0]))
-        every = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
-        found.append(Rule(every, there, to.op))
-    return found
+        each = to.each or tuple(str(x) for x in range(declared[parameters[0]][0]))
+        stored = tuple(name.replace("{x}", x) for x in each) if "{x}" in name else (name,)
+        made.append(Rule(stored, parameters, to.op))
+    return made

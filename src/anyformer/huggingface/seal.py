@@ -1,4 +1,4 @@
-"""Digests of an export's files, so that a flipped bit is found when it is loaded; transformers passes the file by."""
+"""Digests of an export's files, by which loading finds a flipped bit; transformers ignores their file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIGESTS = "digests.json"
 
 
 def seal(directory: Path) -> None:
-    """Write the size and SHA-256 of every file into `digests.json`; all files get the mode that the umask gives."""
+    """Write the size and SHA-256 of every file into `digests.json`; all files get the mode of a new file."""
     names = sorted(path.name for path in directory.iterdir())
     files = {name: {"bytes": (directory / name).stat().st_size, "sha256": _sha256(directory / name)} for name in names}
     (directory / DIGESTS).write_text(json.dumps({"format": 1, "files": files}, indent=2) + "\n", encoding="utf-8")
@@ -24,9 +24,9 @@ def seal(directory: Path) -> None:
 
 
 def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
-    """Refuse a directory one of whose files, or of `only` those, is not as its `digests.json` says; without one, all pass.
+    """Refuse a directory in which a file, or one of `only`, differs from its `digests.json`; without that file, accept it.
 
-    It costs one more reading of the files at the speed of SHA-256, 0.5 to 2 GB/s, before the weights are read from memory.
+    This reads the files once more at the speed of SHA-256, 0.5 to 2 GB/s.
     """
     path = directory / DIGESTS
     if not isfile(path):

@@ -1,4 +1,4 @@
-"""Ours beside transformers on the same directory: where the logits agree, and if not, the first layer that drifts."""
+"""Our model against that of transformers on the same directory: the logits, and the first layer that differs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from anyformer.operations import Shape
 from anyformer.parts import Stack
 
 TOLERANCE = 2e-5
-"""Largest difference, of the largest value, that counts as equal in fp32."""
+"""Largest difference relative to the largest value that counts as equal in fp32."""
 
 
 ACROSS = "our computation and that of transformers, each from the files as it reads them"
@@ -34,7 +34,7 @@ ONCE = "the same computation over the files as we and as transformers read them:
 
 @dataclass(frozen=True)
 class Drift:
-    """How far one layer's output, or the logits, are from theirs: the largest difference, of the largest value."""
+    """The difference of one layer's output, or of the logits: the largest, relative to the largest value."""
 
     where: str
     difference: float
@@ -46,12 +46,12 @@ class Drift:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Layer by layer in the order computed, the logits last."""
+    """The differences of all layers in the order of computation, the logits last."""
 
     model_type: str
     drifts: tuple[Drift, ...]
     compared: str = ACROSS
-    """What was held against what."""
+    """Which two computations were compared."""
 
     @property
     def agrees(self) -> bool:
@@ -59,7 +59,7 @@ class Verdict:
 
     @property
     def first_drift(self) -> Drift | None:
-        """The first place where they differ."""
+        """The first difference beyond the tolerance."""
         return next((drift for drift in self.drifts if not drift.agrees), None)
 
 
@@ -67,7 +67,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
     """Run both models in fp32 on the same random input; needs transformers (the extra `hf`)."""
     directory = Path(directory)
     architecture, family, _ = architecture_of(directory)
-    ours, _ = load(directory, dtype=torch.float32)  # the first to read, for its messages say which file is wrong
+    ours, _ = load(directory, dtype=torch.float32)  # before transformers, for its errors name the file that is wrong
     theirs = _in_transformers(directory, family)
     given = architecture.embedding.example(batch, _fits(architecture.stacks, length), seed=seed)
     target = architecture.output_embedding.example(batch, length, seed=seed + 1) if architecture.two_inputs else None
@@ -87,7 +87,7 @@ def verify(directory: str | Path, *, length: int = 32, batch: int = 2, seed: int
 
 @torch.no_grad()
 def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | None) -> Verdict:
-    """Of our own layout: whole against token by token where the architecture decodes, else whole against whole."""
+    """The verdict on our own layout: one pass against token by token where the architecture decodes, else two passes."""
     architecture = ours.architecture
     steps = architecture.shape_of_model == "decoder-only" and architecture.head is not None and target is None
     if steps and not architecture.cost(Shape()).breaks("stepwise"):
@@ -98,7 +98,7 @@ def _own(ours: Transformer, theirs: nn.Module, given: Tensor, target: Tensor | N
             pieces.append(out.logits)
         return Verdict(own().model_type, (Drift("logits", _gap(ours(given), torch.cat(pieces, 1))),), STEPS)
     other = _output(theirs, given, target)
-    # A class without logits gives what a head would read.
+    # A class without logits returns the features that a head would read.
     whole = ours if other.shape[-1] == architecture.outputs else ours.features
     mine = whole(given) if target is None else whole(given, target)
     return Verdict(own().model_type, (Drift("logits", _gap(mine, other)),), ONCE)
@@ -120,7 +120,7 @@ def _in_transformers(directory: Path, family: Family) -> nn.Module:
         model: nn.Module = kind.from_pretrained(directory, dtype=torch.float32, attn_implementation=family.kernel)
     except UserError:
         raise
-    except Exception as error:  # whatever stops it, it is theirs
+    except Exception as error:  # any failure of transformers' own code
         raise HuggingFaceError(f"{directory}: transformers cannot load it ({type(error).__name__}: {error})") from error
     return model.eval()
 
@@ -137,13 +137,13 @@ def _module(model: nn.Module, path: str) -> nn.Module:
         return model.get_submodule(path.partition(".")[2])
 
 
-def _watch(module: nn.Module, seen: dict[str, Tensor], where: str) -> None:
-    """Keep what a layer gives."""
+def _watch(module: nn.Module, outputs: dict[str, Tensor], where: str) -> None:
+    """Record a layer's output under `where`."""
 
-    def keep(_: nn.Module, given: Any, output: Any) -> None:
-        seen[where] = output[0] if isinstance(output, tuple) else output
+    def record(_: nn.Module, given: Any, output: Any) -> None:
+        outputs[where] = output[0] if isinstance(output, tuple) else output
 
-    module.register_forward_hook(keep)
+    module.register_forward_hook(record)
 
 
 def _output(theirs: nn.Module, given: Tensor, target: Tensor | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""The vocabulary of configurations: for every key that some family reads, what its value has to be."""
+"""The vocabulary of configurations: the kind of value of every key that some family reads."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from anyformer.dims import LARGEST
 from anyformer.parts.layers.order import MOST_LAYERS
 
 DEEPEST = MOST_LAYERS
-"""Layers of the deepest stack that is read."""
+"""The most layers of a stack that is read."""
 _GREATEST = 1e30
 """Numbers beyond it overflow float32 in the next product."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What a value has to be: in words, and as a test."""
+    """A kind of value: its description for errors, and its test."""
 
     words: str
     fits: Callable[[Any], bool]
@@ -28,7 +28,7 @@ class Kind:
 
 
 def _whole(low: int, high: int = LARGEST) -> Kind:
-    """JSON's `true` and `2.0` are no whole numbers."""
+    """Whole numbers, of which JSON's `true` and `2.0` are none."""
     return Kind(f"a whole number from {low} to {high}", lambda value: type(value) is int and low <= value <= high)
 
 
@@ -37,7 +37,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _list_of(kind: Kind, words: str) -> Kind:
-    """At most as many as a stack may have layers."""
+    """Lists of a kind, at most as long as a stack may have layers."""
     return Kind(
         f"a list of {words}",
         lambda value: isinstance(value, list | tuple) and len(value) <= MOST_LAYERS and all(map(kind.fits, value)),
@@ -61,7 +61,7 @@ RUNS = Kind(
     "a list of [list of strings, whole number]",
     lambda value: (
         isinstance(value, list | tuple)
-        and all(isinstance(each, list | tuple) and len(each) == 2 for each in value)
+        and all(isinstance(run, list | tuple) and len(run) == 2 for run in value)
         and all(NAMES.fits(names) and LAYERS.fits(times) for names, times in value)
     ),
 )
@@ -172,16 +172,16 @@ _NULL = """attention_multiplier attn_logit_softcapping clip_qkv dim_model_base f
     moe_normalize_expert_weights num_key_value_heads q_lora_rank scale_depth
     sliding_window"""
 NULL = frozenset(_NULL.split())
-"""Keys whose null says something else than their absence, in some family."""
+"""Keys whose null and whose absence differ in some family."""
 
 KINDS: Mapping[str, Kind] = {name: kind for kind, names in _KEYS for name in names.split()}
-"""Key -> what its value has to be, in the configuration and in its tables alike."""
+"""Key -> the kind of its value, in the configuration and in its tables alike."""
 
 
 def misfits(name: str, value: Any, kind: Kind | None = None, path: str = "") -> Iterator[tuple[str, Any, Kind]]:
-    """(path, value, what it has to be) of a key, and of the known keys in its table, where they do not fit; null fits.
+    """(path, value, kind expected) of a key, and of the known keys in its table, where the value does not fit; null fits.
 
-    `kind`: what it has to be, if not what the vocabulary says.
+    `kind`: replaces that of the vocabulary.
     """
     kind = kind or KINDS.get(name)
     if value is not None and kind is not None and not kind.fits(value):

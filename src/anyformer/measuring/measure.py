@@ -108,7 +108,7 @@ def run(
     progress(STAGES[4])
     source = shape.source or None
     peak = peak_memory(made, batch=shape.batch, length=shape.length, source_length=source, plan=plan)
-    yield Comparison("peak of a step", "", "B", peak.total, peak.stays + peak_above(step.update, device), PEAK)
+    yield Comparison("peak of a step", "", "B", peak.total, peak.persistent + peak_above(step.update, device), PEAK)
     progress(STAGES[5])
     predicted = step_time(made, shape, plan, hardware, "train").seconds
     yield Comparison("time of a step", "", "s", predicted, min(_timed(step.update, device) for _ in range(STEPS)), None)

@@ -1,4 +1,4 @@
-"""`Architecture`, the whole description, `Transformer`, the module it builds, and `MultiScale`, a part of a U-Net."""
+"""`Architecture`, the whole description; `Transformer`, the module built from it; `MultiScale`, a part of a U-Net."""
 
 from anyformer.model.architecture import Architecture
 from anyformer.model.initialise import materialise

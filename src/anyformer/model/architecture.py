@@ -1,4 +1,4 @@
-"""Architecture: *what* is computed, as one frozen value. No dtype, device, kernel or mesh in it."""
+"""Architecture: *what* is computed, as one frozen value without dtype, device, kernel or mesh."""
 
 from __future__ import annotations
 
@@ -26,36 +26,36 @@ _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 class Architecture(Value):
     """A transformer: an input, an encoder or a decoder or both, and a head.
 
-    Only a decoder: a (prefix) language model. Only an encoder: a representation, or with a head a masked language model or a
-    classifier. Two inputs, the source and the target's tokens: sequence to sequence, the decoder reading the encoder's output,
-    or with no encoder the embedded source itself (an image's features, for instance).
+    A decoder alone is a (prefix) language model. An encoder alone gives features, or with a head is a masked language model or
+    a classifier. With two inputs, the source and the target's tokens, it is sequence to sequence: the decoder reads the
+    encoder's output, or without an encoder the embedded source itself (an image's features, for instance).
     """
 
     width: Count
     """D, features of the residual stream."""
     embedding: Input
-    """How the input, or the source, becomes positions."""
+    """The embedding of the input, or of the source."""
     decoder_embedding: Embedding | None = None
-    """The target's own table where there are two inputs; absent, both share one."""
+    """The target's own table in an architecture with two inputs; absent, source and target share one."""
     embedding_width: Count | None = None
-    """Features of the embeddings where they are not D (ALBERT, ELECTRA); stacks then hold an input projection."""
+    """Features of the embeddings if not D (ALBERT, ELECTRA); stacks then have an input projection."""
     encoder: Stack | None = None
     decoder: Stack | None = None
     source: Literal["attended", "prefix"] = "attended"
-    """How the decoder reads the source: by cross-attention, or as positions that stand before the target's."""
+    """How the decoder reads the source: by cross-attention, or as positions in front of the target's."""
     latents: Latents | None = None
     """A learned array that the decoder transforms instead of tokens; it reads the encoder's output, or the embedding itself."""
     head: Head | None = None
-    """From features to logits; absent, the model gives features."""
+    """The map from features to logits; absent, the model returns features."""
     initialisation: Initialisation = Initialisation()
 
     @model_validator(mode="after")
     def _fits_together(self) -> Architecture:
-        beyond = [
+        too_large = [
             Problem(path, f"is {number}, and may be at most {LARGEST}") for path, number in numbers(self) if number > LARGEST
         ]
-        if beyond:
-            raise DescriptionError(beyond)
+        if too_large:
+            raise DescriptionError(too_large)
         self._check_stacks()
         self._check_inputs()
         self._check_head()
@@ -66,7 +66,7 @@ class Architecture(Value):
         return self
 
     def _check_stacks(self) -> None:
-        """Encoder, decoder and source belong together."""
+        """Refuse stacks that lack a source to read, or a source that no stack reads."""
         if self.encoder is None and self.decoder is None:
             raise ValueError("needs an encoder, a decoder or both")
         if self.encoder is not None and SOURCE in self.encoder.reads:
@@ -79,7 +79,7 @@ class Architecture(Value):
         if self.source == "prefix" and reads:
             raise ValueError("source = 'prefix' already puts the source before the target: take cross-attention out")
         if self.source == "attended" and self.two_inputs and not reads:
-            raise ValueError("decoder: no layer has cross-attention, so the source is read by nobody; or set source = 'prefix'")
+            raise ValueError("decoder: no layer reads the source: give one cross-attention, or set source = 'prefix'")
         if reads and not self.two_inputs and self.latents is None:
             raise ValueError(
                 "decoder: cross-attention needs an encoder to read from, latents that read the input, "
@@ -87,7 +87,7 @@ class Architecture(Value):
             )
 
     def _check_inputs(self) -> None:
-        """What reads tokens is given tokens."""
+        """Refuse layers that read tokens of an input without tokens, and a second table without a second input."""
         if self.decoder_embedding is not None and not self.two_inputs:
             raise ValueError("decoder_embedding: only a decoder that has a source has a second table")
         if self.two_inputs and self.output_embedding.symbols is None:
@@ -100,14 +100,14 @@ class Architecture(Value):
                 raise ValueError(f"{name}: a layer looks at the tokens themselves, and not all its positions are tokens")
 
     def _check_head(self) -> None:
-        """The head has something to give, and a table as wide as what it multiplies."""
+        """Refuse a head without a number of logits, or with a table of another width than its input."""
         head = self.head
         if head is None:
             return
         if head.outputs is None and self.output_embedding.symbols is None:
             raise ValueError(f"head: the input is {self.embedding.kind}, not tokens, so set head.outputs, the number of logits")
         if head.pool is not None and self.decoder is not None and self.latents is None:
-            raise ValueError("head.pool gives one answer per row, and a decoder gives one per position: leave pool out")
+            raise ValueError("head.pool gives one output per row, and a decoder gives one per position: leave pool out")
         if head.tied and self.table_width != self.width and head.transform is None:
             raise ValueError(
                 f"head: the tied table has {self.table_width} features and the stream {self.width}: set head.transform"
@@ -115,18 +115,18 @@ class Architecture(Value):
 
     @property
     def stacks(self) -> dict[str, Stack]:
-        """The stacks there are, in the order computed."""
+        """Its stacks by name, in the order computed."""
         return {name: part for name, part in (("encoder", self.encoder), ("decoder", self.decoder)) if part is not None}
 
     @property
     def two_inputs(self) -> bool:
-        """Whether a source is read besides the decoder's own tokens."""
+        """Whether the decoder reads a source besides its own tokens."""
         has_source = self.encoder is not None or self.decoder_embedding is not None
         return self.decoder is not None and self.latents is None and has_source
 
     @property
     def shape_of_model(self) -> Literal["decoder-only", "encoder-only", "encoder-decoder", "latent"]:
-        """Which stacks there are, in the field's words."""
+        """The usual name of its combination of stacks."""
         if self.latents is not None:
             return "latent"
         if self.encoder is None:
@@ -134,7 +134,7 @@ class Architecture(Value):
         return "encoder-only" if self.decoder is None else "encoder-decoder"
 
     def resolved(self) -> Architecture:
-        """The same, with every number written out that follows from others: sizes of sublayers, factors."""
+        """A copy with a number for every size and factor that follows from others."""
         sublayers = {
             f"{name}.variants.{variant}.steps.{i}.branches.{branch}.sublayer": part.sublayer
             for name, stack in self.stacks.items()
@@ -150,11 +150,11 @@ class Architecture(Value):
                 head=head and head.resolved(self.width),
                 initialisation=self.initialisation.of_depth(self.output_stack.depth),
             ),
-            {path: each.resolved(self.width) for path, each in sublayers.items()},
+            {path: sublayer.resolved(self.width) for path, sublayer in sublayers.items()},
         )
 
     def source_of(self, length: int, given: int | None = None) -> int:
-        """Positions of the source: as many as given, else as of the target; 0 where nothing is read besides."""
+        """Positions of the source: `given`, by default as many as of the target; 0 without a source."""
         return (given or length) if self.two_inputs else 0
 
     @property
@@ -175,7 +175,7 @@ class Architecture(Value):
 
     @property
     def outputs(self) -> int:
-        """V, how many logits the head gives; without a head, D features; of a head that gives features, how many."""
+        """V, the number of logits; D without a head; of a head that gives features, their number."""
         if self.head is None:
             return self.width
         if self.head.outputs == "features":
@@ -186,9 +186,9 @@ class Architecture(Value):
 
     @property
     def head_table(self) -> tuple[str, Weight] | None:
-        """Path and weight (V, D) of the table that the head multiplies by: the output embedding's if it is tied, else its own.
+        """Path and weight (V, D) of the head's table: that of the output embedding if it is tied, else its own.
 
-        None where there are no logits: without a head, or of a head that gives features.
+        None without logits: without a head, or with a head that gives features.
         """
         if self.head is None or self.head.outputs == "features":
             return None
@@ -198,18 +198,18 @@ class Architecture(Value):
         return f"{owner}.weight", self.output_embedding.cost(self.table_width, 1, 1).weights["weight"]
 
     def __repr__(self) -> str:
-        """In a line; `str` is the whole as TOML."""
+        """One line; `str` is the whole description as TOML."""
         return in_short(self._facts())
 
     def __str__(self) -> str:
         return to_toml(self)
 
     def _repr_html_(self) -> str:
-        """For notebooks."""
+        """A table for notebooks."""
         return as_table(self._facts())
 
     def _facts(self) -> dict[str, str]:
-        """What describes it in a few words, by name."""
+        """Its most important properties by name."""
         facts = {"shape": self.shape_of_model, "parameters": f"{self.folded_cost(Shape(source=1)).parameters:,}"}
         facts["width"] = f"{self.width:,}"
         if self.output_embedding.symbols is not None:
@@ -217,7 +217,7 @@ class Architecture(Value):
         return facts | {name: layers(stack) for name, stack in self.stacks.items()}
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
-        """Everything the parts declare for one call; decode state and limits are those of the stack that generates."""
+        """The declarations of all parts for one call; decode state and limits are those of the stack that generates."""
         return self._cost(shape, plan or Plan(), Stack.cost)
 
     def folded_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
@@ -225,7 +225,7 @@ class Architecture(Value):
         return _folded(self, shape, plan or Plan())
 
     def _cost(self, shape: Shape, plan: Plan, price: _Price) -> Tally:
-        # Of two inputs the source is read in the first call only; one input is as long as the call.
+        # Of two inputs the source is read in the first call only; a single input is as long as the call.
         read = shape.length
         if self.two_inputs:
             read = shape.source if shape.past == 0 else 0
@@ -238,7 +238,7 @@ class Architecture(Value):
             parts["encoder"] = self._encoder_cost(shape, read, plan, price)
         if self.decoder is not None:
             decoder = price(self.decoder, self.width, self.table_width, self._decoder_shape(shape), plan)
-            # A latent array is computed whole: there is nothing to generate, so nothing to remember.
+            # A latent array is computed whole: no tokens are generated, so no state is needed.
             parts["decoder"] = decoder if self.latents is None else decoder.without("state", "limits")
         head = Tally()
         if self.head is not None:
@@ -248,14 +248,14 @@ class Architecture(Value):
         return total(parts, "module") + head + Tally(own_limits=limits)
 
     def logits(self, shape: Shape) -> int:
-        """How many logits a call gives: B T V, or B V of a head that gives one answer per row."""
+        """The number of logits of a call: B T V, or B V for a head that pools."""
         if self.head is None or self.head.outputs == "features":
             return 0
         length = shape.length if self.latents is None else self.latents.count
         return shape.batch * (1 if self.head.pool else length) * self.outputs
 
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
-        """What a stack computes of a call; None of an encoder whose source was read before."""
+        """The shape of a stack's part of a call; None for an encoder whose source was read before."""
         if stack == "decoder":
             return self._decoder_shape(shape)
         if self.decoder is None:
@@ -265,7 +265,7 @@ class Architecture(Value):
         return Shape(batch=shape.batch, length=max(shape.source if self.two_inputs else shape.length, 1))
 
     def _encoder_cost(self, shape: Shape, read: int, plan: Plan, price: _Price) -> Tally:
-        """Of the whole call where there is only an encoder, else of the source while it is read."""
+        """The encoder's tally: of the whole call if there is no decoder, else of the source in the first call."""
         assert self.encoder is not None
         alone = self.decoder is None
         reads = self.shape_of("encoder", shape) or Shape(batch=shape.batch)
@@ -274,7 +274,7 @@ class Architecture(Value):
         return cost if alone else cost.without("limits")
 
     def _decoder_shape(self, shape: Shape) -> Shape:
-        """What the decoder computes: its own tokens, the latent array, or a source and then its tokens."""
+        """The shape of the decoder's part: its own tokens, the latent array, or a source and then its tokens."""
         if self.latents is not None:
             return Shape(batch=shape.batch, length=self.latents.count, source=shape.length)
         if self.source == "attended":

@@ -1,4 +1,4 @@
-"""What is handed to a model is looked at before any work, and refused in words."""
+"""Checks of a model's sizes and inputs before any work, with errors for people."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from anyformer.parts.embedding.embedding import WHOLE, Input
 from anyformer.parts.lookup import InputError
 
 _MOST_PARAMETERS = 2**53
-"""Most parameters of a module; beyond some more the bytes of one tensor have no 64-bit number."""
+"""Most parameters of a module; with many more, the bytes of one tensor exceed a 64-bit number."""
 
 
 def check_weights(tally: Tally) -> None:
-    """Refuse what no tensor can hold, before any is made."""
+    """Refuse weights that no tensor can hold, before any is made."""
     total = sum(prod(weight.shape) for weight in tally.weights.values())
     if total > _MOST_PARAMETERS:
         name, largest = max(tally.weights.items(), key=lambda item: prod(item[1].shape))
@@ -33,7 +33,7 @@ def check_weights(tally: Tally) -> None:
 
 
 def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, training: bool) -> None:
-    """Refuse what does not fit `architecture`, whose declarations are `tally`, with an `InputError`."""
+    """Refuse a call that does not fit `architecture`, whose declarations are `tally`, with an `InputError`."""
     tokens, decoder_tokens, state = call.tokens, call.decoder_tokens, call.state
     padding, documents, prefix, positions = call.padding, call.documents, call.prefix, call.positions
     two = architecture.two_inputs
@@ -63,12 +63,12 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
     late = call.decoder_padding if two else padding
     if late is not None and state is not None and not state.allows_padding and _has_gap(late, state):
         raise InputError(
-            "padding in a later chunk of a row that has begun: a window remembers so many slots, and padding would push "
+            "padding in a later chunk of a row that has begun: a window has a fixed number of slots, and padding would push "
             "positions out; pad the first chunk instead"
         )
     if tokens is not None and decoder_tokens is not None and len(tokens) != len(decoder_tokens):
-        raise InputError(f"a source and a target make a row: got {len(tokens)} sources and {len(decoder_tokens)} targets")
-    _check_kinds(
+        raise InputError(f"every row needs a source and a target: got {len(tokens)} sources and {len(decoder_tokens)} targets")
+    _check_types(
         {"padding": padding, "decoder_padding": call.decoder_padding},
         {"documents": documents, "types": call.types, "positions": positions, "prefix": prefix},
     )
@@ -76,11 +76,11 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
         raise InputError(f"positions should have shape {(len(call.generated), length)}, got {tuple(positions.shape)}")
     if prefix is not None and tuple(prefix.shape) != (len(call.generated),):
         raise InputError(f"prefix is a length for each row, of shape ({len(call.generated)},), got {tuple(prefix.shape)}")
-    _check_room(architecture, read, length, 0 if state is None else state.slots.used)
+    _check_lengths(architecture, read, length, 0 if state is None else state.slots.used)
 
 
 def _positions(entrance: Input, name: str, given: Tensor, padding: Tensor | None) -> int:
-    """How many positions the input becomes, at least one of at least one row."""
+    """The number of positions that the input becomes; refuses an empty one."""
     if not isinstance(given, Tensor):
         raise InputError(f"{name} should be a tensor, got {type(given).__name__}: torch.tensor(...) makes one")
     length = entrance.check(name, given, padding)
@@ -89,9 +89,9 @@ def _positions(entrance: Input, name: str, given: Tensor, padding: Tensor | None
     return length
 
 
-def _check_kinds(yes_or_no: Mapping[str, Tensor | None], whole: Mapping[str, Tensor | None]) -> None:
-    """Refuse tensors of the wrong type of numbers."""
-    for name, value in yes_or_no.items():
+def _check_types(booleans: Mapping[str, Tensor | None], whole: Mapping[str, Tensor | None]) -> None:
+    """Refuse tensors of another type than bool or whole numbers."""
+    for name, value in booleans.items():
         if value is not None and value.dtype != torch.bool:
             raise InputError(f"{name} should be true or false (torch.bool), true on padding, got {value.dtype}")
     for name, value in whole.items():
@@ -100,14 +100,14 @@ def _check_kinds(yes_or_no: Mapping[str, Tensor | None], whole: Mapping[str, Ten
 
 
 def _has_gap(padding_BT: Tensor, state: StackState) -> bool:
-    """Whether a row that has seen positions is given padding, where values can be looked at."""
+    """Whether a row that already holds positions gets padding; False if values cannot be read."""
     if padding_BT.is_meta or torch.compiler.is_compiling() or state.slots.used == 0:
         return False
     begun = state.slots.positions.amax(1, keepdim=True) != EMPTY
     return bool((begun & padding_BT).any())
 
 
-def _check_room(architecture: Architecture, read: int, length: int, used: int) -> None:
+def _check_lengths(architecture: Architecture, read: int, length: int, used: int) -> None:
     """Refuse more positions than a table has: `read` of the source or the one input, `length` of the target."""
     if architecture.source == "prefix":
         length += read

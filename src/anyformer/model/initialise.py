@@ -1,4 +1,4 @@
-"""How a described module comes to its values: built on the meta device, then filled by the rules of its description."""
+"""Modules built on the meta device, then given their values by the rules of their description."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from anyformer.parts.initialisation import Initialisation
 
 
 class Described(nn.Module):
-    """A module that knows what its description declared."""
+    """A module with the weights that its description declares, and the rules for their values."""
 
     def __repr__(self) -> str:
-        """As of any module, without what does nothing: optional parts that are absent, and dropout of a rate of 0."""
+        """The usual tree of modules, without absent optional parts and dropout of rate 0."""
         lines = super().__repr__().splitlines()
         return "\n".join(line for line in lines if not line.endswith((": Identity()", "(rate=0.0)")))
 
     @property
     def declared(self) -> Mapping[str, Weight]:
-        """Every weight by its parameter's name."""
+        """Every declared weight by the name of its parameter."""
         raise NotImplementedError
 
     @property
     def initialisation(self) -> Initialisation:
-        """The rules by which they start."""
+        """The rules of the initial values."""
         raise NotImplementedError
 
 
@@ -35,7 +35,7 @@ M = TypeVar("M", bound=Described)
 
 
 def assemble(make: Callable[[], M], device: torch.device | str, dtype: torch.dtype, seed: int) -> M:
-    """What `make` makes, initialised by its own rules from `seed`; on `device="meta"` without values."""
+    """The module made by `make`, initialised by its own rules from `seed`; on `device="meta"` without values."""
     with torch.device("meta"):
         module = make()
     module.to(dtype)
@@ -43,7 +43,7 @@ def assemble(make: Callable[[], M], device: torch.device | str, dtype: torch.dty
 
 
 def materialise(module: M, device: torch.device | str, seed: int) -> M:
-    """Give a module on the meta device its values, the same on every device and in any order."""
+    """Give a module on the meta device its values, which are the same on every device."""
     module.to_empty(device=device)
     declared, rules = module.declared, module.initialisation
     with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What a caller hands to a model, and what of it enters a stack."""
+"""The arguments of a call of a model, and the input of a stack made of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class CallOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """What the caller of a model says. Two inputs: `tokens` is the source, `decoder_tokens` the target."""
+    """The arguments of a call. With two inputs `tokens` is the source, `decoder_tokens` the target."""
 
     tokens: Tensor | None = None
     decoder_tokens: Tensor | None = None
@@ -47,18 +47,18 @@ class Call:
     @property
     def generated(self) -> Tensor:
         """The input of the stack that the head reads: the target, or the one input."""
-        given = self.tokens if self.decoder_tokens is None else self.decoder_tokens
-        assert given is not None, "checked when the model is called"
-        return given
+        tokens = self.tokens if self.decoder_tokens is None else self.decoder_tokens
+        assert tokens is not None, "checked when the model is called"
+        return tokens
 
     def of_source(self) -> Call:
-        """The part of the call that an encoder is told: noise, and where its expert layers report."""
+        """The call of the encoder: noise, and the collector of its expert layers' reports."""
         return Call(noise=self.noise, auxiliary=self.auxiliary and self.auxiliary.of_source())
 
 
 @dataclass(frozen=True)
 class StackInput:
-    """What enters a stack: x (B, T, D), padding (B, T) if there is any, and the tokens that x embeds, if it embeds tokens."""
+    """The input of a stack: x (B, T, D), padding (B, T) if any, and the tokens that x embeds, if it embeds tokens."""
 
     x: Tensor
     padding: Tensor | None = None
@@ -88,7 +88,7 @@ class StackInput:
 
 
 def rearranged(x_BTD: Tensor, order_BT: Tensor) -> Tensor:
-    """Each row's positions in the order given."""
+    """x with each row's positions in another order."""
     return x_BTD.gather(1, order_BT[:, :, None].expand(-1, -1, x_BTD.shape[2]))
 
 

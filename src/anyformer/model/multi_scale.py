@@ -48,9 +48,9 @@ class MultiScale(Value):
     grid: Count
     """g: every map becomes g * g positions."""
     encoder: Stack
-    """What the positions pass, of width D."""
+    """The layers that the positions pass, of width D."""
     norm: Norm = BatchNorm()
-    """Norm of each map with what was added, over its features."""
+    """Norm over the features of each map, after the sum."""
     initialisation: Initialisation = Initialisation()
 
     @model_validator(mode="after")
@@ -58,10 +58,10 @@ class MultiScale(Value):
         if SOURCE in self.encoder.reads:
             raise ValueError("encoder: cross-attention has no other sequence to read here")
         if self.encoder.reads_tokens:
-            raise ValueError("encoder: a layer looks at the tokens themselves, and here are none")
-        room = self.encoder.max_length
-        if room is not None and room < self.positions:
-            raise ValueError(f"encoder: its position table ends at {room}, and a grid of {self.grid} has {self.positions}")
+            raise ValueError("encoder: a layer reads the tokens themselves, and feature maps have none")
+        longest = self.encoder.max_length
+        if longest is not None and longest < self.positions:
+            raise ValueError(f"encoder: its position table ends at {longest}, and a grid of {self.grid} has {self.positions}")
         self.encoder.check(self.width, self.width, "encoder")
         return self
 
@@ -76,7 +76,7 @@ class MultiScale(Value):
         return self.grid**2
 
     def cost(self, batch: int = 1, plan: Plan | None = None) -> Tally:
-        """Everything the parts declare for one call; matrix products see the grid only, whatever the sizes of the maps."""
+        """The declarations of all parts for one call; matrix products read the grid only, for maps of any size."""
         encoder = self.encoder.cost(self.width, self.width, Shape(batch=batch, length=self.positions), plan or Plan())
         parts = {"encoder": encoder.without("state", "limits")}
         for i, own in enumerate(self.channels):
@@ -118,7 +118,7 @@ class MultiScaleModule(Described):
     def forward(
         self, maps: Sequence[Tensor], *, noise: Noise | None = None, auxiliary: Auxiliary | None = None
     ) -> list[Tensor]:
-        """The maps after they have read each other; `noise`: for dropout; `auxiliary`: where expert layers leave penalties."""
+        """The maps after they have read each other; `noise`: for dropout; `auxiliary`: collects expert layers' reports."""
         self._check(maps)
         batch, device = len(maps[0]), maps[0].device
         if self.training and self._draws and noise is None:
@@ -131,7 +131,7 @@ class MultiScaleModule(Described):
         return [scale.write(x, piece) for scale, x, piece in zip(scales, maps, pieces, strict=True)]
 
     def _check(self, maps: Sequence[Tensor]) -> None:
-        """Refuse what does not fit, before any work."""
+        """Refuse maps of the wrong number or shape, before any work."""
         channels = self.description.channels
         if len(maps) != len(channels):
             raise InputError(f"maps should be {len(channels)}, one for each of channels = {list(channels)}, got {len(maps)}")
@@ -143,7 +143,7 @@ class MultiScaleModule(Described):
 
 
 class ScaleModule(nn.Module):
-    """One scale: from its map to tokens of the grid, and back."""
+    """One scale: the map to tokens of the grid, and back."""
 
     def __init__(self, width: int, grid: int, norm: Norm) -> None:
         super().__init__()

@@ -25,7 +25,7 @@ def decoder_only(
     initialisation: Initialisation | None = None,
     **options: Unpack[StackOptions],
 ) -> Architecture:
-    """A language model: `layers` from first to last, masked as their attention says (causal unless told otherwise)."""
+    """A language model: `layers` from first to last, masked as their attention says (causal by default)."""
     return Architecture(
         width=width,
         embedding=embedding,
@@ -47,7 +47,7 @@ def encoder_only(
     initialisation: Initialisation | None = None,
     **options: Unpack[StackOptions],
 ) -> Architecture:
-    """An encoder: give its attention a mask that sees both ways. Without a head it returns features."""
+    """An encoder: give its attention a bidirectional mask. Without a head it returns features."""
     return Architecture(
         width=width,
         embedding=embedding,
@@ -69,9 +69,9 @@ def encoder_decoder(
     head: Head | None = None,
     initialisation: Initialisation | None = None,
 ) -> Architecture:
-    """Sequence to sequence: build both stacks with `stack(...)`; the decoder's blocks hold a CrossAttention,
+    """Sequence to sequence: build both stacks with `stack(...)`.
 
-    or the encoder's output is a prefix of the target (`source = "prefix"`).
+    The decoder's blocks hold a CrossAttention, or the encoder's output is a prefix of the target (`source = "prefix"`).
     """
     return Architecture(
         width=width,

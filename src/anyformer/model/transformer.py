@@ -1,4 +1,4 @@
-"""Transformer: the module that an `Architecture` describes, and how it is built, initialised and given decode state."""
+"""Transformer: the module that an `Architecture` describes; building, initialisation and decode state."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Transformer(Described):
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     @property
@@ -68,18 +68,18 @@ class Transformer(Described):
         return self.logits(features)
 
     def features(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
-        """What the head reads, (B, T, D): of the target alone where there are two inputs.
+        """The features that the head reads, (B, T, D); with two inputs those of the target alone.
 
-        tokens: the input, or of two inputs the source; None there when `state` already holds it. Tokens (B, T) int, or what
-        the architecture's `embedding` reads: images (B, C, height, width), features (B, T, I).
-        decoder_tokens (B, T) int: the target, where there are two inputs.
+        tokens: the input, or of two inputs the source, which may be None if `state` already holds it. Tokens (B, T) int, or
+        images (B, C, height, width) or features (B, T, I), as the architecture's `embedding` reads.
+        decoder_tokens (B, T) int: the target of a model with two inputs.
         padding, decoder_padding (B, T) bool: true on padding, on either side, of `tokens` and `decoder_tokens`.
         documents (B, T) int: tokens see only tokens of the same number; positions restart at each document.
-        prefix (B,) int: how many first positions see each other both ways (prefix masks); decode state remembers it. A source
-        that stands before the target is a prefix by itself.
-        positions (B, T) int: instead of counting; types (B, T) int: kinds of segments, for an embedding that has such a table.
+        prefix (B,) int: the number of first positions that see each other both ways (prefix masks); decode state stores it. A
+        source that stands before the target is always a prefix.
+        positions (B, T) int: by default counted; types (B, T) int: kinds of segments, for an embedding with a table of types.
         state: decode state, extended by this call; noise: for dropout.
-        auxiliary: where expert layers leave their penalties and statistics.
+        auxiliary: collects penalties and statistics of expert layers.
         """
         return self._features(Call(tokens, decoder_tokens, **options))
 
@@ -105,7 +105,7 @@ class Transformer(Described):
         return self._run(self._enter(tokens, padding, target=True), self._output, Call(prefix=prefix, state=state))
 
     def logits(self, features: Tensor) -> Tensor:
-        """(..., D) -> (..., V); the features themselves where there is no head."""
+        """(..., D) -> (..., V); without a head the features themselves."""
         if self.head is None:
             return features
         entrance = self.decoder_embedding or self.embedding
@@ -123,7 +123,7 @@ class Transformer(Described):
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
     def _enter(self, given: Tensor, padding: Tensor | None, types: Tensor | None = None, *, target: bool = False) -> StackInput:
-        """Embed the input, or the source; or the target."""
+        """Embed the input or the source, or the target."""
         second = self.decoder_embedding if target else None
         entrance = self.architecture.output_embedding if target else self.architecture.embedding
         x_BTD = (second or self.embedding)(given, padding, types)
@@ -141,7 +141,7 @@ class Transformer(Described):
         return self._run(StackInput(x), "decoder", inner, StackInput(read, source.padding))
 
     def _prefixed(self, source: StackInput | None, target: StackInput, call: Call) -> Tensor:
-        """The decoder's features of the target, which `source` stands before, or has stood before in the state."""
+        """The decoder's features of the target; `source`, in front of it, is None if the state already holds it."""
         whole, call = target, replace(call, prefix=None, documents=None)
         if source is not None:
             whole, auxiliary = target.after(source), call.auxiliary and call.auxiliary.after(source.length)
@@ -155,10 +155,10 @@ class Transformer(Described):
         return self._run(given, self._output, call, source)
 
     def _run(self, given: StackInput, name: str, call: Call, source: StackInput | None = None) -> Tensor:
-        """Count positions and run the stack of this name; `source`: what its cross-attention reads, if not in the state."""
+        """Count positions and run the stack of this name; `source`: the input of its cross-attention, if not in the state."""
         order, state, auxiliary = None, call.state, call.auxiliary
         if given.padding is not None and (state is not None or self.architecture.source == "prefix"):
-            # A window remembers so many slots: padding must not come between the positions that follow.
+            # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
         padding, documents, prefix, chunk = given.padding, call.documents, call.prefix, None
@@ -166,7 +166,7 @@ class Transformer(Described):
         if state is not None:
             chunk = state.slots.enter(padding, given.length)
             positions = chunk.positions
-            # What the first chunk said of the prefix and the source holds for all.
+            # Prefix and source padding of the first chunk hold for all later ones.
             state.prefix = state.prefix if prefix is None else prefix
             state.source_padding = state.source_padding if source is None else source.padding
             prefix, source_padding = state.prefix, state.source_padding
@@ -191,7 +191,7 @@ class Transformer(Described):
         )
         x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
-            # The residual stream runs in the type of the products: half the memory traffic of everything between them.
+            # The residual stream has the type of the products: half the memory traffic of all operations between them.
             x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
         y_BTD: Tensor = getattr(self, name)(x_BTD, context, state.layers if state else None)
         return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))

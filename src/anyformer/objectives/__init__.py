@@ -1,4 +1,4 @@
-"""What a model is trained to do: one objective, one file."""
+"""Training objectives, one in each file."""
 
 from anyformer.objectives.causal import CausalObjective, Examples, Objective
 

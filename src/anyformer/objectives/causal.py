@@ -22,7 +22,7 @@ _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 class Examples:
     """One micro-batch on the model's device: `tokens`, `targets`, `documents` (B, T); `rows` (B,), global sample numbers.
 
-    Of a model with two inputs `tokens` is the source, and `decoder_tokens` (B, T) what stands before each target.
+    For a model with two inputs `tokens` is the source, and `decoder_tokens` (B, T) the token before each target.
     """
 
     tokens: Tensor
@@ -33,7 +33,7 @@ class Examples:
 
 
 class Objective(Protocol):
-    """What a training step needs: the loss of a micro-batch, summed over its valid targets."""
+    """The loss of a micro-batch, summed over its valid targets, for a training step."""
 
     def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
         """A 0-d tensor in fp32; `auxiliary` receives the experts' reports."""
@@ -50,29 +50,29 @@ class CausalObjective(Value):
     z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     balance_loss: NotNegative = 0.0
-    """Factor of the experts' balance loss, summed over layers (`parts.balance`); Switch: 0.01."""
+    """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
     sequence_balance_loss: NotNegative = 0.0
     """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
     router_z_loss: NotNegative = 0.0
     """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
 
     def check(self, architecture: Architecture) -> None:
-        """Refuse what cannot learn to predict the next token: no logits of it, or a token that sees its target."""
+        """Refuse an architecture without logits of the next token, or in which a token sees its target."""
         kind = "one with a source" if architecture.two_inputs else architecture.shape_of_model
         if kind != "decoder-only" or architecture.head is None or architecture.head.outputs == "features":
             raise ValueError(f"the causal objective trains decoder-only models with a head, and this one is {kind}")
         tally = architecture.cost(_FEW)
-        # What waits for later tokens shows a token its target; what is only scaled by them shows it little.
-        seen = tally.breaks("stepwise", training=True)
-        if seen:
+        # A part that waits for later tokens shows a token its target; one only scaled by them shows little of it.
+        reasons = tally.breaks("stepwise", training=True)
+        if reasons:
             raise ValueError(
-                f"the causal objective predicts the next token, which this architecture lets each token see: {'; '.join(seen)}"
-                "; the loss would say nothing. Give the decoder a mask that looks back only, such as 'causal'"
+                "the causal objective predicts the next token, which this architecture lets each token see: "
+                f"{'; '.join(reasons)}; the loss would say nothing. Give the decoder a mask of the past only, such as 'causal'"
             )
         if architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != tally.total_flops.exact:
             raise ValueError(
-                "the causal objective has no prefix to give, and a mask of this architecture has one that a text would be read "
-                "with: it would never be trained. Train it with the mask 'causal' alone"
+                "the causal objective has no prefix, and a mask of this architecture reads prompts as one: that would never be "
+                "trained. Train it with the mask 'causal' alone"
             )
 
     @property
@@ -83,7 +83,7 @@ class CausalObjective(Value):
     def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
         """The sum over valid tokens, penalties included: a 0-d tensor in fp32. `auxiliary` receives the experts' reports.
 
-        The experts' penalties are means over the micro-batch's valid tokens, and weigh as many tokens here.
+        The experts' penalties are means over the micro-batch's valid tokens, here multiplied by the number of these tokens.
         """
         valid_BT = examples.targets != IGNORED
         auxiliary = auxiliary or Auxiliary(valid_BT)

@@ -1,4 +1,4 @@
-"""What a part declares about itself: weights, operations, decode state, limits, each at a typed address. No torch here."""
+"""The declarations of a part: weights, operations, decode state, limits, each at a typed address. No torch here."""
 
 from anyformer.operations.address import Address
 from anyformer.operations.limits import Contract, Limit

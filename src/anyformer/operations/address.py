@@ -1,4 +1,4 @@
-"""Where in a model something is declared."""
+"""Addresses of declarations in a model."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Level = Literal["module", "exit", "layer", "branch", "last", "sublayer", "part"]
-"""What holds what: the model has modules (`embedding`, `decoder`) and an exit (`head`); a stack has layers, and parts before
-(`branch`) and after them (`last`); a layer has branches, and norms and gains beside them; a branch has one sublayer; whatever
-a sublayer holds are its parts."""
+"""The levels of a model: it has modules (`embedding`, `decoder`) and an exit (`head`); a stack has layers, and parts before
+(`branch`) and after them (`last`); a layer has branches, and norms and gains beside them; a branch has one sublayer, and a
+sublayer has parts."""
 
 
 @dataclass(frozen=True)
 class Address:
-    """Where in a model something is declared: `decoder`, layer `3`, branch `attention`, part `query`."""
+    """The place in a model of a declaration: `decoder`, layer `3`, branch `attention`, part `query`."""
 
     module: str = ""
-    """Of the model: `embedding`, `encoder`, `decoder`, `head`."""
+    """The module of the model: `embedding`, `encoder`, `decoder`, `head`."""
     layer: str | None = None
     """The number of a layer, or the variant of all layers that are priced as one; None outside the layers of a stack."""
     branch: str | None = None
-    """A branch of a layer or what stands beside it (`norm_after`), or what a stack holds beside its layers (`final_norm`)."""
+    """A branch of a layer, a part beside it (`norm_after`), or a part of a stack beside its layers (`final_norm`)."""
     sublayer: bool = False
-    """Whether it lies in the sublayer of a branch: behind the norm before it and before the norm after it."""
+    """Whether it lies in the sublayer of a branch, between the norm before it and the norm after it."""
     part: tuple[str, ...] = ()
-    """The rest of the path: the part of the branch."""
+    """The rest of the path: the part of the branch, and the parts within it."""
     after: bool = False
     """Whether it is computed after all layers: a stack's last norm, the head."""
 
     def within(self, level: Level, name: str) -> Address:
-        """The address of the part that is held here under `name`."""
+        """The address of the part `name` of the part at this address."""
         if level == "module":
             return replace(self, module=name)
         if level == "layer":
@@ -46,7 +46,7 @@ class Address:
         return replace(self, part=(*self.part, name))
 
     def whole(self, stacks: Container[str]) -> bool:
-        """Whether it is a component and nothing within one: a stack and a layer are made of several."""
+        """Whether it is a whole component: no part of one, and no stack or layer, which have several."""
         inside = self.sublayer or bool(self.part)
         return bool(self.module) and not inside and (self.branch is not None or self.module not in stacks)
 

@@ -1,4 +1,4 @@
-"""The contracts that every part keeps, and how one says that it cannot."""
+"""The contracts that every part keeps, and the limits of parts that cannot."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 Contract = Literal["causal", "chunked", "packed", "padded", "cached", "stepwise"]
-"""What every part keeps unless it declares a limit.
+"""The contracts that every part keeps unless it declares a limit.
 
 `causal`: no token sees a later one. `chunked`: prefill in pieces equals the whole. `packed`: documents in one row equal
 each alone. `padded`: a padded row equals the row alone. `cached`: decoding with state equals recomputing. `stepwise`:
-tokens can be read one by one at all, whether equal to recomputing or not: no position waits for later ones.
+tokens can be read one by one, equal to recomputing or not, since no position waits for later ones.
 """
 
 
@@ -21,4 +21,9 @@ class Limit:
     contract: Contract
     reason: str
     in_training: bool = False
-    """Only while training: in evaluation the contract holds."""
+    """Whether the contract is broken in training only."""
+
+    @classmethod
+    def each(cls, reason: str, *contracts: Contract, in_training: bool = False) -> tuple[Limit, ...]:
+        """The limits of several contracts that are broken for one reason."""
+        return tuple(cls(contract, reason, in_training) for contract in contracts)

@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from anyformer.describe import UserError
 from anyformer.dims import LARGEST, LONGEST
 
-_LENGTHS = (("length", 1), ("past", 0), ("source", 0), ("prefix", 0))
+_BOUNDS = (("batch", 1, LARGEST), ("length", 1, LONGEST), *((name, 0, LONGEST) for name in ("past", "source", "prefix")))
+"""(field, least, greatest value)."""
 
 
 @dataclass(frozen=True)
 class Shape:
     """The sizes of one call: B rows of T new positions after `past` cached ones; S keys in all.
 
-    `source` is the length of the encoder's output, `prefix` the positions that see each other both ways,
-    `capacity` the positions a decode state has room for (default: past + length).
+    `source`: the length of the encoder's output; `prefix`: positions at the start that see each other both ways; `capacity`:
+    the positions for which decode state is allocated (default: past + length).
     """
 
     batch: int = 1
@@ -26,7 +27,7 @@ class Shape:
     capacity: int | None = None
 
     def __post_init__(self) -> None:
-        for name, low, high in (("batch", 1, LARGEST), *((name, low, LONGEST) for name, low in _LENGTHS)):
+        for name, low, high in _BOUNDS:
             given = getattr(self, name)
             if type(given) is not int or not low <= given <= high:
                 raise UserError(f"{name} should be a whole number from {low} to {high:,}, got {given!r}")
@@ -35,7 +36,7 @@ class Shape:
 
     @property
     def rows(self) -> int:
-        """B T, the new positions of all rows."""
+        """B * T, the new positions of all rows."""
         return self.batch * self.length
 
     @property
@@ -45,5 +46,5 @@ class Shape:
 
     @property
     def cache_length(self) -> int:
-        """Positions that a decode state holds, used or not."""
+        """Positions for which decode state is allocated, used or not."""
         return self.keys if self.capacity is None else self.capacity

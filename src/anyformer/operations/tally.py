@@ -1,8 +1,7 @@
 """Tallies: the declarations of a part, and their sums.
 
-A `Tally` is a tree: what a part declares itself, and the tallies of the parts that it holds, under their names. Sums are taken
-over the tree; names and addresses are made only where somebody asks for them, so that an architecture is priced in a
-fraction of a millisecond.
+A `Tally` is a tree: the part's own declarations, and the tallies of its parts under their names. Sums are taken over the tree;
+names and addresses are made only on request, so that an architecture is priced in a fraction of a millisecond.
 """
 
 from __future__ import annotations
@@ -21,17 +20,17 @@ from anyformer.operations.work import Flops, Operation, Product
 
 @dataclass(frozen=True)
 class State:
-    """Decode state in bytes: how many are `held`, and how many of them a call has `read` and `written`.
+    """Decode state in bytes: those that are `held`, and those that a call has `read` and `written`.
 
-    A call over many positions writes them; a step of one position reads what its query sees, which is less than is held where
-    a mask leaves keys out, and more where a layer reads the state of another.
+    A call over many positions writes its state. A step of one position reads the keys and values that its query sees: fewer
+    bytes than are held if the mask leaves keys out, and more if the layer reads another layer's state.
     """
 
     held: int
     read: int
     written: int
     ranks: int = 1
-    """Among how many ranks of tensor parallelism it can be divided: its key heads; 1 where each rank needs all of it."""
+    """The most ranks of tensor parallelism that divide it: its key heads; 1 if each rank needs all of it."""
 
     @property
     def moved(self) -> int:
@@ -41,14 +40,14 @@ class State:
         return self if times == 1 else State(self.held * times, self.read * times, self.written * times, self.ranks)
 
     @classmethod
-    def of(cls, shape: Shape, held: int, seen: int, ranks: int = 1) -> State:
-        """Of keys and values: a step reads `seen` bytes, a longer call writes all that is held."""
-        return cls(held, seen, 0, ranks) if shape.length == 1 else cls(held, 0, held, ranks)
+    def of(cls, shape: Shape, held: int, read: int, ranks: int = 1) -> State:
+        """The state of keys and values: a step reads `read` bytes, a longer call writes all that is held."""
+        return cls(held, read, 0, ranks) if shape.length == 1 else cls(held, 0, held, ranks)
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A tally inside another: its `name` in addresses, how many `times` it is there, and how many of them own `weights`."""
+    """A tally inside another: its `name` in addresses, the number of its copies, and of copies with own `weights`."""
 
     tally: Tally
     level: Level
@@ -59,7 +58,7 @@ class Inner:
 
 @dataclass(frozen=True)
 class Node:
-    """One part of a model with its own declarations: its address and path in the model, and how many copies there are."""
+    """One part of a model with its own declarations: its address and path in the model, and the number of its copies."""
 
     address: Address
     path: str
@@ -68,13 +67,13 @@ class Node:
     weight_times: int
 
     def name(self, own: str) -> str:
-        """The name in the model of the declaration that the part calls `own`."""
+        """The name in the model of the part's declaration `own`."""
         return _join(self.path, own)
 
 
 @dataclass(frozen=True)
 class Tally:
-    """The declarations of a part and of all that it holds. `inner`: held parts by their path; an own name may be empty."""
+    """The declarations of a part and of all its parts. `inner`: its parts by path; the name of a declaration may be empty."""
 
     own_weights: Mapping[str, Weight] = field(default_factory=dict)
     own_work: Mapping[str, Operation] = field(default_factory=dict)
@@ -102,13 +101,13 @@ class Tally:
         return Tally(inner={path: Inner(self, level, name or path, times, times if weights is None else weights)})
 
     def without(self, *what: Literal["weights", "work", "state", "limits"]) -> Tally:
-        """The same without some kinds of declarations, in it and in all parts that it holds."""
+        """This tally without some kinds of declarations, its own and those of its parts."""
         return Tally(
             {} if "weights" in what else self.own_weights,
             {} if "work" in what else self.own_work,
             None if "state" in what else self.own_state,
             () if "limits" in what else self.own_limits,
-            {path: replace(each, tally=each.tally.without(*what)) for path, each in self.inner.items()},
+            {path: replace(inner, tally=inner.tally.without(*what)) for path, inner in self.inner.items()},
         )
 
     def nodes(self, at: Address = MODEL, path: str = "", times: int = 1, weight_times: int = 1) -> Iterator[Node]:
@@ -121,7 +120,7 @@ class Tally:
 
     @cached_property
     def weights(self) -> Mapping[str, Weight]:
-        """All of them by name."""
+        """All weights by name."""
         return {
             node.name(own): weight * node.weight_times
             for node in self.nodes()
@@ -130,63 +129,63 @@ class Tally:
 
     @property
     def flops(self) -> Mapping[str, Flops]:
-        """Of all matrix products by name."""
-        found = ((node, own, work.flops) for node in self.nodes() for own, work in node.tally.own_work.items())
-        return {node.name(own): flops * node.times for node, own, flops in found if flops != Flops()}
+        """FLOPs of every matrix product by name."""
+        products = ((node, own, work.flops) for node in self.nodes() for own, work in node.tally.own_work.items())
+        return {node.name(own): flops * node.times for node, own, flops in products if flops != Flops()}
 
     @property
     def states(self) -> Mapping[str, State]:
-        """Of all decode state by name."""
+        """Decode state of every part by name."""
         return {node.path: node.tally.own_state * node.times for node in self.nodes() if node.tally.own_state is not None}
 
     @property
     def state_bytes(self) -> Mapping[str, int]:
-        """Bytes of decode state that are held, by name."""
+        """Bytes of decode state that every part holds, by name."""
         return {name: state.held for name, state in self.states.items() if state.held}
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """All of them, each once."""
+        """The limits of all parts, each once."""
         return tuple(dict.fromkeys(limit for node in self.nodes() for limit in node.tally.own_limits))
 
     @property
     def parameters(self) -> int:
         return sum(weight.count for weight in self.own_weights.values()) + sum(
-            each.tally.parameters * each.weights for each in self.inner.values()
+            inner.tally.parameters * inner.weights for inner in self.inner.values()
         )
 
     @property
     def active_parameters(self) -> int:
         """Parameters that one token uses."""
         return sum(weight.active for weight in self.own_weights.values()) + sum(
-            each.tally.active_parameters * each.weights for each in self.inner.values()
+            inner.tally.active_parameters * inner.weights for inner in self.inner.values()
         )
 
     @property
     def total_flops(self) -> Flops:
-        found = [(work.flops, 1) for work in self.own_work.values()]
-        found += [(each.tally.total_flops, each.times) for each in self.inner.values()]
+        terms = [(work.flops, 1) for work in self.own_work.values()]
+        terms += [(inner.tally.total_flops, inner.times) for inner in self.inner.values()]
         return Flops(
-            sum(flops.dense * times for flops, times in found),
-            sum(flops.exact * times for flops, times in found),
-            sum(flops.no_gradient * times for flops, times in found),
+            sum(flops.dense * times for flops, times in terms),
+            sum(flops.exact * times for flops, times in terms),
+            sum(flops.no_gradient * times for flops, times in terms),
         )
 
     @property
     def total_state_bytes(self) -> int:
-        """Bytes of decode state that are held."""
+        """Bytes of decode state that all parts hold."""
         own = 0 if self.own_state is None else self.own_state.held
-        return own + sum(each.tally.total_state_bytes * each.times for each in self.inner.values())
+        return own + sum(inner.tally.total_state_bytes * inner.times for inner in self.inner.values())
 
     def breaks(self, contract: Contract, *, training: bool = False) -> tuple[str, ...]:
-        """Why `contract` does not hold in evaluation (or `training`), empty if it does."""
+        """The reasons why `contract` does not hold in evaluation (or `training`); empty if it does."""
         return tuple(
             limit.reason for limit in self.limits if limit.contract == contract and (training or not limit.in_training)
         )
 
 
 def total(tallies: Mapping[str, Tally], level: Level = "part") -> Tally:
-    """The sum of named children, each under its name."""
+    """The sum of tallies, each under its name."""
     return Tally(inner={name: Inner(tally, level, name) for name, tally in tallies.items()})
 
 
@@ -204,7 +203,7 @@ def matrix(
 ) -> Tally:
     """A linear layer applied to `rows` vectors: weight (outputs, inputs), 2 * rows * inputs * outputs FLOPs.
 
-    `constant`: its inputs take no gradient; `sensitive`: formats below 16 bits leave the weight alone.
+    `constant`: its inputs take no gradient; `sensitive`: the weight stays in 16 bits or more.
     """
     weights = {_join(name, "weight"): Weight((outputs, inputs), role, fill, sensitive=sensitive)}
     if bias:

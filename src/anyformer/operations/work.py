@@ -1,11 +1,11 @@
 """The operations that a part declares: products with weights, pairs of queries and keys, other products, element-wise work.
 
-Everything that is known of a step's work is read from these: FLOPs, formulas, bytes moved, times, what parallelism divides.
+FLOPs, formulas, bytes moved, times and the divisions of parallelism are all read from these.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from anyformer.operations.weight import Role
@@ -18,8 +18,8 @@ Kind = Literal["norms", "rotary", "softmax", "activations", "residual"]
 class Flops:
     """Matrix-product FLOPs, 2 per multiply-accumulate: `dense` counts every query-key pair, `exact` those the mask allows.
 
-    `no_gradient`: FLOPs that the backward pass does not compute, of the 2 * `dense` that it would with gradients of both
-    factors, because one takes none (pixels, a state of zeros); negative where the backward pass computes more.
+    `no_gradient`: FLOPs that the backward pass saves, of 2 * `dense` for the gradients of both factors, because a factor takes
+    no gradient (pixels, a state of zeros); negative if the backward pass computes more.
     """
 
     dense: int = 0
@@ -28,7 +28,7 @@ class Flops:
 
     @property
     def backward(self) -> int:
-        """FLOPs of the backward pass, every pair counted: one product for each factor of a product."""
+        """FLOPs of the backward pass over every pair: a product has one for the gradient of each factor."""
         return 2 * self.dense - self.no_gradient
 
     def __add__(self, other: Flops) -> Flops:
@@ -39,7 +39,7 @@ class Flops:
 
     @classmethod
     def even(cls, count: int, no_gradient: int = 0) -> Flops:
-        """Where no mask leaves anything out."""
+        """FLOPs of products that no mask concerns."""
         return cls(count, count, no_gradient)
 
 
@@ -48,7 +48,7 @@ class _Work:
 
     @property
     def flops(self) -> Flops:
-        """Of matrix products, forward."""
+        """FLOPs of its matrix products in the forward pass."""
         return Flops()
 
 
@@ -57,7 +57,7 @@ class Product(_Work):
     """Rows times a weight: (rows, inputs) -> (rows, outputs), 2 * rows * inputs * outputs FLOPs.
 
     `role`: how tensor parallelism cuts the weight; `residual`: whether the result goes into the residual stream, which ends a
-    sublayer; `constant`: whether the rows take no gradient, which spares one of the two products on the way back.
+    sublayer; `constant`: whether the rows take no gradient, so that the backward pass has one product instead of two.
     """
 
     rows: int
@@ -74,15 +74,15 @@ class Product(_Work):
 
     @property
     def weight_read(self) -> int:
-        """Numbers of the weight that it reads."""
+        """The number of parameters that it reads."""
         return self.inputs * self.outputs
 
 
 @dataclass(frozen=True)
 class ExpertProduct(_Work):
-    """The same with one weight for each expert: every token passes `chosen` of `experts`, and each row one of them.
+    """A product with one weight per expert: every token passes `chosen` of `experts` experts, and each row one of them.
 
-    `exact_rows`: those of tokens that found a place at an expert that computes; `rows` pads experts up to their capacity.
+    `exact_rows`: rows of tokens that fit into the capacity of an expert that computes; `rows`: with the padding up to capacity.
     """
 
     rows: int
@@ -101,21 +101,21 @@ class ExpertProduct(_Work):
 
     @property
     def weight_read(self) -> int:
-        """Numbers of the weights of those experts that the tokens are expected to choose, if each is chosen equally often."""
+        """The number of parameters of the experts that the tokens are expected to choose, if each is chosen equally often."""
         distinct = distinct_experts(self.experts, self.chosen, self.exact_rows // self.chosen)
         return round(self.inputs * self.outputs * distinct)
 
 
 def distinct_experts(experts: int, chosen: int, tokens: int) -> float:
-    """X (1 - (1 - k/X)^tokens): experts that a batch is expected to choose, if each token chooses k of X evenly."""
+    """X (1 - (1 - k/X)^tokens), the experts that a batch is expected to choose if each token chooses k of X evenly."""
     return experts * (1 - (1 - chosen / experts) ** tokens)
 
 
 @dataclass(frozen=True)
 class Pairs(_Work):
-    """A product of each query with each key that it meets: `pairs` of one head of one row, `exact` of them allowed by the mask.
+    """A product of each query with each key: `pairs` of one head of one row, `exact` of them allowed by the mask.
 
-    `sums`: over the features of a key (scores), or over the keys of a query (mixing the values).
+    `sums`: whether it sums over the features of a key (scores) or over the keys of a query (mixing the values).
     2 * batch * heads * features * pairs FLOPs.
     """
 
@@ -139,7 +139,7 @@ class Contraction(_Work):
 
     count: int
     no_gradient: int = 0
-    """FLOPs that the backward pass does not compute, of twice `count`: the product with a factor that takes no gradient."""
+    """FLOPs that the backward pass saves, of twice `count`, because a factor takes no gradient."""
 
     @property
     def flops(self) -> Flops:
@@ -148,17 +148,13 @@ class Contraction(_Work):
 
 @dataclass(frozen=True)
 class Elementwise(_Work):
-    """Work on each element by itself: `dense` operations, `exact` where a mask leaves some out; `moved`: numbers read
-    and written if nothing else computes with them on the way."""
+    """Work on each element by itself: `dense` operations, `exact` of them on elements that the mask allows; `moved`: numbers
+    read and written if no other operation is fused with it."""
 
     kind: Kind
     dense: int
     exact: int
     moved: int = 0
-
-    def __add__(self, other: Elementwise) -> Elementwise:
-        assert self.kind == other.kind, "work of one kind adds up"
-        return Elementwise(self.kind, *(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)[1:]))
 
 
 Operation = Product | ExpertProduct | Pairs | Contraction | Elementwise

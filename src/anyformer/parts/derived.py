@@ -17,12 +17,12 @@ DepthRule = Literal["inverse_sqrt_2_depth"]
 def _refuse_others(*rules: str) -> Callable[[Any], Any]:
     """A check that a factor is a finite number above 0 or one of the rules."""
 
-    def check(given: Any) -> Any:
-        is_number = type(given) in (int, float) and math.isfinite(given) and given > 0
-        if not is_number and not (isinstance(given, str) and given in rules):
+    def check(factor: Any) -> Any:
+        is_number = type(factor) in (int, float) and math.isfinite(factor) and factor > 0
+        if not is_number and not (isinstance(factor, str) and factor in rules):
             words = " or ".join(map(repr, rules))
-            raise ValueError(f"should be a finite number above 0, or {words}; got {given!r} ({type(given).__name__})")
-        return given
+            raise ValueError(f"should be a finite number above 0, or {words}; got {factor!r} ({type(factor).__name__})")
+        return factor
 
     return check
 
@@ -32,12 +32,12 @@ DepthFactor = Annotated[float | DepthRule, BeforeValidator(_refuse_others(*get_a
 
 
 def of_width(factor: float | WidthRule, width: int) -> float:
-    """The number that a factor is where D = `width`."""
+    """The value of a factor at D = `width`."""
     if isinstance(factor, str):
         return float(width ** (0.5 if factor == "sqrt_width" else -0.5))
     return factor
 
 
 def of_depth(factor: float | DepthRule, depth: int) -> float:
-    """The number that a factor is where L = `depth`."""
+    """The value of a factor at L = `depth`."""
     return float((2 * depth) ** -0.5) if isinstance(factor, str) else factor

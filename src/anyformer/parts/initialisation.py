@@ -1,4 +1,4 @@
-"""How weights start: rules that belong to the description, keyed so that nothing about the build changes a value."""
+"""Initial values of weights, by rules of the description: a value depends on seed, name and shape, and on nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.parts.derived import DepthFactor, of_depth
 
 
 class Rule(Value):
-    """How a matrix starts."""
+    """A distribution of the initial values of a matrix."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -86,7 +86,7 @@ class Initialisation(Value):
     """Extra factor for matrices that write to the residual stream (GPT-2: `inverse_sqrt_2_depth`)."""
 
     def of_depth(self, depth: int) -> Initialisation:
-        """The same with the number that follows from L = `depth`."""
+        """A copy whose `residual_scale` is the number for L = `depth`."""
         return self.but(residual_scale=of_depth(self.residual_scale, depth))
 
     def fill(self, weight: Weight, name: str, seed: int) -> Tensor:

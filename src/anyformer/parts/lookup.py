@@ -1,4 +1,4 @@
-"""Rows of a table, and words for a number that has none."""
+"""Look-up of rows in a table, and the error for an index beyond it."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ class InputError(UserError):
 
 
 def rows_of(table_VD: Tensor, index: Tensor, what: str, hint: str = "") -> Tensor:
-    """table[index]: (V, D), (...) -> (..., D). `what`: what the numbers are, for `InputError` where one is beyond the table.
+    """table[index]: (V, D), (...) -> (..., D). `what`: the name of the indices in the `InputError` for one beyond the table.
 
-    No number is looked at before: on a CPU torch itself notices, and only then is it asked which.
+    Indices are not checked beforehand: on a CPU torch refuses a wrong one, and only then are they searched for it.
     """
     if torch.compiler.is_compiling():
         return F.embedding(index, table_VD)

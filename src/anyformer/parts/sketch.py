@@ -1,7 +1,7 @@
 """Sketches of parts for pictures: a title, and the flow of data from bottom to top.
 
-A flow is made of cells, in series (`chain`) and side by side (`fan`). A part says it of itself in `sketch`, so that whoever
-draws needs to know no part; one that says nothing is drawn as a box with its title and what differs from its defaults.
+A flow is made of cells, in series (`chain`) and side by side (`fan`). A part describes itself in `sketch`, so that the drawing
+code knows no part; one without a `sketch` is drawn as a box with its title and the fields that differ from their defaults.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from typing import Literal
 from anyformer.describe import Value
 
 Tone = Literal["weight", "norm", "position", "mix", "choice", "memory", "pointwise"]
-"""What a cell does: multiplies by weights, normalises, tells positions apart, mixes positions, chooses, remembers, or acts on
-each feature by itself."""
+"""The work of a cell: it multiplies by weights, normalises, tells positions apart, mixes positions, chooses, remembers, or
+acts on each feature by itself."""
 Join = Literal["", "×", "+", "−"]
 LISTED = 4
-"""So many numbers of a field are written out; of more their count."""
+"""Most values of a field that are written out; a longer field is drawn as its count."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One computation in words; with `count`, made of so many equal ones (heads, experts), drawn as ticks."""
+    """One computation in words; `count`: how many equal units (heads, experts) it is made of, drawn as ticks."""
 
     text: str
     tone: Tone = "weight"
     count: int = 0
     groups: int = 0
-    """Ticks stand in so many groups: query heads that share keys."""
+    """Groups of the ticks: query heads that share keys."""
     used: int = 0
-    """So many ticks are filled: experts that a token passes."""
+    """Ticks drawn filled: experts that a token passes."""
 
 
 @dataclass(frozen=True)
 class Chain:
-    """One after the other, upwards."""
+    """Flows one after the other, upwards."""
 
     items: tuple[Flow, ...]
 
@@ -50,14 +50,14 @@ class Fan:
 
 
 @dataclass(frozen=True)
-class Given:
+class SideInput:
     """A flow that does not read the stream: it reads the source, a memory or a table."""
 
     flow: Flow
     source: bool = False
 
 
-Flow = Cell | Chain | Fan | Given
+Flow = Cell | Chain | Fan | SideInput
 
 
 @dataclass(frozen=True)
@@ -73,34 +73,34 @@ class Drawn(Value):
     """A description that can be drawn."""
 
     def sketch(self, width: int) -> Sketch:
-        """Its picture in a stream of D = `width`; by default the class's name and what differs from its defaults."""
+        """Its sketch in a stream of D = `width`; by default the class's name and the fields that differ from their defaults."""
         title = re.sub(r"(?<=[a-z])[A-Z]", lambda letter: f" {letter[0].lower()}", type(self).__name__)
         return Sketch(title, facts_of(self))
 
 
 def chain(*items: Flow | None) -> Flow:
     """The items that are not None, one after the other."""
-    there: list[Flow] = []
+    flows: list[Flow] = []
     for item in items:
-        there += item.items if isinstance(item, Chain) else [] if item is None else [item]
-    return there[0] if len(there) == 1 else Chain(tuple(there))
+        flows += item.items if isinstance(item, Chain) else [] if item is None else [item]
+    return flows[0] if len(flows) == 1 else Chain(tuple(flows))
 
 
 def fan(*items: Flow | None, join: Join = "") -> Flow:
     """The items that are not None, side by side."""
-    there = tuple(item for item in items if item is not None)
-    return there[0] if len(there) == 1 else Fan(there, join)
+    flows = tuple(item for item in items if item is not None)
+    return flows[0] if len(flows) == 1 else Fan(flows, join)
 
 
-def biases(named: Sequence[str], every: int) -> tuple[str, ...]:
-    """Which of so many projections add a bias, as a fact: `biases` if all do, nothing if none does."""
-    if not named:
+def biases(biased: Sequence[str], projections: int) -> tuple[str, ...]:
+    """The fact that names the projections with a bias: `biases` if all of them have one, no fact if none has."""
+    if not biased:
         return ()
-    return ("biases",) if len(named) == every else (f"bias on {', '.join(named)}".replace("_", " "),)
+    return ("biases",) if len(biased) == projections else (f"bias on {', '.join(biased)}".replace("_", " "),)
 
 
 def number(value: float) -> str:
-    """`14,336`, `500,000`, `0.22`."""
+    """A number for people: `14,336`, `500,000`, `0.22`."""
     return f"{int(value):,}" if float(value).is_integer() and abs(value) < 1e15 else f"{value:.4g}"
 
 
@@ -113,7 +113,7 @@ def facts_of(value: Value) -> tuple[str, ...]:
 def _fact(name: str, item: object) -> str:
     if isinstance(item, bool):
         return name if item else f"not {name}"
-    return f"{name} {_said(item)}"
+    return f"{name} {_text(item)}"
 
 
 def words(value: Value) -> str:
@@ -126,9 +126,9 @@ def _plain(name: str) -> str:
     return name.replace("_", " ")
 
 
-def _said(item: object) -> str:
+def _text(item: object) -> str:
     if isinstance(item, Value):
         return f"({words(item)})"
     if isinstance(item, tuple):
-        return f"({len(item)} values)" if len(item) > LISTED else ", ".join(map(_said, item))
+        return f"({len(item)} values)" if len(item) > LISTED else ", ".join(map(_text, item))
     return number(item) if isinstance(item, int | float) else _plain(str(item))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Self, TypeVar
+from typing import ClassVar, Self
 
 import torch
+from pydantic import AfterValidator
 from torch import nn
 
 from anyformer.describe import DescriptionError, Registry
@@ -17,14 +18,16 @@ from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
 
-N = TypeVar("N", bound=str)
 
+def each_once(*projections: str) -> AfterValidator:
+    """A check of a field that names projections: none twice; it puts them in the order of `projections`."""
 
-def each_once(names: tuple[N, ...], known: tuple[N, ...]) -> tuple[N, ...]:
-    """The named projections in the order of `known`; refuses one that is named twice."""
-    if len(set(names)) < len(names):
-        raise ValueError(f"names a projection twice: {list(names)}")
-    return tuple(name for name in known if name in names)
+    def ordered(names: tuple[str, ...]) -> tuple[str, ...]:
+        if len(set(names)) < len(names):
+            raise ValueError(f"names a projection twice: {list(names)}")
+        return tuple(name for name in projections if name in names)
+
+    return AfterValidator(ordered)
 
 
 def head_width(width: int, heads: int, given: int | None) -> int:
@@ -41,9 +44,9 @@ class Traits:
     """Terms that tables and pictures of architectures use for a sublayer."""
 
     mixing: str | None = None
-    """How it moves information along its own sequence (`GQA`, `MLA`); None where it does not."""
+    """Its way of moving information along its own sequence (`GQA`, `MLA`); None if it does not."""
     position: str | None = None
-    """How it tells positions apart (`RoPE`, `NoPE`); None where nothing has to be told apart."""
+    """Its way of telling positions apart (`RoPE`, `NoPE`); None for a sublayer that mixes no positions."""
     activation: str | None = None
     """The activation of its feed-forward network (`SwiGLU`)."""
     stability: tuple[str, ...] = ()
@@ -58,11 +61,11 @@ class Network:
     """F."""
     gated: bool
     experts: int | None = None
-    """Of a mixture: how many there are."""
+    """Experts of a mixture."""
     chosen: int | None = None
-    """Of a mixture: how many of them a token passes."""
+    """Experts of a mixture that a token passes."""
     fields: tuple[str, ...] = ("width",)
-    """Paths in the sublayer of all widths that grow with F."""
+    """Paths in the sublayer of every width that grows with F."""
 
 
 @dataclass(frozen=True)
@@ -70,24 +73,24 @@ class Resizing:
     """How a sublayer bounds the architecture's sizes, and which of its own sizes may change."""
 
     divisor: int = 1
-    """A number that must divide the width of the stream: heads, where the width is split among them."""
+    """A number that must divide the width of the stream: the heads, if the width is split among them."""
     network: Network | None = None
 
 
 class Sublayer(Drawn):
-    """A description that a branch can hold: (B, T, D) -> (B, T, D)."""
+    """The description of a branch's computation: (B, T, D) -> (B, T, D)."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The values that it reads beside the stream: of the call, of its stack, of earlier layers."""
+        """The values of the call, of its stack and of earlier layers that it reads beside the stream."""
         return ()
 
     @property
     def leaves(self) -> Mapping[str, int]:
-        """The values that it leaves for later layers, by name with the size that a `Read` asks for."""
+        """The values that it leaves for later layers: the name of each with the size that a `Read` checks."""
         return {}
 
     @property
@@ -107,11 +110,11 @@ class Sublayer(Drawn):
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:
-        """Counts that the degree of tensor parallelism must divide besides the sides of weights, so that no head is split."""
+        """Counts, beside the sides of weights, that the degree of tensor parallelism must divide, so that no head is split."""
         return ()
 
     def resolved(self, width: int) -> Self:
-        """The same, with a number for every size that follows from others."""
+        """A copy with a number for every size that follows from others."""
         return self
 
     def check(self, width: int) -> None:
@@ -122,11 +125,11 @@ class Sublayer(Drawn):
         raise NotImplementedError
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        """Everything it declares for one call."""
+        """Its weights, operations, decode state and limits for one call."""
         raise NotImplementedError
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> State | None:
-        """Preallocated decode state, None without memory."""
+        """Preallocated decode state; None for a sublayer without memory."""
         return None

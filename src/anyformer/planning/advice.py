@@ -29,7 +29,7 @@ class Advice:
     def lines(self) -> Iterator[str]:
         """What helps, with its figure, and what cannot."""
         on = self.nearest.machine.hardware
-        if self.held > on.room:
+        if self.held > on.usable_memory:
             yield (
                 f"{self.held / 1e9:,.1f} GB of it are weights, gradients and optimiser state, which neither a shorter length "
                 "nor a smaller batch makes less"
@@ -48,7 +48,7 @@ def advise(architecture: Architecture, planned: Planned, plan: Plan) -> Advice |
         return None
     nearest, on = planned.too_large[0], planned.machine.hardware
     held = nearest.memory.weights + nearest.memory.gradients + nearest.memory.optimiser
-    length = None if held > on.room else _length(architecture, planned, plan)
+    length = None if held > on.usable_memory else _length(architecture, planned, plan)
     return Advice(nearest, held, length, _ranks(architecture, planned, plan))
 
 
@@ -64,7 +64,7 @@ def _length(architecture: Architecture, planned: Planned, plan: Plan) -> int | N
 
 def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | None:
     """The fewest of twice, four times ... as many accelerators that fit."""
-    room = planned.machine.hardware.room
+    room = planned.machine.hardware.usable_memory
     # Spread evenly, without activations.
     least = ADAM.total * architecture.folded_cost(Shape(source=1), plan).parameters // room
     ranks = planned.ranks * 2

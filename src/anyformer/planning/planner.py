@@ -47,7 +47,7 @@ class Candidate:
 
     @property
     def fits(self) -> bool:
-        return self.memory.total <= self.machine.hardware.room
+        return self.memory.total <= self.machine.hardware.usable_memory
 
     @cached_property
     def why_not(self) -> str:
@@ -56,7 +56,7 @@ class Candidate:
             return ""
         parts = sorted(self.memory.named.items(), key=lambda item: -item[1])
         most = " and ".join(f"{size / 1e9:,.1f} GB of {name}" for name, size in parts[:2])
-        return f"{self.memory.total / 1e9:,.1f} GB of {self.machine.hardware.room / 1e9:.1f} GB, most of it {most}"
+        return f"{self.memory.total / 1e9:,.1f} GB of {self.machine.hardware.usable_memory / 1e9:.1f} GB, most of it {most}"
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _least(
 
     Sharding more only sends more, and recomputing more only computes more.
     """
-    room = machine.hardware.room
+    room = machine.hardware.usable_memory
     nearest: Layout | None = None
     found = False
     ways: tuple[Sharded, ...] = _SHARDED if layout.fsdp > 1 or layout.expert_fsdp > 1 else ("optimiser",)

@@ -119,13 +119,13 @@ def _beyond(least: int | None, domain: int) -> list[int]:
 def _refused(search: _Search, accelerators: int | None) -> str:
     """Why no layout on so many fits: too little memory, or no way to divide the model among this count."""
     on, asked = search.on, accelerators or MOST
-    if asked * on.room >= search.whole and (near := search.near(asked)):
+    if asked * on.usable_memory >= search.whole and (near := search.near(asked)):
         use = " or ".join(f"{count:,}" for count in near)
         return f"no layout that divides the model among {asked:,} {on.title} fits: use {use}"
     more = "" if search.least is None else f"--gpus {search.least:,} or more, "
     return (
         f"{scaled(search.weights)}B of weights and {scaled(search.state.total)}B of cache do not fit on {asked:,} {on.title} "
-        f"with {scaled(on.room)}B for each: give {more}fewer --users or a shorter --length"
+        f"with {scaled(on.usable_memory)}B for each: give {more}fewer --users or a shorter --length"
     )
 
 
@@ -167,9 +167,9 @@ class _Search:
 
     def fitting(self, count: int) -> list[Layout]:
         """The layouts of so many accelerators of which each holds its part."""
-        if count * self.on.room < self.whole:
+        if count * self.on.usable_memory < self.whole:
             return []
-        return [layout for layout in self.layouts(count) if self.held(layout) <= self.on.room]
+        return [layout for layout in self.layouts(count) if self.held(layout) <= self.on.usable_memory]
 
     def fastest(self, count: int) -> Service | None:
         """Of these the one with the shortest step."""

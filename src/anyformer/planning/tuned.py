@@ -1,4 +1,4 @@
-"""Fine-tuning on one accelerator: every way with the least recomputation that fits."""
+"""Fine-tuning on one accelerator: every method with the least recomputation that fits."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from anyformer.plan import Checkpointing, Plan
 
 @dataclass(frozen=True)
 class Choice:
-    """A method with its price: `learning` parameters, `held` when most is, the `largest` batch that fits (0: none).
+    """A method with its price: `learning` parameters, `memory` at the peak, the `largest` batch that fits (0: none).
 
-    `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_again`: the largest
-    batch with every layer computed again.
+    `fixed`: bytes of weights, gradients and optimiser state, whatever the batch and the length; `largest_recomputed`: the
+    largest batch with full checkpointing.
     """
 
     name: str
     checkpointing: Checkpointing
     batch: int
     learning: int
-    held: Holding
+    memory: Holding
     fixed: int
     fits: bool
     largest: int
-    largest_again: int
+    largest_recomputed: int
     tokens_per_second: float
 
 
@@ -43,34 +43,35 @@ def choices(
     plan: Plan,
     own: Iterable[Method] = (),
 ) -> Iterator[Choice]:
-    """Each of one's `own` methods and of `methods`; where none of the ways to compute again fits, the one that takes least.
+    """A choice for each of the user's `own` methods and of `methods`, with full checkpointing where none fits.
 
-    Products in fp32 leave out the ways whose weights learn in bf16.
+    Products in fp32 leave out the methods whose weights learn in bf16.
     """
     plan = hardware.resolved(plan)
     for method in (*own, *methods(architecture, rank)):
         if plan.number in ("bf16", method.number):
-            yield _least(architecture, method, hardware, batch, length, plan)
+            yield _choice(architecture, method, hardware, batch, length, plan)
 
 
-def _least(architecture: Architecture, method: Method, on: Hardware, batch: int, length: int, plan: Plan) -> Choice:
+def _choice(architecture: Architecture, method: Method, on: Hardware, batch: int, length: int, plan: Plan) -> Choice:
+    """The method with the least checkpointing that fits."""
     how: Checkpointing
     for how in get_args(Checkpointing):
         priced = FineTuning(architecture, method, length, plan.but(checkpointing=how))
-        held = priced.held(batch)
-        if held.total <= on.room:
+        memory = priced.memory(batch)
+        if memory.total <= on.usable_memory:
             break
-    largest = priced.largest_batch(on.room)
-    again = priced if how == "full" else FineTuning(architecture, method, length, priced.plan.but(checkpointing="full"))
+    largest = priced.largest_batch(on.usable_memory)
+    full = priced if how == "full" else FineTuning(architecture, method, length, plan.but(checkpointing="full"))
     return Choice(
         method.name,
         how,
         batch,
         priced.tuned.parameters,
-        held,
+        memory,
         priced.fixed,
-        held.total <= on.room,
+        memory.total <= on.usable_memory,
         largest,
-        largest if again is priced else again.largest_batch(on.room),
+        largest if full is priced else full.largest_batch(on.usable_memory),
         batch * length / priced.seconds(batch, on),
     )

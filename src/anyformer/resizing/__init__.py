@@ -1,1 +1,1 @@
-"""The same architecture at other sizes: any that fit together, or the smallest that keep every mechanism."""
+"""An architecture at other sizes: at any that fit together, or at the smallest with every mechanism."""

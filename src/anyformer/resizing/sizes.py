@@ -1,10 +1,11 @@
-"""The same architecture at another width, depth or feed-forward width, and which of these it can have."""
+"""An architecture at another width, depth or feed-forward width, and the values that these can take."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import groupby
 from math import lcm
 from typing import Literal
 
@@ -15,15 +16,15 @@ from anyformer.parts.layers.order import write_order
 from anyformer.parts.sublayer import Network, Sublayer
 
 Knob = Literal["width", "depth", "ffn"]
-"""What may move: D, the layers of the stack that the head reads, F of the network that most layers have."""
+"""The sizes that may change: D, the layers of the stack that the head reads, F of the network that most layers have."""
 MOST = {"width": 1 << 17, "depth": 1 << 10, "ffn": 1 << 20}
 Period = tuple[int, int, int]
-"""Layers before, of, and after what an order of layers repeats."""
+"""The numbers of layers before, in, and after the repeated part of an order."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """D, L and F; `ffn` is 0 where no layer has a feed-forward network."""
+    """D, L and F; `ffn` is 0 if no layer has a feed-forward network."""
 
     width: int
     depth: int
@@ -31,16 +32,16 @@ class Sizes:
 
 
 def sizes(architecture: Architecture) -> Sizes:
-    """Its sizes as they are. With several stacks or networks: those of the last stack, and of its commonest network."""
+    """Its present sizes. With several stacks or networks: those of the last stack, and of its commonest network."""
     network = _commonest(architecture)
     return Sizes(architecture.width, architecture.output_stack.depth, network.width if network else 0)
 
 
 def lattice(architecture: Architecture, knob: Knob, multiple: int = 8) -> range:
-    """The values that a size may take, in rising order; empty or one where it cannot move.
+    """The values that a size may take, in rising order; none or one if it cannot change.
 
-    Width: multiples of `multiple` that all heads share evenly, with heads as wide as a multiple of 8 where they are now, else
-    even (rotary turns pairs). Depth: whole repetitions of what the order of layers repeats. FFN width: multiples.
+    Width: multiples of `multiple` that all heads share evenly; the width of a head stays a multiple of 8 if it is one, else
+    even (rotary positions need pairs). Depth: whole repetitions of the repeated part of the order. FFN width: multiples.
     """
     if knob == "depth":
         before, period, after = period_of(architecture.output_stack.layers)
@@ -49,15 +50,15 @@ def lattice(architecture: Architecture, knob: Knob, multiple: int = 8) -> range:
         return range(shortest, MOST["depth"] if 2 * period <= depth else shortest + 1, period)
     if knob == "ffn":
         return range(multiple, MOST["ffn"], multiple) if _commonest(architecture) else range(0)
-    step = lcm(multiple, *(_head_step(architecture.width, heads) for heads in _sharing(architecture)))
+    step = lcm(multiple, *(_head_step(architecture.width, heads) for heads in _divisors(architecture)))
     return range(step, MOST["width"], step)
 
 
 def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Architecture:
     """The architecture with other sizes; `DescriptionError` where its parts do not fit them.
 
-    Heads keep their number; a head width that is not written out follows D / H. Other stacks and networks keep their
-    proportion to the one that is sized, rounded to `multiple`.
+    The number of heads stays; a head width that is not written out is D / H. Other stacks and networks stay in proportion to
+    the one that is sized, rounded to `multiple`.
     """
     now = sizes(architecture)
     if to == now:
@@ -73,9 +74,9 @@ def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Archite
     return architecture.but(width=to.width, **stacks)
 
 
-def _resized_stack(stack: Stack, depth: int, keeps_depth: bool, network_of: Callable[[int], int]) -> Stack:
+def _resized_stack(stack: Stack, depth: int, same_depth: bool, network_of: Callable[[int], int]) -> Stack:
     variants: Named[Block] = Named({name: _resized_block(block, network_of) for name, block in stack.variants.items()})
-    return stack.but(variants=variants, order=stack.order if keeps_depth else write_order(lengthened(stack.layers, depth)))
+    return stack.but(variants=variants, order=stack.order if same_depth else write_order(lengthened(stack.layers, depth)))
 
 
 def _resized_block(block: Block, network_of: Callable[[int], int]) -> Block:
@@ -92,7 +93,7 @@ def _resized_block(block: Block, network_of: Callable[[int], int]) -> Block:
 
 
 def _widened(sublayer: Sublayer, network_of: Callable[[int], int]) -> Sublayer:
-    """With a feed-forward network of another width, and all that grows with it."""
+    """The sublayer with another width of its feed-forward network, and of every part that grows with it."""
     network = sublayer.resizing.network
     if network is None:
         return sublayer
@@ -101,45 +102,37 @@ def _widened(sublayer: Sublayer, network_of: Callable[[int], int]) -> Sublayer:
 
 
 def lengthened(layers: tuple[str, ...], depth: int) -> tuple[str, ...]:
-    """The order of layers with about `depth` of them: what it repeats stands more or less often, at least once."""
+    """The order with about `depth` layers: its repeated part occurs more or less often, but at least once."""
     before, period, after = period_of(layers)
     times = round((depth - len(layers)) / period)
     least = 1 - (len(layers) - before - after) // period
     middle = layers[before : len(layers) - after]
-    long = len(middle) + max(times, least) * period
-    return (*layers[:before], *(middle[i % period] for i in range(long)), *layers[len(layers) - after :])
+    count = len(middle) + max(times, least) * period
+    return (*layers[:before], *(middle[i % period] for i in range(count)), *layers[len(layers) - after :])
 
 
 @cache
 def period_of(layers: tuple[str, ...]) -> Period:
-    """The fewest layers (before, repeated, after) from which the order follows; the whole, once, where nothing repeats.
+    """The fewest layers (before, repeated, after) from which the order follows; all layers, once, if none repeat.
 
     dense*3 moe*58 -> (3, 1, 0); (local*5 global)*10 local*2 -> (0, 6, 0).
     """
     count = len(layers)
     best = (0, count, 0)
     for period in range(1, count // 2 + 1):
-        repeats = [layers[i] == layers[i + period] for i in range(count - period)]
-        for before, length in _runs(repeats):
-            # A run of n positions that repeat is n + period layers of the middle, with every variant at least once outside it.
+        before = 0
+        for repeats, run in groupby(layers[i] == layers[i + period] for i in range(count - period)):
+            # A run of n layers that equal the one a period later makes n + period layers of the middle.
+            length = len(list(run))
             after = count - before - length - period
-            if length >= period and before + period + after < sum(best):
+            if repeats and length >= period and before + period + after < sum(best):
                 best = (before, period, after)
+            before += length
     return best
 
 
-def _runs(flags: list[bool]) -> Iterator[tuple[int, int]]:
-    """(start, length) of each run of true flags."""
-    start = 0
-    for i, flag in enumerate([*flags, False]):
-        if not flag:
-            if i > start:
-                yield start, i - start
-            start = i + 1
-
-
 def networks(architecture: Architecture) -> Iterator[tuple[int, Network]]:
-    """Each feed-forward network with the number of layers that have it, the last stack's first."""
+    """Each feed-forward network with the number of its layers, those of the last stack first."""
     for stack in reversed(architecture.stacks.values()):
         for name, block in stack.variants.items():
             for sublayer in block.sublayers:
@@ -148,11 +141,11 @@ def networks(architecture: Architecture) -> Iterator[tuple[int, Network]]:
 
 
 def _commonest(architecture: Architecture) -> Network | None:
-    return max(networks(architecture), key=lambda found: found[0], default=(0, None))[1]
+    return max(networks(architecture), key=lambda counted: counted[0], default=(0, None))[1]
 
 
-def _sharing(architecture: Architecture) -> Iterator[int]:
-    """Heads among which the width is shared."""
+def _divisors(architecture: Architecture) -> Iterator[int]:
+    """Heads among which the width is split, for each sublayer."""
     for stack in architecture.stacks.values():
         for block in stack.variants.values():
             yield from (sublayer.resizing.divisor for sublayer in block.sublayers)

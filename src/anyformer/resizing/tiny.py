@@ -1,7 +1,7 @@
 """Any architecture at a few thousand parameters with every mechanism kept, so that it can be tried before it is paid for.
 
-One rule for all, on the plain data of the description: sizes are cut to a limit by the name of their field, what must fit
-together is fitted again, and each kind of layer stands once, in the order in which they first come.
+One rule for all, on the plain data of the description: sizes are cut to a limit by the name of their field, sizes that depend
+on each other are fitted again, and each kind of layer occurs once, in the order of first occurrence.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ LIMITS = {
     "points": 4,
     "virtual_tokens": 2,
 }
-"""Field -> the most it may be. The vocabulary has room for every byte; windows and trained lengths are shorter than the texts
-that a tiny model is tried on."""
+"""Field -> its largest value. The vocabulary holds every byte; windows and trained lengths are shorter than the texts that a
+tiny model is tried on."""
 POWERS_OF_TWO = ("heads", "experts", "count", "groups")
-"""Fields that others must divide or be divided by."""
+"""Fields that must divide other sizes or be divided by them."""
 
 
 def tiny(architecture: Architecture) -> Architecture:
-    """The architecture with small sizes and one layer of each kind, two where there is only one kind."""
+    """The architecture with small sizes and one layer of each kind, or two of an only kind."""
     width = _limited("width", architecture.width)
     return Architecture.parse(_shrunk(architecture.plain(), width), where="the tiny variant")
 
@@ -80,7 +80,7 @@ def _limited(name: str, value: int) -> int:
 
 
 def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:
-    """Shared heads of keys and values stay shared, more heads of values stay more."""
+    """Heads of keys and values stay fewer than query heads if they were, heads of values stay more."""
     if "kv_heads" in node:
         shared = 1 if node["kv_heads"] == 1 else small["heads"] // 2
         small["kv_heads"] = small["heads"] if node["kv_heads"] == node["heads"] else max(1, shared)
@@ -89,7 +89,7 @@ def _fit_heads(small: dict[str, Any], node: dict[str, Any]) -> None:
 
 
 def _fit_rotary(rotary: dict[str, Any], head_width: int) -> None:
-    """A part of each head stays a part, in whole pairs, each with its factor."""
+    """A rotated part of each head stays a part, in whole pairs, each with its factor."""
     rotated = head_width
     if rotary["fraction"] < 1:
         rotated = min(max(2, int(head_width * rotary["fraction"]) // 2 * 2), head_width - 2)
@@ -102,15 +102,15 @@ def _fit_rotary(rotary: dict[str, Any], head_width: int) -> None:
 
 
 def _fit_layers(stack: dict[str, Any]) -> None:
-    """Each kind of layer once. Variants that differ in numbers alone are one kind, but where another field names them."""
+    """Leave each kind of layer once. Variants that differ in numbers alone are one kind, unless a field names them."""
     variants: dict[str, Any] = stack["variants"]
     named = {*stack.get("shared_weights", ()), *_values_of("keys_from", variants)}
     kinds: dict[str, str] = {}
     for name in parse_order(stack["order"]):
         kinds.setdefault(name if name in named else str(_without_numbers(variants[name])), name)
-    kept = list(kinds.values())
-    stack["variants"] = {name: variants[name] for name in kept}
-    stack["order"] = write_order(kept if len(kept) > 1 else kept * 2)
+    first = list(kinds.values())
+    stack["variants"] = {name: variants[name] for name in first}
+    stack["order"] = write_order(first if len(first) > 1 else first * 2)
 
 
 def _without_numbers(node: Any) -> Any:
@@ -122,7 +122,7 @@ def _without_numbers(node: Any) -> Any:
 
 
 def _values_of(field: str, node: Any) -> set[str]:
-    """Every value of a field, wherever it stands."""
+    """Every value of a field, at any depth of the data."""
     if isinstance(node, list):
         return {value for item in node for value in _values_of(field, item)}
     if not isinstance(node, dict):

@@ -1,1 +1,1 @@
-"""The contracts that every architecture is held to, for parts kept outside the package too: `contracts.check(architecture)`."""
+"""The contracts of every architecture, also for parts kept outside the package: `contracts.check(architecture)`."""

@@ -1,4 +1,4 @@
-"""A tiny model around a sublayer, in which every part leaves a trace."""
+"""A tiny model around a sublayer, whose logits every part changes visibly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anyformer.parts.sublayer import Sublayer
 
 VOCAB, WIDTH = 37, 24
 LOUD = Initialisation(matrix=Normal(std=0.25), embedding=Normal(std=0.7), head=Normal(std=0.3))
-"""Larger than in practice, so that a part that computes something else changes the logits visibly."""
+"""Larger initial weights than in practice, so that a mistake of any part changes the logits visibly."""
 
 
 def decoder_of(*sublayers: Sublayer) -> Architecture:

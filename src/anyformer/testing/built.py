@@ -1,4 +1,4 @@
-"""The built module is what its description says: weights, text, copies, kernels, number formats."""
+"""Contracts of the built module: its weights, text, copies, kernels and number formats."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.testing.inputs import inputs
 
 
 def declared_weights_are_the_parameters(architecture: Architecture) -> None:
-    """By name and shape."""
+    """The declared weights are the module's parameters, by name and shape."""
     model = build(architecture, device="meta")
     declared = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
     built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
@@ -23,7 +23,7 @@ def declared_weights_are_the_parameters(architecture: Architecture) -> None:
 
 
 def description_survives_text(architecture: Architecture) -> None:
-    """TOML and JSON, there and back, byte for byte."""
+    """The description written as TOML and JSON and read again is equal, and is written as the same bytes."""
     for write, read in ((to_toml, from_toml), (to_json, from_json)):
         text = write(architecture)
         again = read(Architecture, text)
@@ -33,7 +33,7 @@ def description_survives_text(architecture: Architecture) -> None:
 
 
 def model_survives_pickle(architecture: Architecture) -> None:
-    """As `torch.save`, copies and spawned processes need."""
+    """The model can be pickled, which copies and spawned processes need."""
     model = build(architecture, device="meta")
     again = pickle.loads(pickle.dumps(model))
     assert again.architecture == model.architecture
@@ -41,26 +41,25 @@ def model_survives_pickle(architecture: Architecture) -> None:
 
 
 def materialised_equals_built(architecture: Architecture) -> None:
-    """Built without values and then filled, or built at once: the same bits, and no buffer that could be lost."""
+    """A model built without values and then filled has the same bits as one built at once, and no buffer."""
     direct = build(architecture, seed=5)
     late = materialise(build(architecture, device="meta"), "cpu", seed=5)
-    assert not list(direct.buffers()), (
-        "a buffer has no value after a build without values: keep a weight, or make it in forward"
-    )
-    for (name, one), (other, two) in zip(direct.named_parameters(), late.named_parameters(), strict=True):
-        assert name == other
-        assert torch.equal(one, two), name
+    assert not list(direct.buffers()), "a buffer has no value after a build without values: use a weight, or make it in forward"
+    built, filled = (dict(model.named_parameters()) for model in (direct, late))
+    assert built.keys() == filled.keys()
+    for name, parameter in built.items():
+        assert torch.equal(parameter, filled[name]), name
 
 
 def kernels_agree(architecture: Architecture) -> None:
-    """Attention written out and torch's fused kernel."""
+    """Attention written out equals torch's fused kernel."""
     given = inputs(architecture)
     plain, fused = (build(architecture, Plan(attention=kernel)).eval()(*given) for kernel in ("plain", "sdpa"))
     equal(plain, fused)
 
 
 def bf16_stays_near_fp32(architecture: Architecture) -> None:
-    """bf16 keeps 8 bits, a relative step of 2^-8, and errors add up over two or three layers of loud weights: 5 %."""
+    """Logits in bf16 are within 5 % of fp32: a relative step is 2^-8, and errors add up over two or three layers."""
     given, model = inputs(architecture), build(architecture).eval()
     with torch.no_grad():
         exact = model(*given)

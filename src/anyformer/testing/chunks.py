@@ -1,4 +1,4 @@
-"""The chunk of a plan changes rounding only: any chunk equals the default one."""
+"""The contract of a plan's chunk, which changes rounding only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _outputs_and_gradients(architecture: Architecture, plan: Plan) -> tuple[Tens
 
 
 def any_chunk_equals_the_default_chunk(architecture: Architecture) -> None:
-    """Several chunks and one, in outputs and gradients; and past the default chunk, the whole and its pieces."""
+    """Outputs and gradients are equal for any chunk; a text longer than the default chunk equals its pieces."""
     whole, gradients = _outputs_and_gradients(architecture, Plan())
     for chunk in (1, 3, 4):
         output, others = _outputs_and_gradients(architecture, Plan(chunk=chunk))

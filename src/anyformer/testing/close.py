@@ -1,4 +1,4 @@
-"""Equal up to the rounding of fp32, or visibly not; refused, or taken."""
+"""Comparisons: equal up to the rounding of fp32, or visibly different; refused, or taken."""
 
 from __future__ import annotations
 
@@ -21,11 +21,9 @@ def unequal(ours: Tensor, theirs: Tensor, what: str) -> None:
 
 
 def equal_unless(limits: tuple[str, ...], pairs: Mapping[str, tuple[Tensor, Tensor]]) -> None:
-    """Both of every pair are equal, or, where `limits` say that they cannot be, not all are.
-
-    A limit that is none keeps people from what works.
-    """
+    """Raise `AssertionError` unless every pair is equal; with `limits`, unless some pair is visibly different."""
     if limits:
+        # A needless limit keeps people from using what works.
         assert any(_differ(*pair) for pair in pairs.values()), f"declares a limit that it does not have: {limits[0]}"
         return
     for what, (ours, theirs) in pairs.items():
@@ -37,7 +35,7 @@ def _differ(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def refusal(call: Callable[[], object]) -> str:
-    """Why a model refuses its input; empty where it takes it."""
+    """The error of a call in which a model refuses its input; empty if it takes it."""
     try:
         call()
     except InputError as error:

@@ -1,4 +1,4 @@
-"""Every contract, who owes it, and `check`, which holds an architecture to all that it owes."""
+"""All contracts, the architectures that owe each, and `check`, which tests all contracts of an architecture."""
 
 from __future__ import annotations
 
@@ -8,28 +8,20 @@ from functools import partial
 
 from anyformer.model import Architecture
 from anyformer.testing import built, chunks, decoding, flops, learning, order, rows, saved
-from anyformer.testing.traits import (
-    anything,
-    decodes_tokens,
-    one_text,
-    reads_prefix,
-    recurrent,
-    two_inputs,
-    two_texts,
-)
+from anyformer.testing.traits import anything, decodes_tokens, one_text, reads_prefix, recurrent, two_inputs, two_texts
 from anyformer.testing.twins import SublayerTwin, sublayer_equals_its_twin
 
 
 @dataclass(frozen=True)
 class Contract:
-    """A promise: `holds` raises where an architecture breaks it, and `owed_by` says which architectures it is asked of."""
+    """A contract: `holds` raises if an architecture breaks it; `owed_by` tells whether an architecture owes it."""
 
     holds: Callable[[Architecture], None]
     owed_by: Callable[[Architecture], bool] = anything
 
     @property
     def name(self) -> str:
-        """As its function is called."""
+        """The name of its function."""
         return self.holds.__name__
 
 
@@ -64,42 +56,42 @@ CONTRACTS = (
 
 
 class BrokenContractError(AssertionError):
-    """An architecture breaks what it owes; the message names each contract and what was found."""
+    """An architecture breaks contracts; the message names each with its error."""
 
 
 def owed(architecture: Architecture) -> tuple[Contract, ...]:
-    """The contracts that are asked of `architecture`."""
+    """The contracts that `architecture` owes."""
     return tuple(contract for contract in CONTRACTS if contract.owed_by(architecture))
 
 
 def promises(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> dict[str, Callable[[], None]]:
-    """Each contract that `architecture` owes, by name: a call that raises where it is broken.
+    """The contracts that `architecture` owes, by name: each a call that raises if the contract is broken.
 
-    `twins`: by kind of sublayer, the same mathematics in plain loops, which its outputs and gradients have to equal; other
-    kinds are compared with nothing.
+    `twins`: the mathematics of kinds of sublayers again, in plain loops, which must give equal outputs and gradients; other
+    kinds are not compared.
     """
-    asked: dict[str, Callable[[], None]] = {each.name: partial(each.holds, architecture) for each in owed(architecture)}
+    calls: dict[str, Callable[[], None]] = {owe.name: partial(owe.holds, architecture) for owe in owed(architecture)}
     for kind, twin in (twins or {}).items():
-        asked[f"{sublayer_equals_its_twin.__name__} ({kind})"] = partial(sublayer_equals_its_twin, architecture, kind, twin)
-    return asked
+        calls[f"{sublayer_equals_its_twin.__name__} ({kind})"] = partial(sublayer_equals_its_twin, architecture, kind, twin)
+    return calls
 
 
 def broken(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> dict[str, str]:
-    """Each broken contract by name, and what was found; empty where all hold (`twins`: see `promises`).
+    """The error of each broken contract, by name; empty if all hold (`twins`: see `promises`).
 
-    A tiny architecture is enough, and should be: everything runs on the CPU, on rows of 11 positions.
+    Take a tiny architecture: everything runs on the CPU, on rows of 11 positions.
     """
-    found = {}
+    errors = {}
     for name, holds in promises(architecture, twins).items():
         try:
             holds()
-        except Exception as error:  # whatever a part raises here, the contract is broken
-            found[name] = f"{type(error).__name__}: {error}"
-    return found
+        except Exception as error:  # any exception of a part breaks the contract
+            errors[name] = f"{type(error).__name__}: {error}"
+    return errors
 
 
 def check(architecture: Architecture, twins: Mapping[str, SublayerTwin] | None = None) -> None:
-    """Hold `architecture` to every contract that it owes; raises `BrokenContractError`, which names all that are broken."""
-    found = broken(architecture, twins)
-    if found:
-        raise BrokenContractError("\n".join(f"{name}: {what}" for name, what in found.items()))
+    """Test every contract that `architecture` owes; raises `BrokenContractError`, which names all broken ones."""
+    errors = broken(architecture, twins)
+    if errors:
+        raise BrokenContractError("\n".join(f"{name}: {error}" for name, error in errors.items()))

@@ -1,4 +1,4 @@
-"""Decoding with a state equals computing the whole: in any pieces, after padding, in copied rows."""
+"""Contracts of decoding with a state, which equals computing the whole: in any pieces, after padding, in copied rows."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from anyformer.testing.inputs import B, S, T, inputs, padded, tokens
 from anyformer.testing.traits import limits
 
 CUTS = ((1,) * T, (T,), (5, 1, 1, 4), (1, 9, 1), (2, 2, 7))
-"""Ways to read T tokens in pieces."""
+"""The lengths of pieces in which T tokens are read."""
 
 
 def whole_only(architecture: Architecture) -> tuple[str, ...]:
-    """Why it declares that a state gives other numbers than the whole."""
+    """The declared reasons why decoding with a state differs from computing the whole."""
     return limits(architecture, "cached", "chunked")
 
 
 def cached_and_chunked_equal_the_whole(architecture: Architecture) -> None:
-    """Token by token, in one piece, and in pieces of several lengths."""
+    """Tokens read one by one, in one piece, or in pieces of several lengths give the logits of the whole."""
     model, x = build(architecture).eval(), tokens(architecture)
     whole, reasons = model(x), whole_only(architecture)
     for cut in CUTS[:1] if reasons else CUTS:
         state = model.state(B, T + 3)
         pieces = torch.cat([model(piece, state=state) for piece in torch.split(x, list(cut), 1)], 1)
         if reasons:
-            unequal(pieces, whole, f"cached, not held because {reasons[0]}")
+            unequal(pieces, whole, f"cached, which cannot equal the whole because {reasons[0]}")
         else:
             equal(pieces, whole, f"read in pieces of {cut}")
 
 
 def cached_target_equals_the_whole(architecture: Architecture) -> None:
-    """The source is read with the first piece of the target."""
+    """A target read in pieces equals the whole target; the source is read with the first piece."""
     model = build(architecture).eval()
     source, target = inputs(architecture)
     padding = None
@@ -51,21 +51,21 @@ def cached_target_equals_the_whole(architecture: Architecture) -> None:
 
 
 def prefix_must_come_in_one_piece(architecture: Architecture) -> None:
-    """With the whole prefix in the first piece all is as computed at once; a prefix cut in two gives other numbers."""
+    """A prefix within the first piece gives the logits of the whole; a prefix cut in two gives others."""
     model, x = build(architecture).eval(), tokens(architecture)
     prefix = torch.tensor([5, 3])
     whole = model(x, prefix=prefix)
     unequal(whole, model(x), "a bidirectional prefix")
     state = model.state(B, T)
-    kept = torch.cat([model(x[:, :6], prefix=prefix, state=state), model(x[:, 6:], state=state)], 1)
-    equal(kept, whole, "a prefix in one piece")
+    pieces = torch.cat([model(x[:, :6], prefix=prefix, state=state), model(x[:, 6:], state=state)], 1)
+    equal(pieces, whole, "a prefix in one piece")
     state = model.state(B, T)
-    broken = torch.cat([model(x[:, :2], prefix=prefix, state=state), model(x[:, 2:], prefix=prefix, state=state)], 1)
-    unequal(broken, whole, "a prefix in two pieces")
+    pieces = torch.cat([model(x[:, :2], prefix=prefix, state=state), model(x[:, 2:], prefix=prefix, state=state)], 1)
+    unequal(pieces, whole, "a prefix in two pieces")
 
 
 def left_padding_goes_with_a_state(architecture: Architecture) -> None:
-    """Padding in the first piece, then token by token."""
+    """A row padded on the left and then read token by token equals the row alone."""
     if whole_only(architecture) or limits(architecture, "padded"):
         return
     model, x = build(architecture).eval(), tokens(architecture)
@@ -77,7 +77,7 @@ def left_padding_goes_with_a_state(architecture: Architecture) -> None:
 
 
 def right_padding_goes_with_a_state(architecture: Architecture) -> None:
-    """A row that ends before the other goes on after its padding."""
+    """A row that is shorter than the other, and padded on the right, continues after its padding."""
     if whole_only(architecture) or limits(architecture, "padded"):
         return
     model, x = build(architecture).eval(), tokens(architecture)
@@ -93,7 +93,7 @@ def right_padding_goes_with_a_state(architecture: Architecture) -> None:
 
 
 def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
-    """Padding in a later piece: taken where the state allows gaps, refused with a remedy where it counts slots."""
+    """Padding in a later piece is taken if the state allows it, else refused with a remedy."""
     model, x = build(architecture).eval(), tokens(architecture)
     state = model.state(B, T)
     model(x[:, :4], state=state)
@@ -107,7 +107,7 @@ def later_padding_is_taken_or_refused(architecture: Architecture) -> None:
 
 
 def forked_state_continues_like_its_row(architecture: Architecture) -> None:
-    """Beams: rows copied, and the original read on."""
+    """Copied rows of a state, as beams have them, continue like their rows, whatever the original reads next."""
     if whole_only(architecture):
         return
     model, x = build(architecture).eval(), tokens(architecture)
@@ -120,9 +120,11 @@ def forked_state_continues_like_its_row(architecture: Architecture) -> None:
 
 
 def state_takes_the_declared_bytes(architecture: Architecture) -> None:
-    """What does not generate keeps none."""
+    """A decode state takes the declared bytes; a model that does not generate declares none."""
     if architecture.decoder is None or architecture.latents is not None:
-        assert architecture.cost(Shape(batch=3, capacity=20)).total_state_bytes == 0, "what does not generate keeps no state"
+        assert architecture.cost(Shape(batch=3, capacity=20)).total_state_bytes == 0, (
+            "a model that does not generate has no decode state"
+        )
         return
     model = build(architecture, device="meta")
     call = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)

@@ -20,7 +20,7 @@ def tokens(architecture: Architecture, rows: int = B, length: int = T, seed: int
 
 
 def inputs(architecture: Architecture, rows: int = B, length: int = T) -> tuple[Tensor, ...]:
-    """What the model reads: one input, or a source of S positions and a target of `length`."""
+    """The inputs of the model: one, or a source of S positions and a target of `length`."""
     if not architecture.two_inputs:
         return (architecture.embedding.example(rows, length),)
     return architecture.embedding.example(rows, S, seed=1), architecture.output_embedding.example(rows, length)
@@ -32,7 +32,7 @@ def shape(architecture: Architecture, length: int = T, capacity: int | None = No
 
 
 def padded(x: Tensor, left: int, right: int) -> tuple[Tensor, Tensor]:
-    """`x` with so many padding tokens before and after each row, and where they are."""
+    """`x` with `left` and `right` padding tokens around each row, and the mask of the padding."""
     padding = torch.ones(len(x), left + x.shape[1] + right, dtype=torch.bool)
     padding[:, left : left + x.shape[1]] = False
     wide = torch.full_like(padding, 5, dtype=torch.int64)

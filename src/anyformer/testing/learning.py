@@ -1,4 +1,4 @@
-"""Every weight learns, and a naive twin computes the same in plain loops."""
+"""The contract of learning: every weight gets a gradient, equal to that of a naive twin."""
 
 from __future__ import annotations
 

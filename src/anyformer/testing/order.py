@@ -1,4 +1,4 @@
-"""No position sees a later one, or the architecture says so."""
+"""The contract of causality: no position sees a later one, or the architecture declares that it does."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CHANGED = 6
 
 
 def no_token_sees_a_later_one(architecture: Architecture) -> None:
-    """Later tokens changed or left out, those before them stay; of a decoder, all from the first changed one on change."""
+    """Changing or leaving out later tokens changes no earlier logits; in a decoder it changes all logits from there on."""
     model, x = build(architecture).eval(), tokens(architecture)
     y = x.clone()
     y[:, CHANGED:] = (y[:, CHANGED:] + 1) % (architecture.embedding.symbols or 1)

@@ -1,4 +1,4 @@
-"""A row is computed as if it were alone: padding beside it, or other documents in it."""
+"""Contracts of padding and packing: a row is computed as if it were alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from anyformer.testing.inputs import T, inputs, padded, tokens
 from anyformer.testing.traits import limits
 
 DOCUMENTS = ((4, 7), (1, 10))
-"""Two rows of two documents each, by their lengths."""
+"""The lengths of two documents in each of two rows."""
 SHORT = 5
-"""Tokens of a row that is shorter than the one beside it."""
+"""Tokens of the shorter of two rows."""
 
 
 def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
-    """Padding on the left, on the right, on both sides, and beside a longer row."""
+    """A row with padding on the left, on the right, on both sides or beside a longer row equals the row alone."""
     model, x = build(architecture).eval(), tokens(architecture)
     alone, pairs = model(x), {}
     for left, right in ((4, 0), (0, 3), (2, 1)):
@@ -31,7 +31,7 @@ def padded_row_equals_the_row_alone(architecture: Architecture) -> None:
 
 
 def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
-    """Of two inputs."""
+    """A padded source gives the logits of the source alone."""
     model = build(architecture).eval()
     source, target = inputs(architecture)
     wide, padding = padded(source, 2, 3)
@@ -40,7 +40,7 @@ def padded_source_equals_the_source_alone(architecture: Architecture) -> None:
 
 
 def packed_documents_equal_each_alone(architecture: Architecture) -> None:
-    """Or packing is refused with the reason declared."""
+    """Documents packed into one row equal each alone, or packing is refused with the declared reason."""
     model, given = build(architecture).eval(), inputs(architecture)
     documents = torch.tensor([[number for number, length in enumerate(row) for _ in range(length)] for row in DOCUMENTS])
     reasons = limits(architecture, "packed")

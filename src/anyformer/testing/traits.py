@@ -1,4 +1,4 @@
-"""What an architecture is, asked of its parts: who owes which contract."""
+"""Properties of an architecture that decide which contracts it owes, read from its parts."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ def anything(architecture: Architecture) -> bool:
 
 
 def decodes_tokens(architecture: Architecture) -> bool:
-    """A decoder that reads one sequence of tokens."""
+    """Whether it is a decoder that reads one sequence of tokens."""
     return architecture.shape_of_model == "decoder-only" and not architecture.two_inputs and reads_tokens(architecture)
 
 
 def encodes_tokens(architecture: Architecture) -> bool:
-    """An encoder alone that reads tokens and answers at each position."""
+    """Whether it is an encoder without a decoder that reads tokens and has an output at each position."""
     pooled = architecture.head is not None and architecture.head.pool is not None
     return architecture.decoder is None and reads_tokens(architecture) and not pooled
 
 
 def one_text(architecture: Architecture) -> bool:
-    """One sequence of tokens in, one answer at each position out."""
+    """Whether it reads one sequence of tokens and has an output at each position."""
     return decodes_tokens(architecture) or encodes_tokens(architecture)
 
 
 def two_inputs(architecture: Architecture) -> bool:
-    """A source and a target."""
+    """Whether it reads a source and a target."""
     return architecture.two_inputs
 
 
 def two_texts(architecture: Architecture) -> bool:
-    """A source of tokens and a target."""
+    """Whether it reads a source of tokens and a target."""
     return architecture.two_inputs and reads_tokens(architecture)
 
 
 def reads_tokens(architecture: Architecture) -> bool:
-    """Whether the one input, or the source, is tokens."""
+    """Whether its one input, or its source, is tokens."""
     return architecture.embedding.symbols is not None
 
 
@@ -70,19 +70,19 @@ def states(architecture: Architecture) -> Iterator[State]:
 
 
 def recurrent(architecture: Architecture) -> bool:
-    """Whether a part remembers something else than keys and values: a running sum, or the latest inputs of a convolution."""
+    """Whether a part has a decode state without keys and values: a running sum, or the latest inputs of a convolution."""
     return any(not isinstance(state, FullState | RingState | CrossState) for state in states(architecture))
 
 
 def reads_prefix(architecture: Architecture) -> bool:
-    """A decoder of tokens whose attention sees a prefix both ways."""
+    """Whether it is a decoder of tokens with a bidirectional prefix."""
     return decodes_tokens(architecture) and any(
         limit.contract == "chunked" for mask in masks(architecture) for limit in mask.limits
     )
 
 
 def limits(architecture: Architecture, *contracts: Contract) -> tuple[str, ...]:
-    """Why it declares that it breaks one of `contracts`, a prefix aside: without one, its mask is causal."""
+    """The declared reasons why it breaks one of `contracts`; limits of a prefix do not count, as inputs here have none."""
     tally = architecture.cost(Shape())
-    broken = [each for each in contracts if each != "chunked" or not reads_prefix(architecture)]
-    return tuple(reason for each in broken for reason in tally.breaks(each))
+    broken = [contract for contract in contracts if contract != "chunked" or not reads_prefix(architecture)]
+    return tuple(reason for contract in broken for reason in tally.breaks(contract))

@@ -1,4 +1,4 @@
-"""A sublayer in its architecture equals its naive twin: the same mathematics again, in plain loops over one row."""
+"""The contract of a naive twin, which computes a sublayer in plain loops over one row."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ LENGTH = 6
 
 
 def sublayer_equals_its_twin(architecture: Architecture, kind: str, twin: SublayerTwin) -> None:
-    """Outputs and gradients of every layer's sublayer of `kind`, for one that reads nothing but the stream."""
+    """Outputs and gradients of every sublayer of `kind` equal the twin's; the sublayer reads nothing but the stream."""
     model = build(architecture, dtype=torch.float64).eval()
     given = inputs(architecture, rows=1, length=LENGTH)
-    found = 0
+    compared = 0
     for name, stack in architecture.stacks.items():
         for layer, variant in enumerate(stack.layers):
             for branch, part in stack.variants[variant].branches.items():
                 if part.sublayer.kind == kind:
                     module = model.get_submodule(f"{name}.layers.{layer}.{branch}.sublayer")
                     _equals(model, given, module, partial(twin, part.sublayer))
-                    found += 1
-    assert found, f"no layer has a sublayer of kind {kind!r}, so its twin is held against nothing"
+                    compared += 1
+    assert compared, f"no layer has a sublayer of kind {kind!r} to compare with its twin"
 
 
 def _equals(

@@ -13,7 +13,7 @@ from typing import Any
 
 from anyformer.data import Corpus
 from anyformer.describe import UserError, from_toml, to_toml
-from anyformer.files import told, write_text
+from anyformer.files import disk_errors, write_text
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
 
@@ -89,7 +89,7 @@ def environment(machine: Host) -> dict[str, Any]:
 def append(directory: Path, **row: Any) -> None:
     """Add a line to the metrics."""
     path = directory / METRICS
-    with told(path), path.open("a", encoding="utf-8") as file:
+    with disk_errors(path), path.open("a", encoding="utf-8") as file:
         file.write(json.dumps(row) + "\n")
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from anyformer.costs import scaled
 from anyformer.costs.memory import ADAM
 from anyformer.describe import UserError
-from anyformer.files import PlaceError, check_file, check_parents, told
+from anyformer.files import PlaceError, check_file, check_parents, disk_errors
 from anyformer.operations import Shape
 from anyformer.training.run import Run
 
@@ -32,7 +32,7 @@ def holding(directory: Path, remedy: str = "") -> Iterator[None]:
     check_parents(directory)
     made = [path for path in (directory, *directory.parents) if not path.exists()]
     try:
-        with told(directory):
+        with disk_errors(directory):
             directory.mkdir(parents=True, exist_ok=True)
         check_file(directory / LOCK)
         with _locked(directory / LOCK, remedy):
@@ -50,7 +50,7 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
         return
     import fcntl
 
-    with told(path):
+    with disk_errors(path):
         file = path.open("a+")
     with file:
         try:

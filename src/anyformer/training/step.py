@@ -54,7 +54,7 @@ def loss_function(model: Transformer, objective: Objective, plan: Plan) -> LossF
         with autocast(plan, device):
             summed = objective.loss(model, Examples(tokens, targets, documents, rows, decoder_tokens), noise, auxiliary)
         # As plain tuples, which a compiler can return.
-        return summed, {path: (load.chosen, load.dropped) for path, load in auxiliary.loads.items()}
+        return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
 
     compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
@@ -106,7 +106,7 @@ def update(
         group["lr"] = rate
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
-    rebalance(model, {path: load.chosen for path, load in loads.items()})
+    rebalance(model, {path: load.counts for path, load in loads.items()})
     return Outcome(total, norm, loads)
 
 

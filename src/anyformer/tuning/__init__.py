@@ -1,4 +1,4 @@
-"""What of a model learns, in which format the rest is kept, and by which optimiser: values that are priced and trained."""
+"""The weights of a model that learn, the format of the others, and the optimiser: values that are priced and trained."""
 
 from anyformer.tuning.optimisers import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser
 from anyformer.tuning.value import Base, Lora, Tuned, Tuning

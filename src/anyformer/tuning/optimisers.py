@@ -1,4 +1,4 @@
-"""Optimisers as values: their settings, and the bytes of state that each keeps for a weight."""
+"""Optimisers as values: their settings, and the bytes of their state for a weight."""
 
 from __future__ import annotations
 
@@ -11,22 +11,20 @@ from pydantic import BeforeValidator, Field
 from anyformer.describe import Value
 from anyformer.operations import Weight
 
-Rate = Annotated[float, Field(gt=0)]
-Decay = Annotated[float, Field(ge=0)]
+Rate = Annotated[float, Field(gt=0, description="Peak rate; the schedule scales it.")]
+Decay = Annotated[float, Field(ge=0, description="Share of a weight that goes at each step, times the learning rate.")]
 Beta = Annotated[float, Field(ge=0, lt=1)]
 
 
 class _Adam(Value):
-    """What AdamW is told, however many bits its moments have."""
+    """The settings of AdamW, for moments of any number of bits."""
 
     learning_rate: Rate = 1e-3
-    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.95)
     """Decay of the running means of the gradient and of its square."""
     eps: Annotated[float, Field(gt=0)] = 1e-8
-    """Added to the root of the mean square, so that nothing is divided by 0."""
+    """Added to the root of the mean square, against division by 0."""
     weight_decay: Decay = 0.1
-    """Share of a weight that goes at each step, times the learning rate."""
 
 
 class AdamW(_Adam):
@@ -49,7 +47,7 @@ class AdamW8bit(_Adam):
     block: Annotated[int, Field(ge=1)] = 256
     """Numbers that share an fp32 scale; the paper has 2,048, bitsandbytes 256."""
     smallest: Annotated[int, Field(ge=0)] = 4096
-    """Weights with fewer numbers keep their moments in fp32, as in bitsandbytes."""
+    """Weights with fewer numbers have moments in fp32, as in bitsandbytes."""
 
     def state_bytes(self, weight: Weight) -> int:
         """Two moments: 2 (n + 4 ceil(n / block)), or 8 n where n < `smallest`."""
@@ -65,11 +63,9 @@ class SGD(Value):
 
     kind: Literal["sgd"] = "sgd"
     learning_rate: Rate = 1e-2
-    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.9
     """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """The momentum in fp32: 4 n, or nothing without one."""
@@ -77,18 +73,16 @@ class SGD(Value):
 
 
 class Lion(Value):
-    """The sign of an average of gradients (Chen et al. 2023, arXiv 2302.06675): one moment.
+    """Steps along the sign of an average of gradients (Chen et al. 2023, arXiv 2302.06675): one moment.
 
     Priced, not trained yet.
     """
 
     kind: Literal["lion"] = "lion"
     learning_rate: Rate = 1e-4
-    """Peak rate; the schedule scales it."""
     betas: tuple[Beta, Beta] = (0.9, 0.99)
     """Weight of the mean in the step taken, and the decay of that mean."""
     weight_decay: Decay = 1.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
         """One moment in fp32: 4 n."""
@@ -103,14 +97,12 @@ class Adafactor(Value):
 
     kind: Literal["adafactor"] = "adafactor"
     learning_rate: Rate = 1e-2
-    """Peak rate; the schedule scales it."""
     decay: Annotated[float, Field(gt=0, lt=1)] = 0.8
     """Exponent of the second moment's average: 1 - t^-decay."""
     weight_decay: Decay = 0.0
-    """Share of a weight that goes at each step, times the learning rate."""
 
     def state_bytes(self, weight: Weight) -> int:
-        """Of each matrix (O, I) 4 (O + I), of a vector 4 n."""
+        """4 (O + I) for each matrix (O, I), 4 n for a vector."""
         *stacked, outputs, inputs = (1, *weight.shape)
         if len(weight.shape) < 2:
             return 4 * weight.count
@@ -118,30 +110,30 @@ class Adafactor(Value):
 
 
 class Muon(Value):
-    """Orthogonalised momentum of the matrices of layers, AdamW for all else (Jordan et al. 2024; Liu et al. 2502.16982).
+    """Orthogonalised momentum for the matrices of layers, AdamW for other weights (Jordan et al. 2024; Liu et al. 2502.16982).
 
     Priced, not trained yet.
     """
 
     kind: Literal["muon"] = "muon"
     learning_rate: Rate = 2e-2
-    """Peak rate; the schedule scales it."""
     momentum: Beta = 0.95
     """Decay of the running mean of the gradient."""
     weight_decay: Decay = 0.1
-    """Share of a weight that goes at each step, times the learning rate."""
     others: AdamW = AdamW()
     """For tables, heads and vectors."""
 
     def state_bytes(self, weight: Weight) -> int:
-        """Of a layer's matrix one moment in fp32, 4 n; of all else the moments of `others`."""
+        """One moment in fp32, 4 n, for a matrix of a layer; the moments of `others` for all other weights."""
         hidden = weight.decays and weight.fill in ("matrix", "residual")
         return 4 * weight.count if hidden else self.others.state_bytes(weight)
 
 
-def _named(data: Any) -> Any:
-    """A table that names no kind is AdamW's."""
+def _with_kind(data: Any) -> Any:
+    """The data with AdamW's kind if it names none."""
     return {"kind": AdamW().kind, **data} if isinstance(data, Mapping) else data
 
 
-Optimiser = Annotated[AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(_named)]
+Optimiser = Annotated[
+    AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(_with_kind)
+]

@@ -1,4 +1,4 @@
-"""What of a model learns: all of it, all but what is frozen, or low-rank matrices beside it; and how the rest is kept."""
+"""The weights that learn: all, all but frozen ones, or low-rank matrices beside them; and the format of the others."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyformer.describe import UserError, Value
 from anyformer.operations import Weight
 
 Base = Literal["fp32", "bf16", "int8", "nf4"]
-"""How weights that do not learn are kept. `nf4`: 4 bits of a normal distribution's quantiles and scales of blocks of 64,
+"""The format of weights that do not learn. `nf4`: 4 bits of a normal distribution's quantiles and scales of blocks of 64,
 which are quantised themselves (QLoRA, Dettmers et al. 2023, arXiv 2305.14314)."""
 Pattern = Annotated[str, Field(min_length=1)]
 
@@ -28,12 +28,12 @@ class Lora(Value):
     rank: Annotated[int, Field(ge=1)] = 16
     """Numbers between A and B."""
     alpha: Annotated[float, Field(gt=0)] = 32.0
-    """What is added counts alpha / rank times."""
+    """The output of the adapter is multiplied by alpha / rank."""
     targets: tuple[Pattern, ...] = ("*",)
-    """Which matrices of layers have one beside them: patterns of their paths, as `*.query` or `decoder.*`; all by default,
-    as in QLoRA. Experts, routers, tables and heads have none."""
+    """The matrices of layers with an adapter: patterns of their paths, as `*.query` or `decoder.*`; all by default, as in
+    QLoRA. Experts, routers, tables and heads have none."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Of what A reads."""
+    """Dropout of the input of A."""
 
     def pairs(self, weight: Weight) -> tuple[Weight, Weight]:
         """A and B beside a matrix (O, I): r (I + O) numbers."""
@@ -43,7 +43,7 @@ class Lora(Value):
 
 
 class Tuning(Value):
-    """What learns: the adapter alone where there is one, else every weight that no pattern of `frozen` names.
+    """The weights that learn: those of the adapter alone if there is one, else all that no pattern of `frozen` names.
 
     Priced; training refuses all but the defaults so far.
     """
@@ -53,10 +53,10 @@ class Tuning(Value):
     frozen: tuple[Pattern, ...] = ()
     """Patterns of paths of weights, as `embedding.*` or `decoder.layers.1?.*`."""
     base: Base = "fp32"
-    """How weights that do not learn are kept; those that learn are in fp32."""
+    """The format of weights that do not learn; weights that learn are in fp32."""
 
     def of(self, weights: Mapping[str, Weight]) -> Tuned:
-        """The same of a model with these weights, by path; refuses a pattern that names none of them."""
+        """The tuning of a model with these weights, by path; refuses a pattern that names none of them."""
         for pattern in self.frozen:
             if not any(fnmatchcase(path, pattern) for path in weights):
                 raise UserError(f"tuning.frozen: {pattern!r} names no weight; a path is {next(iter(weights))!r}")
@@ -68,17 +68,17 @@ class Tuning(Value):
             if not any(_names(pattern, path) for path in mapped):
                 like = next(iter(mapped), "")
                 raise UserError(f"tuning.adapter.targets: {pattern!r} names no matrix of a layer; a path is {like!r}")
-        beside = {path: weight for path, weight in mapped.items() if any(_names(each, path) for each in self.adapter.targets)}
+        adapted = {path: weight for path, weight in mapped.items() if any(_names(p, path) for p in self.adapter.targets)}
         learning: dict[str, Weight] = {}
-        for path, weight in beside.items():
+        for path, weight in adapted.items():
             own = path.removesuffix(".weight")
             learning[f"{own}.adapter_down"], learning[f"{own}.adapter_up"] = self.adapter.pairs(weight)
-        return Tuned(learning, dict.fromkeys(beside, self.adapter.rank), self.base)
+        return Tuned(learning, dict.fromkeys(adapted, self.adapter.rank), self.base)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """A tuning of one model: every weight that learns, adapters included; the ranks of the adapters beside its matrices."""
+    """The tuning of one model: every weight that learns, adapters included, and the rank of each matrix's adapter."""
 
     learning: Mapping[str, Weight]
     ranks: Mapping[str, int]
@@ -86,7 +86,7 @@ class Tuned:
 
     @property
     def parameters(self) -> int:
-        """How many numbers learn."""
+        """The number of parameters that learn."""
         return sum(weight.count for weight in self.learning.values())
 
 

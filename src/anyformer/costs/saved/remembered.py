@@ -1,4 +1,4 @@
-"""Traces remembered, in this process and in the user's cache directory, so that a question is traced once on a machine."""
+"""Traces remembered in this process and in the user's cache directory: a machine traces a question once."""
 
 from __future__ import annotations
 
@@ -21,33 +21,33 @@ from anyformer.describe import UserError, Value
 from anyformer.files import default_cache, write_text
 
 MOST = 1000
-"""Files that are remembered; the oldest go first."""
+"""Files that the cache directory holds at most; the oldest are deleted first."""
 _FEW, _MORE, _FAR = 2, 3, 1021
-"""Batches from which those of others follow where they grow evenly: a prime far off shows what is rounded."""
+"""Batches from which other batches follow where bytes grow evenly: a prime far off shows sizes that are rounded."""
 _known: dict[str, Saved] = {}
 _batches: dict[str, set[int]] = {}
 
 
 def saved(question: Question) -> Saved:
-    """What a forward pass saves, traced unless it is remembered.
+    """Tensors that a forward pass saves, traced unless they are remembered.
 
-    A batch follows from two others, and a length beyond any trace from three, where they grow by the law of `sizes`.
+    A batch follows from two others, and a length beyond any trace from three, where bytes grow by the law of `sizes`.
     """
     key = _key(question)
     if key not in _known:
-        _known[key] = _found(question, key)
+        _known[key] = _derived_or_traced(question, key)
     _batches.setdefault(_family(question), set()).add(question.shape.batch)
     return _known[key]
 
 
-def _found(question: Question, key: str) -> Saved:
+def _derived_or_traced(question: Question, key: str) -> Saved:
     shape = question.shape
     if shape.length >= LONG:
         return at_length(shape.length, lambda length: saved(_sized(question, length=length)))
     if shape.source >= LONG:
         return at_length(shape.source, lambda source: saved(_sized(question, source=source)))
     many = shape.batch > MANY
-    if many or (shape.batch > 1 and _asked_before(question)):
+    if many or (shape.batch > 1 and _other_batches(question)):
         few, more = (MANY // 2, MANY) if many else (_FEW, _MORE)
         ends = [saved(_sized(question, batch=batch)) for batch in (few, more)]
         if many or follows_batch(ends, (few, more), saved(_sized(question, batch=_FAR)), _FAR):
@@ -61,8 +61,8 @@ def _found(question: Question, key: str) -> Saved:
     return found
 
 
-def _asked_before(question: Question) -> bool:
-    """Whether other batches of the same were asked for, but for those that others follow from."""
+def _other_batches(question: Question) -> bool:
+    """Whether the question was answered for other batches, except those from which others follow."""
     return question.shape.batch not in (_FEW, _MORE, _FAR) and bool(_batches.get(_family(question), set()) - {1})
 
 
@@ -93,13 +93,14 @@ def _traced(question: Question) -> Saved:
 
 
 def _family(question: Question) -> str:
+    """A digest of the question without its batch."""
     return _key(_sized(question, batch=1))
 
 
 def _key(question: Question) -> str:
     """A digest of all that the answer depends on: the question, and the code that is traced."""
     learning = question.learning
-    told = {
+    facts = {
         "architecture": question.architecture.digest,
         "shape": astuple(question.shape),
         "plan": [question.plan.number, question.plan.attention, question.plan.chunk],
@@ -107,15 +108,15 @@ def _key(question: Question) -> str:
         "learning": None if learning is None else [sorted(learning.weights), sorted(learning.ranks.items())],
         "code": _code(),
     }
-    return sha256(json.dumps(told).encode()).hexdigest()
+    return sha256(json.dumps(facts).encode()).hexdigest()
 
 
 @cache
 def _code() -> str:
-    """Of torch by its version, and of what is traced by the size and the time of every file."""
+    """A digest of torch's version and of the size and time of every file that is traced."""
     here = Path(__file__).parents[2]
     files = sorted(path for room in ("parts", "model", "costs") for path in (here / room).rglob("*.py"))
-    stats = [(str(path.relative_to(here)), (found := path.stat()).st_size, found.st_mtime_ns) for path in files]
+    stats = [(str(path.relative_to(here)), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
     return sha256(json.dumps([torch.__version__, stats]).encode()).hexdigest()
 
 
@@ -125,18 +126,18 @@ def _place() -> Path:
 
 def _read(key: str) -> Saved | None:
     try:
-        found = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
-        return Saved(tuple(SavedTensor(*each) for each in found["tensors"]), found["like"])
+        written = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
+        return Saved(tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"])
     except (OSError, ValueError, TypeError, KeyError):
         return None
 
 
-def _write(key: str, found: Saved) -> None:
-    """For the next time; a cache that cannot be written is none."""
+def _write(key: str, traced: Saved) -> None:
+    """Remember a trace; a cache directory that cannot be written is left alone."""
     with contextlib.suppress(OSError, UserError):
         place = _place()
         place.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"tensors": found.tensors, "like": dict(found.like)}, separators=(",", ":"))
+        text = json.dumps({"tensors": traced.tensors, "like": dict(traced.like)}, separators=(",", ":"))
         write_text(place / f"{key}.json", text)
         for path in _oldest(place):
             path.unlink(missing_ok=True)

@@ -251,7 +251,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             self.layer, own = f"{name}.layers.{next(numbers)}", call
             before, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
-                own = call.alone(stack.reads[next(places)])  # type: ignore[index]
+                own = call.isolated(stack.reads[next(places)])  # type: ignore[index]
                 self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
             calls.append((before, call, own))
             return (x, own, *rest)

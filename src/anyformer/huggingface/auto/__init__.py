@@ -3,8 +3,8 @@
     import anyformer.huggingface.auto
     model = AutoModelForCausalLM.from_pretrained(directory)    # a directory that `anyformer export` wrote
 
-Trainers, `generate` with its cache, pipelines and evaluation harnesses that build on transformers then take it like any other
-model. Every argument of transformers' forward contract is honoured, or refused with the reason.
+Trainers, `generate` with its cache, pipelines and evaluation harnesses that build on transformers then use it like any other
+model. Every argument of transformers' forward pass is honoured, or refused with the reason.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What transformers hands to a forward pass, read into the facts of ours, or refused with the reason."""
+"""Arguments of transformers' forward pass, read into those of `Transformer.features`, or refused with the reason."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ NOT_HONOURED: Mapping[str, str] = {
     "is_causal": "which positions are seen is the architecture's mask; change decoder.*.attention.mask",
     "cache_position": "the cache counts its own positions; leave it out",
 }
-"""Arguments that transformers knows and no model of ours takes -> why, or what instead. None and False ask for nothing."""
+"""Argument of transformers that no model here takes -> why, or what to use instead. None and False are accepted."""
 
 
 def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) -> None:
-    """Refuse every argument in `more` that asks for something; `name` of the class, `known` arguments of its forward pass."""
+    """Refuse the arguments `more`, unless None or False; `name` of the class, `known` arguments of its forward pass."""
     for argument, value in more.items():
         if argument not in NOT_HONOURED:
             hint = did_you_mean(argument, (*known, *NOT_HONOURED))
@@ -40,7 +40,7 @@ def refuse_others(name: str, known: tuple[str, ...], more: Mapping[str, Any]) ->
 
 
 def padding_of(attention_mask: Tensor | None, batch: int, length: int, cache: AnyformerCache | None) -> Tensor | None:
-    """(B, T) bool, true on padding; None where there is none. With a cache the mask covers what was read before, too."""
+    """Padding (B, T), true on padding, or None without any. With a cache the mask covers its positions, too."""
     past = 0 if cache is None else cache.get_seq_length()
     if attention_mask is None:
         return None
@@ -66,10 +66,10 @@ def padding_of(attention_mask: Tensor | None, batch: int, length: int, cache: An
 def positions_of(
     position_ids: Tensor | None, padding: Tensor | None, *, masked: bool, shape: tuple[int, int], cache: AnyformerCache | None
 ) -> dict[str, Tensor]:
-    """`positions` and `documents` of a call, (B, T) each; empty where `position_ids` are what would be counted anyway.
+    """`positions` and `documents` of a call, (B, T) each; empty where `position_ids` count from 0 as they would without.
 
-    As in transformers, position_ids that do not count on by one start another document if there is neither an attention_mask
-    (`masked`) nor a cache.
+    As in transformers, a position that is not one more than the last starts another document, if there is neither an
+    attention_mask (`masked`) nor a cache.
     """
     if position_ids is None:
         return {}
@@ -85,10 +85,10 @@ def positions_of(
     positions = torch.where(real, given, EMPTY)
     if torch.compiler.is_compiling():
         return {"positions": positions} if masked else {"positions": positions, "documents": documents}
-    ahead = given - (real.cumsum(1) - 1)
-    by = ahead.gather(1, real.byte().argmax(1, keepdim=True))
-    counts_on = bool(((ahead == by) | ~real).all())
-    if counts_on and not bool(by.any()):
+    offsets = given - (real.cumsum(1) - 1)
+    first = offsets.gather(1, real.byte().argmax(1, keepdim=True))
+    counts_on = bool(((offsets == first) | ~real).all())
+    if counts_on and not bool(first.any()):
         return {}
     if not masked:
         return {"positions": positions} if counts_on else {"positions": positions, "documents": documents}
@@ -100,9 +100,8 @@ def positions_of(
     return {"positions": positions}
 
 
-def check_positions(facts: Mapping[str, Any], longest: int | None) -> None:
+def check_positions(positions: Tensor | None, longest: int | None) -> None:
     """Refuse positions beyond a table of `longest` positions."""
-    positions = facts.get("positions")
     if positions is None or longest is None or torch.compiler.is_compiling():
         return
     if int(positions.max()) >= longest:
@@ -110,7 +109,7 @@ def check_positions(facts: Mapping[str, Any], longest: int | None) -> None:
 
 
 def types_of(token_type_ids: Tensor | None, *, table: bool) -> dict[str, Tensor]:
-    """`types` of a call. Without a table of them, tokenizers' zeros say nothing, and anything else is refused."""
+    """Segment `types` of a call. Without a `table` of them, tokenizers' zeros are ignored, and anything else is refused."""
     if token_type_ids is None or (not table and not bool(token_type_ids.any())):
         return {}
     if not table:
@@ -119,12 +118,12 @@ def types_of(token_type_ids: Tensor | None, *, table: bool) -> dict[str, Tensor]
 
 
 def _check_counted(given: Tensor, padding: Tensor | None, counted: Tensor) -> None:
-    """With a cache, positions are what it counts."""
+    """Refuse positions other than those that the cache counts."""
     if torch.compiler.is_compiling():
         return
-    off = (given != counted) if padding is None else (given != counted) & ~padding
-    if bool(off.any()):
+    differs = (given != counted) if padding is None else (given != counted) & ~padding
+    if bool(differs.any()):
         raise InputError(
-            f"position_ids should go on counting from what the cache holds, from {counted[:, 0].tolist()}, and they are "
-            f"{given[:, 0].tolist()} at first; leave them out"
+            f"position_ids should continue from the positions in the cache, at {counted[:, 0].tolist()}, and they begin at "
+            f"{given[:, 0].tolist()}; leave them out"
         )

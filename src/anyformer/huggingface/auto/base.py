@@ -1,4 +1,4 @@
-"""What all our classes of transformers share: the model, its embeddings, its checkpointing, one call."""
+"""The base of all classes registered with transformers: the model, its embeddings, its checkpointing, one call."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from anyformer.model import Architecture, InputError, Transformer
 
 
 @dataclass(frozen=True)
-class Read:
-    """What one call gives: features (B, T, D), the cache that goes on, and L + 1 hidden states (B, T, D)."""
+class Outputs:
+    """Features (B, T, D) of one call, the cache for the next, and L + 1 hidden states (B, T, D)."""
 
     features: Tensor
     cache: AnyformerCache | None = None
@@ -64,31 +64,31 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
         past_key_values: AnyformerCache | None = None,
         use_cache: bool | None = None,
         output_hidden_states: bool | None = None,
-        **facts: Any,
-    ) -> Read:
-        """One sequence through the model; `facts` are those of `Transformer.features`."""
+        **others: Any,
+    ) -> Outputs:
+        """One sequence through the model; `others`: further arguments of `Transformer.features`."""
         tokens, embeds = one_of(input_ids, inputs_embeds)
         shape, layers = (tokens.shape[0], tokens.shape[1]), self.model.architecture.output_stack
         cache = self.cache_of(past_key_values, use_cache)
         padding = padding_of(attention_mask, *shape, cache)
-        facts |= positions_of(position_ids, padding, masked=attention_mask is not None, shape=shape, cache=cache)
-        facts |= types_of(token_type_ids, table="embedding.types" in self.model.declared)
-        check_positions(facts, layers.max_length)
+        others |= positions_of(position_ids, padding, masked=attention_mask is not None, shape=shape, cache=cache)
+        others |= types_of(token_type_ids, table="embedding.types" in self.model.declared)
+        check_positions(others.get("positions"), layers.max_length)
         if cache is not None:
-            facts["state"] = cache.room(self.model, *shape)
+            others["state"] = cache.reserve(self.model, *shape)
         wanted = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         with embedded_as(self.model, embeds), states_of(layers_of(self.model), wanted) as inputs:
-            features = self.model.features(tokens, padding=padding, **facts)
+            features = self.model.features(tokens, padding=padding, **others)
         if cache is not None:
             cache.remember(padding, *shape, features.device)
-        return Read(features, cache, inputs.ordered(padding, facts.get("state"), features) if wanted else None)
+        return Outputs(features, cache, inputs.ordered(padding, others.get("state"), features) if wanted else None)
 
     def cache_of(self, given: Any, use_cache: bool | None) -> AnyformerCache | None:
-        """The cache that a call goes on with: the one given, a new one if asked for, or none."""
+        """The cache of a call: the one given, a new one where `use_cache` asks for it, or none."""
         if given is not None and not isinstance(given, AnyformerCache):
             raise InputError(
                 f"{type(self).__name__} takes an AnyformerCache, got {type(given).__name__}: leave past_key_values out of the "
-                f"first call, set use_cache=True, and hand on what it gives"
+                f"first call, set use_cache=True, and pass on the cache that it returns"
             )
         wanted = getattr(self.config, "use_cache", False) if use_cache is None else use_cache
         return given if given is not None else AnyformerCache() if wanted and not self.gradient_checkpointing else None
@@ -105,7 +105,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
 
     @torch.no_grad()
     def initialize_weights(self) -> None:
-        """What no file gave starts by the architecture's own rules, from torch's seed."""
+        """Fill parameters that no file holds by the architecture's initialisation, from torch's seed."""
         seed = int(torch.randint(0, 2**31, ()))
         for name, parameter in self.model.named_parameters():
             if not getattr(parameter, "_is_hf_initialized", False):
@@ -114,7 +114,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     def _set_gradient_checkpointing(
         self, enable: bool = True, gradient_checkpointing_func: Callable[..., Any] | None = None, every_n_layers: int = 1
     ) -> None:
-        """Every layer is computed again in the backward pass (`Plan.checkpointing = "full"`), or none."""
+        """Recompute every layer in the backward pass (`Plan.checkpointing = "full"`), or none."""
         if every_n_layers != 1:
             raise InputError(f"every layer is checkpointed or none: leave every_n_layers out, got {every_n_layers}")
         if getattr(gradient_checkpointing_func, "keywords", {}).get("use_reentrant", False):
@@ -124,7 +124,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
             self.model.get_submodule(name).checkpointing = "full" if enable else "none"  # type: ignore[assignment]
 
     def get_input_embeddings(self) -> nn.Module:
-        """(B, T) tokens -> what enters the first layer; its `weight` is the table."""
+        """The module of the embedding, whose `weight` is the table."""
         embedding: nn.Module = self.model.embedding
         return embedding
 
@@ -149,7 +149,7 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
     def _resize_token_embeddings(
         self, new_num_tokens: int | None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
     ) -> nn.Module:
-        """A table of so many rows, and a head to match; new rows are the mean of the old, or start as in training."""
+        """Change the rows of the table and of the head; new ones are the mean of the old, or start as in training."""
         count, multiple = new_num_tokens or len(self.get_input_embeddings().get_parameter("weight")), pad_to_multiple_of or 1
         count = -(-count // multiple) * multiple
         self.model = resized(self.model, count, mean=mean_resizing)
@@ -159,15 +159,15 @@ class AnyformerPreTrainedModel(PreTrainedModel):  # type: ignore[misc]
 
 
 def _replace(module: nn.Module, other: nn.Module) -> None:
-    """Give `module` the weight of `other`, which must have its shape."""
-    old, new = (each.get_parameter("weight") for each in (module, other))
+    """Give `module` the weight of `other`, which must have the same shape."""
+    old, new = (owner.get_parameter("weight") for owner in (module, other))
     if old.shape != new.shape:
         raise InputError(f"the weight is {tuple(old.shape)} and the new one {tuple(new.shape)}: use resize_token_embeddings")
     module.weight = new
 
 
 def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """Tokens (B, T), which stand for nothing where `embeds` (B, T, D) are given instead."""
+    """Tokens (B, T), zeros where `embeds` (B, T, D) are given instead, and the embeds."""
     if (tokens is None) == (embeds is None):
         raise InputError("give either input_ids or inputs_embeds")
     if embeds is None:
@@ -181,7 +181,7 @@ def one_of(tokens: Tensor | None, embeds: Tensor | None) -> tuple[Tensor, Tensor
 
 
 class AnyformerModel(AnyformerPreTrainedModel):
-    """The features that a head would read, of a model of one input."""
+    """A model of one input without its head: the features that a head would read."""
 
     def check(self, architecture: Architecture) -> None:
         super().check(architecture)
@@ -203,10 +203,10 @@ class AnyformerModel(AnyformerPreTrainedModel):
     ) -> Any:
         """Features (B, T, D); arguments as transformers has them."""
         self.refuse(more)
-        found = self.read(
+        outputs = self.read(
             input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
             inputs_embeds=inputs_embeds, use_cache=use_cache, token_type_ids=token_type_ids,
             output_hidden_states=output_hidden_states,
         )  # fmt: skip
-        made = BaseModelOutputWithPast(found.features, past_key_values=found.cache, hidden_states=found.states)
+        made = BaseModelOutputWithPast(outputs.features, past_key_values=outputs.cache, hidden_states=outputs.states)
         return self.output(made, return_dict)

@@ -8,30 +8,30 @@ import torch
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from anyformer.generation.room import grown
+from anyformer.generation.memory import grown
 from anyformer.model import InputError, Transformer
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import StateError
 
 
 class AnyformerCache(Cache):  # type: ignore[misc]
-    """Holds a `StackState`, made and made larger by the calls that extend it; beams reorder it."""
+    """Holds a `StackState`, which calls allocate and enlarge, and beam search reorders."""
 
     def __init__(self) -> None:
         super().__init__(layers=[])
         self.state: StackState | None = None
         self.padding: Tensor | None = None
-        """(B, past) bool: what was padding in the calls so far; None where nothing was."""
+        """(B, past) bool: padding of the calls so far; None where there was none."""
 
-    def room(self, model: Transformer, batch: int, count: int) -> StackState:
-        """The state with room for `count` more positions of `batch` rows."""
+    def reserve(self, model: Transformer, batch: int, count: int) -> StackState:
+        """The state, enlarged for `count` more positions of `batch` rows."""
         if self.state is not None and len(self.state.slots.positions) != batch:
-            raise InputError(f"the cache holds {len(self.state.slots.positions)} rows, and {batch} go on from it")
+            raise InputError(f"the cache holds {len(self.state.slots.positions)} rows, and this call has {batch}")
         self.state = grown(model, self.state, batch, count)
         return self.state
 
     def remember(self, padding: Tensor | None, batch: int, length: int, device: torch.device) -> None:
-        """Keep which of the `length` positions just read are padding."""
+        """Record which of the `length` positions just read are padding."""
         if padding is None and self.padding is None:
             return
         past = self.get_seq_length() - length
@@ -40,12 +40,12 @@ class AnyformerCache(Cache):  # type: ignore[misc]
         self.padding = torch.cat([before, chunk], 1)
 
     def check_past(self, padding: Tensor) -> None:
-        """Refuse a mask (B, past) that says other of the positions in the cache than the calls that read them."""
+        """Refuse padding (B, past) of the positions in the cache that differs from that of the calls that read them."""
         before = torch.zeros_like(padding) if self.padding is None else self.padding
         if not torch.equal(before, padding):
             raise InputError(
-                "attention_mask differs on the positions in the cache from the calls that read them: a cache cannot hide "
-                "what it has read; start without one"
+                "attention_mask differs on the positions in the cache from the calls that read them: positions in a cache "
+                "cannot be masked later; start without one"
             )
 
     def positions(self, shape: tuple[int, int], padding: Tensor | None) -> Tensor:
@@ -66,13 +66,13 @@ class AnyformerCache(Cache):  # type: ignore[misc]
         return self.get_seq_length() + query_length, 0
 
     def update(self, *given: Any, **more: Any) -> Any:
-        raise InputError("AnyformerCache belongs to the models of anyformer, whose layers keep their own kind of memory")
+        raise InputError("AnyformerCache belongs to the models of anyformer, whose layers hold their own kinds of state")
 
     def reset(self) -> None:
         self.state = self.padding = None
 
     def crop(self, tokens_to_remove: int) -> None:
-        """Forget the last -tokens_to_remove positions; `StateError` where a memory cannot."""
+        """Forget the last -tokens_to_remove positions; `StateError` where a layer's state cannot."""
         if tokens_to_remove > 0:
             raise InputError(f"crop takes minus the number of positions to forget, got {tokens_to_remove}")
         if self.state is None or tokens_to_remove == 0:
@@ -109,7 +109,7 @@ class AnyformerCache(Cache):  # type: ignore[misc]
 
     @property
     def is_croppable(self) -> bool:
-        """Whether what was read last can be forgotten."""
+        """Whether the last position can be forgotten."""
         if self.state is None:
             return True
         try:

@@ -41,8 +41,8 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
     ) -> Any:
         """Logits (B, T, V) and, with labels, the mean loss of the next token, or its sum over `num_items_in_batch`.
 
-        Arguments as transformers has them. `prefix` (B,) int, of masks that know one: how many first positions see each other
-        both ways. `shift_labels` (B, T): labels that are shifted already.
+        Arguments as in transformers. `prefix` (B,) int, of prefix masks: how many first positions see each other both ways.
+        `shift_labels` (B, T): labels that are shifted already.
         """
         # No parameter of its own: a trainer would look for it among the labels of every batch.
         shift_labels = more.pop("shift_labels", None)
@@ -50,26 +50,26 @@ class AnyformerForCausalLM(AnyformerPreTrainedModel, GenerationMixin):  # type: 
         keep = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         if labels is not None and not (isinstance(logits_to_keep, int) and logits_to_keep == 0):
             raise InputError("a loss over labels needs every logit: leave logits_to_keep out")
-        found = self.read(
+        outputs = self.read(
             input_ids, attention_mask=attention_mask, position_ids=position_ids, past_key_values=past_key_values,
             inputs_embeds=inputs_embeds, use_cache=use_cache, token_type_ids=token_type_ids,
             output_hidden_states=output_hidden_states, prefix=prefix,
         )  # fmt: skip
-        logits = self.model.logits(found.features[:, keep])
+        logits = self.model.logits(outputs.features[:, keep])
         loss = None
         if labels is not None or shift_labels is not None:
             loss = self.loss_function(
                 logits=logits, labels=labels, vocab_size=logits.shape[-1], num_items_in_batch=num_items_in_batch,
                 shift_labels=shift_labels,
             )  # fmt: skip
-        made = CausalLMOutputWithPast(loss, logits, past_key_values=found.cache, hidden_states=found.states)
+        made = CausalLMOutputWithPast(loss, logits, past_key_values=outputs.cache, hidden_states=outputs.states)
         return self.output(made, return_dict)
 
     def _prepare_cache_for_generation(self, generation_config: Any, model_kwargs: dict[str, Any], *more: Any) -> None:
-        """Generation keeps the decode state, whatever its kind, where the architecture can go on from one."""
+        """Give generation a cache of decode states, where the architecture decodes step by step."""
         if generation_config.cache_implementation is not None:
             raise InputError(
-                f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of memory follows from "
+                f"cache_implementation={generation_config.cache_implementation!r}: each layer's kind of cache follows from "
                 f"the architecture; leave it out"
             )
         if generation_config.use_cache and self.model.architecture.cost(Shape()).breaks("stepwise"):

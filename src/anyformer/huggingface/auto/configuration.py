@@ -11,14 +11,14 @@ from anyformer.model import Architecture
 
 
 class AnyformerConfig(PretrainedConfig):  # type: ignore[misc]
-    """The architecture as data, beside the keys that transformers asks for, which follow from it where they are left out."""
+    """The architecture as data; the other keys that transformers reads follow from it where they are left out."""
 
     model_type = OWN
     keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012 (transformers adds a list to it)
 
     def __init__(self, architecture: dict[str, Any] | None = None, **more: Any) -> None:
-        follows = (
+        derived = (
             {} if architecture is None else own().write(Architecture.parse(architecture, where="config.json: architecture"))
         )
         self.architecture = architecture
-        super().__init__(**{"tie_word_embeddings": False, **follows, **more, "architecture": architecture})
+        super().__init__(**{"tie_word_embeddings": False, **derived, **more, "architecture": architecture})

@@ -1,4 +1,4 @@
-"""A model with a table of another size."""
+"""A model with another number of tokens."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from anyformer.model import InputError, Transformer
 
 
 def resized(model: Transformer, vocab: int, *, mean: bool) -> Transformer:
-    """The model with `vocab` rows in its embedding and, where the head has one per token, as many logits.
+    """The model with `vocab` rows in its embedding and, where the head has a logit per token, as many logits.
 
-    New rows are the mean of the old if `mean`, so that they change the odds of no old token; else they start as in training.
+    New rows are the mean of the old if `mean`, which leaves the odds between old tokens; else they start as in training.
     """
     architecture = model.architecture
     if vocab == architecture.embedding.symbols:

@@ -15,7 +15,7 @@ from anyformer.model import Architecture, InputError
 
 
 class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
-    """A source of text and the target's logits, for training and likelihoods; `anyformer.generate` generates."""
+    """A model of a source and a target, for training and likelihoods; `anyformer.generate` generates."""
 
     def check(self, architecture: Architecture) -> None:
         super().check(architecture)
@@ -34,7 +34,7 @@ class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
         num_items_in_batch: Tensor | int | None = None,
         **more: Any,
     ) -> Any:
-        """Logits (B, T, V) of the target. Labels alone are the target, read one place later after decoder_start_token_id."""
+        """Logits (B, T, V) of the target; without `decoder_input_ids` the labels, shifted right, are the target."""
         self.refuse(more)
         if input_ids is None:
             raise InputError("input_ids are missing: the source")
@@ -59,7 +59,7 @@ class AnyformerForConditionalGeneration(AnyformerPreTrainedModel):
         return self.output(Seq2SeqLMOutput(loss, logits, decoder_hidden_states=states), return_dict)
 
     def shifted(self, labels: Tensor | None) -> Tensor:
-        """The target as it is read: after its start token, ignored places as that token."""
+        """Labels shifted right: the start token first, and in place of ignored labels."""
         start = getattr(self.config, "decoder_start_token_id", None)
         if labels is None or start is None:
             missing = "decoder_input_ids or labels" if labels is None else "config.decoder_start_token_id"

@@ -1,4 +1,4 @@
-"""What a call gives besides its features, or takes instead of tokens: seen and put in place by hooks that go with the call."""
+"""Hidden states read from a call, and embeddings put in place of its tokens, by hooks that end with the call."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from anyformer.parts.call.stack_state import StackState
 
 
 class Inputs(list[Tensor]):
-    """The input of every layer in the order computed."""
+    """The input of every layer, in the order of computation."""
 
     def ordered(self, padding: Tensor | None, state: StackState | None, features: Tensor) -> tuple[Tensor, ...]:
-        """L + 1 hidden states: the layers' inputs, each row in the order given, and the features.
+        """L + 1 hidden states: the layers' inputs, and the features.
 
-        A model with a decode state reads padding first.
+        A model with a decode state moves padding to the front; the states are moved back.
         """
         inputs: tuple[Tensor, ...] = tuple(self)
         if padding is not None and state is not None:
             back = (~padding).byte().argsort(dim=1, stable=True).argsort(1)
-            inputs = tuple(rearranged(each, back) for each in inputs)
+            inputs = tuple(rearranged(x, back) for x in inputs)
         return (*inputs, features)
 
 
@@ -35,18 +35,18 @@ def layers_of(model: Transformer) -> nn.Module:
 
 @contextlib.contextmanager
 def states_of(stack: nn.Module, wanted: bool) -> Iterator[Inputs]:
-    """Inside, what enters each layer of `stack` is kept."""
-    seen = Inputs()
+    """Inside, the inputs of the layers of `stack` are recorded if `wanted`."""
+    inputs = Inputs()
 
-    def keep(_: nn.Module, given: tuple[Any, ...]) -> None:
+    def record(_: nn.Module, given: tuple[Any, ...]) -> None:
         if given[0].dim() != 3:
-            raise InputError("the layers of this architecture have several residual streams: there is no one hidden state each")
-        seen.append(given[0])
+            raise InputError("the layers of this architecture have several residual streams: no layer has one hidden state")
+        inputs.append(given[0])
 
     layers = dict.fromkeys(stack.layers) if wanted else ()  # type: ignore[arg-type]
-    handles = [layer.register_forward_pre_hook(keep) for layer in layers]
+    handles = [layer.register_forward_pre_hook(record) for layer in layers]
     try:
-        yield seen
+        yield inputs
     finally:
         for handle in handles:
             handle.remove()
@@ -54,7 +54,7 @@ def states_of(stack: nn.Module, wanted: bool) -> Iterator[Inputs]:
 
 @contextlib.contextmanager
 def embedded_as(model: Transformer, x: Tensor | None) -> Iterator[None]:
-    """Inside, the input's embedding gives `x` (B, T, D) whatever the tokens are."""
+    """Inside, the embedding returns `x` (B, T, D) whatever the tokens are; without `x` nothing changes."""
     if x is None:
         yield
         return
@@ -62,7 +62,7 @@ def embedded_as(model: Transformer, x: Tensor | None) -> Iterator[None]:
     if x.shape[-1] != width:
         raise InputError(f"inputs_embeds should have {width} features, got {x.shape[-1]}")
     if any(stack.reads_tokens for stack in model.architecture.stacks.values()):
-        raise InputError("inputs_embeds: layers of this architecture look at the tokens themselves; give input_ids")
+        raise InputError("inputs_embeds: layers of this architecture read the tokens themselves; give input_ids")
     handle = model.embedding.register_forward_hook(lambda module, given, made: x)
     try:
         yield

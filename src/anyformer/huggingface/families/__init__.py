@@ -1,1 +1,1 @@
-"""One file per family: how its configuration is read and written, and its names."""
+"""One file per family or lineage: the reading and writing of its configuration, and the names of its weights."""

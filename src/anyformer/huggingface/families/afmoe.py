@@ -8,7 +8,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, SHARED, decoder_names, one_by_one
 from anyformer.model import Architecture
-from anyformer.parts import Block, Gate, QKNorm, Renormalise, sandwich
+from anyformer.parts import Attention, Gate, QKNorm, Renormalise, sandwich
 
 _NAMES: Table = {
     "attention.gate.projection": "self_attn.gate_proj",
@@ -20,32 +20,26 @@ _NAMES: Table = {
     "experts.router.correction": "mlp.expert_bias",
     **one_by_one("mlp.experts"),
 }
-_UNREAD = {
-    "n_group": 1, "topk_group": 1, "num_expert_groups": 1, "num_limited_groups": 1, "route_norm": True, "score_func": "sigmoid",
-}  # fmt: skip
-"""Keys of published files that transformers does not look at, and what it computes."""
 
 
 def read(config: Config) -> Architecture:
     config.assume(sliding_window=1024)
-    for key, value in _UNREAD.items():
-        config.expect(key, value)
+    # Keys of published files that transformers does not read.
+    config.expect_all(n_group=1, topk_group=1, num_expert_groups=1, num_limited_groups=1, route_norm=True, score_func="sigmoid")
     norm, rotary = words.rms_norm(config, 1e-5, cast="after_gain"), words.rotary(config)
     heads = words.attention(config, head_width=128, qk_norm=QKNorm(norm=norm), gate=Gate())
     router = words.sigmoid_router(config, renormalise=Renormalise(), key="route_scale")
     experts = words.experts(config, router, count=64, chosen=6, width=1408)
     experts = words.shared_of(config, experts, 2, "num_shared_experts")
-    networks = words.mlps(experts, words.feedforward(config, width=6144))
+    dense = words.feedforward(config, width=6144)
 
-    def block(kind: str, network: str) -> Block:
-        placed = heads.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else heads
-        return sandwich(norm, placed, networks[network])
+    def attention(kind: str, _: str) -> Attention:
+        return heads.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else heads
 
-    seen = words.windows(config, words.every(config("global_attn_every_n_layers", 4)))
-    layers = words.layered(block, seen, words.dense_first(config, "num_dense_layers", 1))
-    scaled = config("mup_enabled", False, lambda target: target("embedding.scale") != 1)
-    scale = config("hidden_size") ** 0.5 if scaled else 1.0
-    return words.decoder(config, words.with_experts(config, layers), norm, embedding_scale=scale)
+    kinds = words.windows(config, words.every(config("global_attn_every_n_layers", 4)))
+    networks = words.dense_first(config, "num_dense_layers", 1)
+    layers = words.expert_layers(config, norm, attention, experts, dense, kinds, networks, wire=sandwich)
+    return words.decoder(config, layers, norm, embedding_scale=words.root_scale(config, False, "mup_enabled"))
 
 
 FAMILIES = (

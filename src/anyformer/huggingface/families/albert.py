@@ -1,4 +1,4 @@
-"""ALBERT: BERT with narrow embeddings, whose layers are a few sets of weights computed again and again."""
+"""ALBERT: BERT with narrow embeddings, whose layers share a few sets of weights."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Block, Stack, Transform
 
 _LAYER: Table = {
-    "attention.query": "attention.query",
-    "attention.key": "attention.key",
-    "attention.value": "attention.value",
+    **{f"attention.{side}": f"attention.{side}" for side in words.QKV},
     "attention.output": "attention.dense",
     "step_0_norm_after": "attention.LayerNorm",
     "feedforward.up": "ffn",
@@ -29,8 +27,8 @@ _LAYER: Table = {
 
 
 def read(config: Config) -> Architecture:
-    """The layers of a group are one set of weights, or `inner_group_num` sets that take turns."""
-    # The activation is as the published files spell it; transformers' two functions differ in the last bit.
+    """The layers of a group share one set of weights, or alternate between `inner_group_num` sets."""
+    # The spelling of the published files; transformers' two functions of this formula differ in the last bit.
     config.assume(hidden_act="gelu_new", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
     groups, inner = (config(key, 1, place) for key, place in (("num_hidden_groups", _groups), ("inner_group_num", _inner)))
     depth = config("num_hidden_layers", at=lambda target: target.stack.depth // _inner(target))
@@ -49,7 +47,7 @@ def read(config: Config) -> Architecture:
 
 
 def _sets(stack: Stack) -> tuple[int, int]:
-    """How many groups, and how many sets of weights in each: the last layer's name says so."""
+    """The number of groups, and of sets of weights in each, by the name of the last layer."""
     last = re.fullmatch(r"group_(\d+)_(\d+)", stack.layers[-1])
     return (int(last[1]) + 1, int(last[2]) + 1) if last else (1, 1)
 
@@ -63,7 +61,7 @@ def _inner(target: Target) -> int:
 
 
 def names(architecture: Architecture) -> Names:
-    """A set of weights stands at the number of the first layer that has it."""
+    """Stored names, by our names of the first layer that has a set of weights."""
     _, inner = _sets(architecture.output_stack)
     outside = {**EMBEDDINGS, "encoder.input_projection": "encoder.embedding_hidden_mapping_in"}
     for number, owner in enumerate(dict.fromkeys(architecture.output_stack.owners)):

@@ -10,7 +10,7 @@ from anyformer.operations import Shape
 
 
 def read(config: Config) -> Architecture:
-    """The architecture stands in the configuration as data, beside the few keys that tools ask every configuration for."""
+    """The architecture that the configuration holds as data, beside the few keys that tools expect of every configuration."""
     data = config("architecture", at=lambda target: target.architecture.plain())
     made = Architecture.parse(data, where=f"{config.where}: architecture")
     length = made.output_stack.max_length
@@ -27,7 +27,7 @@ def read(config: Config) -> Architecture:
 
 
 def _class(architecture: Architecture) -> str:
-    """The class of `auto` that runs it: by its inputs and by what its head gives."""
+    """The class of `auto` for the architecture: by its inputs and its head."""
     if architecture.head is None:
         return "AnyformerModel"
     if architecture.two_inputs:
@@ -44,7 +44,7 @@ def _pools(architecture: Architecture) -> bool:
 
 
 def names(architecture: Architecture) -> Names:
-    """Our own, under the `model.` of the class in `auto`."""
+    """Our own names after the `model.` of the class in `auto`."""
     declared = architecture.cost(Shape()).weights
     return Names({name.replace(".sublayer", ""): f"model.{name}" for name in declared}, {})
 

@@ -22,7 +22,7 @@ BETA, EPS = 0.5, -1e-6
 
 @dataclass(frozen=True)
 class WithConstants:
-    """The learned curvatures of xIELU, and beside them two constants, which transformers stores and needs."""
+    """The learned curvatures of xIELU, stored with two constants that transformers requires."""
 
     def read(self, stored: Sequence[Tensor], shapes: Shapes) -> list[Tensor]:
         *learned, beta, eps = stored
@@ -48,9 +48,7 @@ _ROPE = {
 
 
 def read(config: Config) -> Architecture:
-    config.expect("qk_norm", True)
-    config.expect("post_norm", False)
-    config.expect("mlp_bias", False)
+    config.expect_all(qk_norm=True, post_norm=False, mlp_bias=False)
     norm, rotary = words.rms_norm(config, 1e-5), words.rotary_or(config, _ROPE, theta=12_000_000.0)
     block = pre_norm(
         norm, words.attention(config, rotary=rotary, qk_norm=QKNorm(norm=norm)), words.plain(config, "xielu", bias=False)

@@ -1,4 +1,4 @@
-"""Ling 3.0: Kimi delta attention whose decay is bounded, every few layers gated latent attention, DeepSeek-V3's experts."""
+"""Ling 3.0: Kimi delta attention with a bounded decay, gated latent attention in every few layers, DeepSeek-V3's experts."""
 
 from __future__ import annotations
 
@@ -9,20 +9,14 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Table
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import FEEDFORWARD, NORMS, OUTSIDE, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import ChannelDecay, DeltaAttention, Gate, RMSNorm, ShortConvolution, pre_norm
 
 _TABLE: Table = {
-    **{f"{DELTA}.{ours}": f"attention.{theirs}_proj" for ours, theirs in SIDES.items()},
     f"{DELTA}.norm_before": "input_layernorm",
-    f"{DELTA}.beta": "attention.b_proj",
     f"{DELTA}.decay.projection": "attention.f_proj",
-    f"{DELTA}.decay.A_log": "attention.A_log",
-    f"{DELTA}.decay.dt_bias": "attention.dt_bias",
-    f"{DELTA}.gate.projection": "attention.g_proj",
-    f"{DELTA}.norm": "attention.o_norm",
     f"{DELTA}.output": "attention.dense",
     "latent_attention.gate.projection": "attention.g_proj",
     "latent_attention.output": "attention.dense",
@@ -32,7 +26,7 @@ _TABLE: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=157_184, hidden_size=2560, num_hidden_layers=42, num_attention_heads=32)
-    config.put(bos_token_id=None, eos_token_id=None)  # the class's own would stand outside a small vocabulary
+    config.put(bos_token_id=None, eos_token_id=None)  # the class's own ids may lie outside a small vocabulary
     config.expect("q_lora_rank", None)
     norm = words.rms_norm(config)
     latent = words.latent_attention(config, q_rank=None, theta=6e6, pairing="adjacent")
@@ -42,16 +36,16 @@ def read(config: Config) -> Architecture:
         "dense": words.feedforward(config, width=6144),
         "experts": words.moonshot_experts(config, count=512, width=768, groups=8, keep=4, scale=2.5),
     }
-    size, dense = config("layer_group_size", 6), config("first_k_dense_replace", 2)
+    size = config("layer_group_size", 6)
     branches = {DELTA: "linear_attention", "latent_attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if (i + 1) % size else FULL, branches)
-    mlps = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
+    mlps = words.mlp_types(config, config("first_k_dense_replace", 2))
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], parts[mlp]), mixers, mlps)
     return words.decoder(config, layers, norm)
 
 
 def _delta(config: Config, eps: float) -> DeltaAttention:
-    """Published files call its head width `head_dim`, and transformers saves that of latent attention by this name."""
+    """Kimi delta attention; published files call its head width `head_dim`, by which transformers means latent attention's."""
     width, kernel = f"{DELTA}.key_width", f"{DELTA}.convolution.kernel"
     heads = config("num_attention_heads", 32)
     wide, short = config("head_dim", 128, width), config("short_conv_kernel_size", 4, kernel)
@@ -70,9 +64,9 @@ def _delta(config: Config, eps: float) -> DeltaAttention:
 
 
 def names(architecture: Architecture) -> Names:
-    convolutions, latent = words.delta_convolutions(architecture, "attention"), words.latent_names(architecture, "attention")
+    delta, latent = words.delta_names(architecture, "attention"), words.latent_names(architecture, "attention")
     outside = {**OUTSIDE, "embedding": "model.word_embeddings"}
-    return decoder_names(latent, convolutions, ROUTED, SHARED, _TABLE, FEEDFORWARD, NORMS, outside=outside)
+    return decoder_names(latent, delta, ROUTED, SHARED, _TABLE, FEEDFORWARD, NORMS, outside=outside)
 
 
 FAMILIES = (

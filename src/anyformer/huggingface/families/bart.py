@@ -1,10 +1,10 @@
-"""BART and its next of kin: encoder-decoders with LayerNorm, biases everywhere and learned positions."""
+"""BART and its kin: encoder-decoders with LayerNorm and biases everywhere; Pegasus and M2M-100: with sinusoids."""
 
 from __future__ import annotations
 
 from anyformer.describe import change_all, get
 from anyformer.huggingface.config import Config
-from anyformer.huggingface.words.seq2seq import Line, learned
+from anyformer.huggingface.words.seq2seq import SINUSOIDS, Line, after_padding, halves, learned
 from anyformer.model import Architecture
 from anyformer.parts import pre_norm
 
@@ -14,15 +14,17 @@ MBART = Line(learned(2, 1024), wiring=pre_norm, input_norm=True, final_norm=True
 PLBART = Line(learned(2, 1024), input_norm=True, scaled=True, attention_dropout=0.1)
 SMALL = Line(learned(0, 512), input_norm=True)
 BLENDERBOT = Line(learned(0, 128), wiring=pre_norm, final_norm=True)
+PEGASUS = Line(halves, wiring=pre_norm, final_norm=True)
+M2M = Line(after_padding, wiring=pre_norm, final_norm=True, bias=False, scaled=True, activation="relu", attention_dropout=0.1)
 
 
 def read_small(config: Config) -> Architecture:
-    """BlenderbotSmall's decoder normalises the tokens before their positions are added, its encoder after.
+    """BlenderbotSmall: its decoder normalises embeddings before positions are added, its encoder after.
 
-    And it does not scale them: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
+    The decoder does not scale embeddings by s: LayerNorm(x; eps) = LayerNorm(s x; s^2 eps).
     """
     made = SMALL.read(config)
-    eps = get(made, "decoder.input_norm.eps") * get(made, "embedding.scale") ** 2
+    eps = get(made, "decoder.input_norm.eps") * get(made.resolved(), "embedding.scale") ** 2
     return change_all(made, {"decoder.input_norm_at": "before_position", "decoder.input_norm.eps": eps})
 
 
@@ -38,4 +40,6 @@ FAMILIES = (
     MVP.family("mvp", "MvpForConditionalGeneration", read=read_mvp, inert=("prompt_length", "prompt_mid_dim", "use_prompt")),
     BLENDERBOT.family("blenderbot", "BlenderbotForConditionalGeneration"),
     SMALL.family("blenderbot-small", "BlenderbotSmallForConditionalGeneration", read=read_small),
+    PEGASUS.family("pegasus", "PegasusForConditionalGeneration", fixed=SINUSOIDS),
+    M2M.family("m2m_100", "M2M100ForConditionalGeneration", fixed=SINUSOIDS),
 )

@@ -40,7 +40,7 @@ def read_megatron(config: Config) -> Architecture:
 
 
 def _names(base: str, outside: Table, norms: Table, architecture: Architecture) -> Names:
-    """Classes of a row are read off the pooler."""
+    """Names of a model whose classes of a row read the pooler."""
     head = head_names(architecture, pooled=(f"{base}.pooler.dense", "classifier"))
     return encoder_names(architecture, base, {**EMBEDDINGS, **outside}, head, ATTENTION, FEEDFORWARD, norms)
 

@@ -1,4 +1,4 @@
-"""BERT for generation: BERT's layers without token types; causal with a head on its own, features both ways for an encoder."""
+"""BERT for generation: BERT's layers without token types, a causal decoder with a head or a bidirectional encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyformer.parts import Attention, LearnedPosition, post_norm
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=1024, num_hidden_layers=24)
-    side, mask = words.sees_ahead(config, "is_decoder")
+    side, mask = words.stack_and_mask(config, "is_decoder")
     norm, dropout = words.layer_norm(config, 1e-12), config("hidden_dropout_prob", 0.1)
     heads, rate = config("num_attention_heads", 16), config("attention_probs_dropout_prob", 0.1)
     attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)
@@ -29,7 +29,7 @@ def read(config: Config) -> Architecture:
 def names(architecture: Architecture) -> Names:
     stack = next(iter(architecture.stacks))
     base = "bert." if stack == "decoder" else ""
-    # A tied head's bias is stored once, under the name outside its projection; an untied head never reads that one.
+    # A tied head's bias is stored outside its projection, where an untied head reads nothing.
     bias = "lm_head.bias" if architecture.head is not None and architecture.head.tied else "lm_head.decoder.bias"
     outside: Table = {
         "embedding": "word_embeddings",

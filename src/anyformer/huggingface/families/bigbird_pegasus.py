@@ -1,4 +1,4 @@
-"""BigBird-Pegasus where every token of the source sees all others: Pegasus with learned positions."""
+"""BigBird-Pegasus with full attention over the source: Pegasus with learned positions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read(config: Config) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    """What is called a norm of the embeddings stands at the end."""
+    """Names of the weights, of which `layernorm_embedding` is the final norm."""
     attention: Table = {
         **{f"attention.{name}": f"self_attn.self.{name}" for name in words.QKV},
         "attention.output": "self_attn.output",

@@ -6,7 +6,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LayerNorm, LearnedPosition, pre_norm
@@ -20,7 +20,7 @@ def read(config: Config) -> Architecture:
     network = words.plain(config, width=4096, dropout=config("activation_dropout", 0.0))
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout))
     position = LearnedPosition(length=config("max_position_embeddings", 1024), offset=FIRST)
-    scale, around = words.root_scale(config, config("hidden_size"), True), {"position": position, "dropout": dropout}
+    scale, around = words.root_scale(config, True), {"position": position, "dropout": dropout}
     return words.decoder(config, layers, norm, tied=True, vocab=42384, embedding_scale=scale, around=around)
 
 
@@ -30,14 +30,14 @@ _OUTSIDE: Table = {
     "decoder.final_norm": "biogpt.layer_norm",
     "head": "output_projection",
 }
-_NAMES = decoder_names(projections("attention", "self_attn"), PLAIN, NORMS, outside=_OUTSIDE, prefix="biogpt.layers.{i}.")
+_NAMES = decoder_names(ATTENTION, PLAIN, NORMS, outside=_OUTSIDE, prefix="biogpt.layers.{i}.")
 FAMILIES = (
     Family(
         "biogpt",
         read,
         _NAMES,
         "BioGptForCausalLM",
-        # Its class makes every norm with PyTorch's own eps and never looks at this key.
+        # Its class builds every norm with PyTorch's eps and never reads this key.
         inert=("layer_norm_eps",),
         ignored=(r"output_projection\.weight",),
         base="biogpt.",

@@ -24,7 +24,7 @@ _LAYERS: Table = {
     "feedforward.up": "mlp.dense_h_to_4h",
     "feedforward.down": "mlp.dense_4h_to_h",
 }
-"""Norms of a branch, or of a step whose residual is what it normalised."""
+"""Names of the norms of branches, or of steps whose residual is the normalised input."""
 
 
 def read(config: Config) -> Architecture:
@@ -62,5 +62,5 @@ _INERT = (
     "slow_but_exact", "attention_softmax_in_fp32", "bias_dropout_fusion", "masked_softmax_fusion", "offset_alibi",
     "skip_bias_add", "skip_bias_add_qkv", "seq_length",
 )  # fmt: skip
-"""How it is computed, not what; and the length it was trained at."""
+"""Keys of the implementation, and the training length."""
 FAMILIES = (Family("bloom", read, names, "BloomForCausalLM", inert=_INERT, base="transformer."),)

@@ -1,4 +1,4 @@
-"""Cohere's Command R: one centred norm before attention and feed-forward in parallel; R7B: windows, others unplaced."""
+"""Cohere's Command R: one LayerNorm before attention and network in parallel; R7B: rotary positions in windows only."""
 
 from __future__ import annotations
 
@@ -25,13 +25,9 @@ def read(config: Config) -> Architecture:
 def read2(config: Config) -> Architecture:
     period = config("sliding_window_pattern", 4)
     config.assume(sliding_window=4096, layer_switch=period)
-    # Left by the first files; transformers looks at none of these.
-    config.expect("layer_switch", period)
-    config.expect("order_of_interleaved_layers", "local_attn_first")
-    config.expect("position_embedding_type", "rope_gptj")
-    config.expect("rotary_pct", 1.0)
-    for wiring in ("use_parallel_block", "use_gated_activation", "use_embedding_sharing"):
-        config.expect(wiring, True)
+    # Keys of the first files; transformers reads none of them.
+    config.expect_all(layer_switch=period, order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj")
+    config.expect_all(rotary_pct=1.0, use_parallel_block=True, use_gated_activation=True, use_embedding_sharing=True)
     norm, network = words.layer_norm(config, bias=False), words.feedforward(config)
     heads, placed = words.attention(config), {"local": _rotary(config, 10_000.0), "full": None}
 
@@ -50,9 +46,9 @@ def _scaled(config: Config, layers: Layers, norm: LayerNorm) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    """One gain per head there, (H, E); side by side here."""
-    apart = Shaped((-1, Target(architecture)("attention.sublayer").width_of_head(architecture.width)))
-    qk_norm = {f"attention.{side}_norm": To(f"self_attn.{side[0]}_norm", apart) for side in ("query", "key")}
+    """Names of the weights; stored gains of the norms of heads have the shape (H, E), here (H E)."""
+    by_head = Shaped((-1, Target(architecture)("attention.sublayer").width_of_head(architecture.width)))
+    qk_norm = {f"attention.{side}_norm": To(f"self_attn.{side[0]}_norm", by_head) for side in ("query", "key")}
     return decoder_names(ATTENTION, qk_norm, FEEDFORWARD, SHARED_NORM)
 
 

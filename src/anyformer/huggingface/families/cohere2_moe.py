@@ -10,7 +10,7 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, ROUTED, SHARED, SHARED_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, Experts, LayerNorm, RMSNorm, Router, TopK, parallel
+from anyformer.parts import Attention, Experts, LayerNorm, RMSNorm, Router, TopK, parallel
 
 _JOINS = {"average": "mean", "sum": "sum"}
 
@@ -20,37 +20,36 @@ def read(config: Config) -> Architecture:
     config.expect("rope_scaling", None, why="transformers looks at rope_parameters alone")
     dense, step = config("first_k_dense_replace", 0), config("sliding_window_pattern", 4, kind=SIZE)
     early = config("prefix_dense_sliding_window_pattern", 1, _early, kind=SIZE)
-    seen = words.windows(config, lambda i: SLIDING if ((i + 1) % early if i < dense else (i - dense + 1) % step) else FULL)
-    kinds = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
+    kinds = words.windows(config, lambda i: SLIDING if ((i + 1) % early if i < dense else (i - dense + 1) % step) else FULL)
     norm, rotary = _norm(config), words.rotary(config, pairing="adjacent", rotate_in="fp32")
     plain, experts = words.attention(config, head_width=128), _experts(config)
     width = config("prefix_dense_intermediate_size", None, "feedforward.width")
-    networks = words.mlps(experts, words.feedforward(config).but(width=experts.width if width is None else width))
+    network = words.feedforward(config).but(width=experts.width if width is None else width)
 
-    def block(kind: str, network: str) -> Block:
-        turns = kind == "local" or (network == "dense" and early == 1)
-        heads = plain.but(rotary=rotary if turns else None, mask=words.mask(config, kind))
-        return parallel(norm, heads, networks[network])
+    def heads(kind: str, network: str) -> Attention:
+        rotates = kind == "local" or (network == "dense" and early == 1)
+        return plain.but(rotary=rotary if rotates else None, mask=words.mask(config, kind))
 
-    layers = words.with_experts(config, words.layered(block, seen, kinds))
+    networks = words.mlp_types(config, dense)
+    layers = words.expert_layers(config, norm, heads, experts, network, kinds, networks, wire=parallel)
     return words.decoder(config, layers, norm, tied=True, scale=float(config("logit_scale", 0.0625)))
 
 
 def _early(target: Target) -> int:
-    """1 where dense layers that see all have rotary positions."""
+    """The pattern: 1 if dense layers with full attention have rotary positions, else 2."""
     layers = zip(target.each("attention.rotary"), layer_types(target), mlp_layer_types(target), strict=False)
     return 2 if any(rotary is None and of == [FULL, "dense"] for rotary, *of in layers) else 1
 
 
 def _norm(config: Config) -> words.Norm:
-    """An RMS norm where its epsilon is given."""
-    plain = config("rms_norm_eps", None, lambda target: None if _centred(target) else norm_eps(target))
-    centred = config("layer_norm_eps", 1e-5, lambda target: norm_eps(target) if _centred(target) else 1e-5)
+    """An RMS norm if its epsilon is given, else a LayerNorm."""
+    plain = config("rms_norm_eps", None, lambda target: None if _is_layer_norm(target) else norm_eps(target))
+    centred = config("layer_norm_eps", 1e-5, lambda target: norm_eps(target) if _is_layer_norm(target) else 1e-5)
     return LayerNorm(eps=centred, bias=False) if plain is None else RMSNorm(eps=plain)
 
 
-def _centred(target: Target) -> bool:
-    """Of the two norms only the centred one is cast after its gain."""
+def _is_layer_norm(target: Target) -> bool:
+    """Whether the norms are LayerNorms, of the two the only one cast after its gain."""
     return bool(target("stack.final_norm.cast") == "after_gain")
 
 

@@ -36,7 +36,7 @@ def read(config: Config) -> Architecture:
         vocab=246534,
         width="n_embd",
         length="n_positions",
-        embedding_scale=config("n_embd") ** 0.5,
+        embedding_scale="sqrt_width",
         around={"position": position, "dropout": config("embd_pdrop", 0.1)},
         bias=True,
     )

@@ -1,6 +1,7 @@
-"""DeBERTa, versions 1 to 3: BERT whose scores also compare content with relative positions.
+"""DeBERTa, versions 1 to 3: BERT whose scores also compare contents with relative positions.
 
-Version 3 has the architecture of version 2. In training transformers also drops entries of the table of relative positions.
+Version 3 has the architecture of version 2. The dropout of the table of relative positions, which transformers has, is not
+described here.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import there
+from anyformer.huggingface.places import has_part
 from anyformer.huggingface.rules import Groups, Names, Table, To
 from anyformer.huggingface.target import Place, Target
 from anyformer.huggingface.words.bert_line import (
@@ -30,7 +31,7 @@ from anyformer.parts import Disentangled, LayerNorm, LearnedPosition, RelativeTa
 
 Term = Literal["content_to_position", "position_to_content"]
 _TERMS: dict[Term, str] = {"content_to_position": "c2p", "position_to_content": "p2c"}
-"""Our name of a comparison -> theirs."""
+"""Our name of a term of the scores -> transformers'."""
 _SCORES = "attention.score_bias"
 
 
@@ -62,11 +63,11 @@ def read_first(config: Config) -> Architecture:
 
 
 def _relative(config: Config) -> bool:
-    return bool(config("relative_attention", False, there(_SCORES)))
+    return bool(config("relative_attention", False, has_part(_SCORES)))
 
 
 def _terms(config: Config) -> tuple[Term, ...]:
-    """What is compared besides contents: a list, or names with bars between."""
+    """The terms of the scores besides contents: a list, or names with bars between."""
     given = config("pos_att_type", None, lambda target: [_TERMS[term] for term in _compared(target)]) or []
     named = [name.strip() for name in given.lower().split("|")] if isinstance(given, str) else given
     strange = sorted(set(named) - set(_TERMS.values()))
@@ -76,7 +77,7 @@ def _terms(config: Config) -> tuple[Term, ...]:
 
 
 def _compared(target: Target) -> tuple[Term, ...]:
-    """The terms; without scores of positions their number, by which the scores are scaled all the same."""
+    """The terms; without relative positions as many as the scale of the scores implies."""
     attention = target("attention.sublayer")
     if target(_SCORES) is not None:
         return tuple(target(f"{_SCORES}.terms"))
@@ -85,7 +86,7 @@ def _compared(target: Target) -> tuple[Term, ...]:
 
 
 def _span(config: Config, at: Place) -> int:
-    """Distances counted: `max_relative_positions`, or as many as there are positions."""
+    """The largest distance: `max_relative_positions`, or the number of positions."""
     given: int = config("max_relative_positions", -1, at)
     return given if given > 0 else config("max_position_embeddings", 512)
 
@@ -93,9 +94,8 @@ def _span(config: Config, at: Place) -> int:
 def _encoder(
     config: Config, name: str, norm: LayerNorm, scores: Disentangled | None, table: RelativeTable | None, **fields: Any
 ) -> Architecture:
-    """`norm`: of the layers; `scores`, `table`: the relative positions, if any; `fields`: more of the attention's."""
-    config.expect("embedding_size", config("hidden_size"))
-    config.expect("pooler_hidden_size", config("hidden_size"))
+    """The model; `norm`: of the layers; `scores`, `table`: relative positions; `fields`: more fields of the attention."""
+    config.expect_all(embedding_size=config("hidden_size"), pooler_hidden_size=config("hidden_size"))
     config.expect("legacy", True, why="the other head computes the same under other names")
     width = words.head_width(config, config("hidden_size"), config("num_attention_heads"))
     scale = (width * (1 + len(_terms(config)))) ** -0.5
@@ -104,7 +104,7 @@ def _encoder(
     head = bert_head(config, name, words.layer_norm(config, 1e-7), pooled=Transform(activation=pooled))
     block = post_norm(norm, *sublayers, dropout=config("hidden_dropout_prob", 0.1))
     length = config("max_position_embeddings", 512, lambda target: target.get("stack.position.length", 512))
-    placed = config("position_biased_input", True, there("stack.position"))
+    placed = config("position_biased_input", True, has_part("stack.position"))
     position = LearnedPosition(length=length) if placed else None
     return encoder(config, block, head, types=0, position=position, input_norm=norm, relative=table)
 
@@ -134,7 +134,7 @@ def second_names(made: Architecture) -> Names:
 
 
 def first_names(made: Architecture) -> Names:
-    """Rows of [query; key; value] stand head by head."""
+    """Names of the weights, with rows of [query; key; value] head by head."""
     rows = tuple(f"attention.{side}.weight" for side in words.QKV)
     fused: Table = {rows: To("attention.self.in_proj.weight", Groups(Target(made)("attention.heads")))}
     head = head_names(made, pooled=("pooler.dense", "classifier"))

@@ -1,4 +1,4 @@
-"""DiffLlama: Llama whose heads are the differences of two attention maps, weighed by a number that depends on the layer."""
+"""DiffLlama: Llama with differential attention, whose initial lambda depends on the layer."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def read(config: Config) -> Architecture:
 
 
 _NAMES = decoder_names(_LAYER, FEEDFORWARD, NORMS)
-# How the lambdas start.
+# The initialisation of the lambdas.
 FAMILIES = (Family("diffllama", read, _NAMES, "DiffLlamaForCausalLM", inert=("lambda_std_dev",)),)

@@ -1,4 +1,4 @@
-"""DistilBERT: BERT without types of segments, in names of its own."""
+"""DistilBERT: BERT without types of segments, with names of its own."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read(config: Config) -> Architecture:
     norm, dropout, rate = LayerNorm(eps=1e-12), config("dropout", 0.1), config("attention_dropout", 0.1)
     attention = Attention(heads=config("n_heads", 12), bias=words.ALL, mask=Bidirectional(), dropout=rate)
     network = words.plain(config, "gelu", "activation", size="hidden_dim", width=3072)
-    # What attention gives is not dropped here.
+    # The output of attention has no dropout.
     block = change(post_norm(norm, attention, network), "feedforward.dropout", dropout)
     transform, pooled = Transform(activation=network.activation, norm=norm), Transform(activation="relu")
     around = {"position": learned_position(config), "input_norm": norm, "dropout": dropout}

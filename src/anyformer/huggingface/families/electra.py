@@ -1,4 +1,4 @@
-"""ELECTRA, RemBERT and RoFormer: BERT with embeddings narrower than the stream; the last turns queries and keys by position."""
+"""ELECTRA, RemBERT and RoFormer: BERT with embeddings narrower than D; RoFormer with rotary positions."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ _DISCRIMINATOR: Table = {
     "head.transform.dense": "discriminator_predictions.dense",
     "head": "discriminator_predictions.dense_prediction",
 }
-"""Of the head that says of each token if it was replaced."""
+"""Names of the head that says of each token whether it was replaced."""
 _SUMMARY = ("summary_type", "summary_use_proj", "summary_activation", "summary_last_dropout")
 FAMILIES = (
     Family("electra", read_electra, electra_names, "ElectraForMaskedLM", inert=_SUMMARY, ignored=IGNORED),

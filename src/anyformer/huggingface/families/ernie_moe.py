@@ -13,7 +13,7 @@ from anyformer.huggingface.rules import Shaped, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK, pre_norm
+from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK
 
 _CORRECTION = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
 
@@ -28,13 +28,12 @@ def read(config: Config) -> Architecture:
     keys: dict[str, Any] = {"counted": ("moe_num_experts",), "chosen_key": ("moe_k",)}
     experts = words.experts(config, router, count=64, chosen=6, width=1536, **keys)
     experts = words.shared_of(config, experts, 2, "moe_num_shared_experts", bias=dense.bias)
-    networks = words.mlps(experts, dense)
-    layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), _networks(config))
-    return words.decoder(config, words.with_experts(config, layers), norm, tied=True, bias=bias)
+    layers = words.expert_layers(config, norm, lambda _: heads, experts, dense, _networks(config))
+    return words.decoder(config, layers, norm, tied=True, bias=bias)
 
 
 def _networks(config: Config) -> list[str]:
-    """Experts in every so many layers from one to another."""
+    """`experts` or `dense` for every layer: experts at an interval between two layers."""
     depth, step = config("num_hidden_layers"), config("moe_layer_interval", 1, _interval)
     start = config("moe_layer_start_index", 1, lambda target: _sparse(target)[0])
     end = config("moe_layer_end_index", -1, lambda target: _sparse(target)[-1])
@@ -51,7 +50,7 @@ def _sparse(target: Target) -> list[int]:
 
 
 def _interval(target: Target) -> int:
-    """The step from one layer with experts to the next; where there is one, the step that reaches it."""
+    """The interval of layers with experts; the number of the only one where there is one."""
     first, *others = _sparse(target)
     return others[0] - first if others else first + 1
 

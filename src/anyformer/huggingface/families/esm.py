@@ -1,4 +1,4 @@
-"""ESM: a pre-norm BERT for proteins, with rotary or learned positions, whose embeddings know the share of masked tokens."""
+"""ESM: a pre-norm BERT for proteins, with rotary or learned positions and embeddings rescaled by the share of masked tokens."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from anyformer.parts import Embedding, MaskedTokens, Rotary, pre_norm
 
 def read(config: Config) -> Architecture:
     config.assume(max_position_embeddings=1026)
-    config.expect("hidden_act", "gelu")
-    config.expect("is_decoder", False)
+    config.expect_all(hidden_act="gelu", is_decoder=False)
     config.expect("is_folding_model", False, why="ESMFold is more than a transformer")
     config.expect("position_embedding_type", "absolute", "rotary")
     norm, theta = words.layer_norm(config, 1e-12), config("rope_theta", 10_000.0, "attention.rotary.theta")
@@ -32,7 +31,7 @@ def read(config: Config) -> Architecture:
     config.put(pad_token_id=1)
     token = config("mask_token_id", None, "embedding.masked.token")
     masked = config("token_dropout", False, lambda target: target("embedding.masked") is not None)
-    sees = words.there("stack.input_norm")
+    sees = words.has_part("stack.input_norm")
     around = {
         "position": position,
         "input_norm": norm if config("emb_layer_norm_before", None, sees) else None,

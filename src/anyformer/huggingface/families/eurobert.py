@@ -1,4 +1,4 @@
-"""EuroBERT: Llama's blocks, seeing both ways."""
+"""EuroBERT: Llama's blocks with bidirectional attention."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyformer.parts import Bidirectional, Head, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    # transformers makes its row of the table a special one, so it must be there.
+    # The table must have a row for this id, which transformers treats specially.
     config.put(pad_token_id=lambda target: min(128_001, target("embedding.vocab") - 1))
     norm, bias = words.rms_norm(config, 1e-5), config("mlp_bias", False)
     heads = words.attention(config, rotary=words.rotary(config), mask=Bidirectional())

@@ -1,4 +1,4 @@
-"""EXAONE 4: norms of what a branch gives, normed heads, rotary positions only where there is a window, or no layer has one."""
+"""EXAONE 4: norms after branches, normed heads, rotary positions in layers with windows, or in all if none has one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Block, QKNorm, output_norm
 
 UNUSED = 4096
-"""A window where no layer has one, and none is placed either."""
+"""The window written where no layer has one and no layer has rotary positions."""
 
 
 def read(config: Config) -> Architecture:
@@ -27,9 +27,9 @@ def read(config: Config) -> Architecture:
 
     period = config("sliding_window_pattern", 4)
     usual = words.every(period) if isinstance(period, int) and period else None
-    # Files that spell the period in letters spell out the layers too.
-    seen = words.windows(config, (lambda i: FULL) if everywhere else usual)
-    return words.decoder(config, words.layered(block, seen), norm)
+    # Files that give the period in letters give the layer types too.
+    kinds = words.windows(config, (lambda i: FULL) if everywhere else usual)
+    return words.decoder(config, words.layered(block, kinds), norm)
 
 
 def _window(target: Target) -> int | None:

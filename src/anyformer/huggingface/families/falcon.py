@@ -1,4 +1,4 @@
-"""Falcon: RW (ALiBi, serial), 7B (side by side behind one norm, one key head), 40B and 180B (two norms, groups)."""
+"""Falcon: RW (ALiBi, serial), 7B (parallel branches, one norm, one key head), 40B and 180B (two norms, grouped heads)."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ def _attention(config: Config) -> Attention:
         heads=heads,
         kv_heads=None if groups == heads else groups,
         bias=words.biases(config, "bias"),
-        # Its class rounds slopes and distances, whatever the type of the model.
+        # Its class rounds slopes and distances, whatever the dtype of the model.
         score_bias=ALiBi(before_scale=True, rounded_to="bfloat16") if alibi else None,
         rotary=None if alibi else words.from_table(table),
-        # With rotary positions its class drops no attention weights.
+        # With rotary positions its class has no dropout of attention weights.
         dropout=dropout if alibi else 0.0,
     )
 
 
 def _block(config: Config, norm: LayerNorm, attention: Attention, network: FeedForward) -> Block:
-    """Side by side behind one norm or two, or one after the other."""
+    """The layer: parallel branches with one norm or two, or serial branches."""
     grouped, beside = config("new_decoder_architecture", False), config("parallel_attn", True, words.in_parallel)
     norms = config("num_ln_in_parallel_attn", None, lambda t: 2 if _two_norms(t) else 1) or (2 if grouped else 1)
     dropout = config("hidden_dropout", 0.0, "feedforward.dropout")
@@ -85,7 +85,7 @@ _TWO_NORMS: Table = {"attention.norm_before": "ln_attn", "feedforward.norm_befor
 
 
 def names(architecture: Architecture) -> Names:
-    """All three layouts of the fused rows are one: a share of the queries with each head of keys and values."""
+    """Names of the weights; in all three layouts the fused rows are grouped by heads of keys and values."""
     target = Target(architecture)
     fused = {QKV: To("self_attention.query_key_value", Groups(key_value_heads(target)))}
     return gpt_names(_LAYERS, _TWO_NORMS if words.in_parallel(target) else _SERIAL, fused, outside=_OUTSIDE)
@@ -98,7 +98,7 @@ FAMILIES = (
         names,
         "FalconForCausalLM",
         inert=("apply_residual_connection_post_layernorm",),
-        # Eager adds ALiBi twice, once of them in the mask.
+        # Eager adds ALiBi twice: to the scores and to the mask.
         kernel="sdpa",
         base="transformer.",
     ),

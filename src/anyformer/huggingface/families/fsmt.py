@@ -27,7 +27,7 @@ def _target(target: Target) -> int:
 
 
 def names(architecture: Architecture) -> Names:
-    """One table for both sides is stored as the decoder's."""
+    """Names of the weights; one table for both sides is stored as the decoder's."""
     inside = tables(architecture, "model.decoder.embed_tokens")
     return Names({**inside, **AROUND, "head": "model.decoder.output_projection"}, LAYERS)
 

@@ -1,4 +1,4 @@
-"""Gemma: norms of 1 + w, embeddings times sqrt(D); Gemma 2: norms around, windows and soft caps; Gemma 3: normed heads."""
+"""Gemma: norms of 1 + w, embeddings times sqrt(D); Gemma 2: sandwich norms, windows and soft caps; Gemma 3: normed heads."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from typing import Any
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import FULL, SLIDING, encodes, window
 from anyformer.huggingface.rules import Names, under
-from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.layers import Layers
 from anyformer.huggingface.words.names import AFTER, ATTENTION, BEFORE, FEEDFORWARD, NORMS, QK_NORM, decoder_names, joined
@@ -39,11 +38,7 @@ def read2(config: Config, wired: Any = sandwich) -> Architecture:
         scale=config("query_pre_attn_scalar", 256) ** -0.5,
         softcap=config("attn_logit_softcapping", 50.0),
     )
-
-    def block(kind: str) -> Block:
-        return wired(norm, heads.but(mask=words.mask(config, kind)), network)  # type: ignore[no-any-return]
-
-    layers = words.layered(block, words.windows(config, words.every(2)))
+    layers = words.masked_layers(config, norm, heads, network, words.windows(config, words.every(2)), wired)
     return _scaled(config, layers, norm, softcap=config("final_logit_softcapping", 30.0))
 
 
@@ -53,9 +48,9 @@ def read_vault(config: Config) -> Architecture:
 
 def read3(config: Config) -> Architecture:
     config.assume(sliding_window=4096)
-    both_ways = config("use_bidirectional_attention", False, _encodes)
-    size = config("sliding_window", None, lambda target: 2 * (window(target) - 1) if _encodes(target) else window(target))
-    seen = words.windows(config, words.every(config("sliding_window_pattern", 6, kind=SIZE)))
+    both_ways = config("use_bidirectional_attention", False, encodes)
+    size = config("sliding_window", None, lambda target: 2 * (window(target) - 1) if encodes(target) else window(target))
+    kinds = words.windows(config, words.every(config("sliding_window_pattern", 6, kind=SIZE)))
     thetas = {FULL: config("rope_theta", 1_000_000.0), SLIDING: config("rope_local_base_freq", 10_000.0)}
     tables = words.tables_by_type(config, thetas)
     rotary = {kind: words.from_table(table, unread=("truncate",)) for kind, table in tables.items()}
@@ -67,23 +62,19 @@ def read3(config: Config) -> Architecture:
         mask = near if both_ways else words.mask(config, kind)
         return sandwich(norm, heads.but(mask=mask, rotary=rotary[SLIDING if kind == "local" else FULL]), network)
 
-    made = _scaled(config, words.layered(block, seen), norm, softcap=config("final_logit_softcapping", None))
+    made = _scaled(config, words.layered(block, kinds), norm, softcap=config("final_logit_softcapping", None))
     made = made.but(head=None) if words.headless(config, "Gemma3TextModel") else made
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
 
 
-def _encodes(target: Target) -> bool:
-    return target.architecture.encoder is not None
-
-
 def _norm(config: Config) -> RMSNorm:
-    """The norm of all places, and what else every Gemma takes for granted."""
+    """The norm of every Gemma; also sets defaults that all share."""
     config.assume(head_dim=256, tie_word_embeddings=True)
     return words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
 
 
 def _scaled(config: Config, layers: Layers, norm: RMSNorm, **head: Any) -> Architecture:
-    return words.decoder(config, layers, norm, embedding_scale=config("hidden_size") ** 0.5, **head)
+    return words.decoder(config, layers, norm, embedding_scale="sqrt_width", **head)
 
 
 def names3(architecture: Architecture) -> Names:
@@ -104,7 +95,7 @@ FAMILIES = (
         read3,
         names3,
         "Gemma3ForCausalLM",
-        # transformers stores a cap of the scores and never applies it.
+        # transformers saves a cap of the scores and never applies it.
         inert=(*_OLD, "attn_logit_softcapping", "_sliding_window_pattern"),
     ),
 )

@@ -10,7 +10,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import FULL, SLIDING, encodes, window
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
@@ -32,7 +32,7 @@ from anyformer.parts import (
 )
 
 _WIDE: Mapping[str, Any] = {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1_000_000.0}
-"""The rotary positions of full layers where a configuration has none."""
+"""The rotary positions of full layers where the key is absent."""
 _OURS = {"head_dim": "head_width", "num_key_value_heads": "kv_heads"}
 
 
@@ -40,17 +40,17 @@ def read(config: Config) -> Architecture:
     config.assume(hidden_size_per_layer_input=256, sliding_window=512)
     config.put(hidden_size_per_layer_input=0)
     config.expect("hidden_size_per_layer_input", 0, why="per-layer embeddings that read the input are not described")
-    both_ways = config("use_bidirectional_attention", None, lambda target: "all" if _encodes(target) else None) == "all"
+    both_ways = config("use_bidirectional_attention", None, lambda target: "all" if encodes(target) else None) == "all"
     config.expect("use_bidirectional_attention", None, "vision", "all")
     config.expect("is_causal", not both_ways)
-    size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if _encodes(target) else window(target))
-    seen = [*words.windows(config, words.every(6))[:-1], "full"]  # the last has no window, whatever its type
+    size = config("sliding_window", None, lambda target: 2 * (window(target) - 2) if encodes(target) else window(target))
+    kinds = [*words.windows(config, words.every(6))[:-1], "full"]  # the last layer has no window, whatever its type
     near = Window(size=size // 2 + 2, after=size // 2 + 1) if both_ways and size else None
-    masks = {kind: near if kind == "local" else Bidirectional() for kind in seen} if both_ways else {}
-    rotary, wider, norm = _rotary(config), _wider(config, seen), words.rms_norm(config, cast="after_gain")
-    own = len(seen) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
+    masks = {kind: near if kind == "local" else Bidirectional() for kind in kinds} if both_ways else {}
+    rotary, wider, norm = _rotary(config), _wider(config, kinds), words.rms_norm(config, cast="after_gain")
+    own = len(kinds) - config("num_kv_shared_layers", 0, lambda target: sum(map(bool, target.each("attention.keys_from"))))
     experts, layers = _experts(config, norm), []
-    for layer, kind in enumerate(seen):
+    for layer, kind in enumerate(kinds):
         heads = _heads(config, kind, norm, reads=layer < own).but(
             mask=masks.get(kind) or words.mask(config, kind), rotary=rotary[kind], **wider.get(layer, {})
         )
@@ -58,13 +58,9 @@ def read(config: Config) -> Architecture:
         double = config("use_double_wide_mlp", False, _doubles) and layer >= own
         network = network.but(width=2 * network.width) if double else network
         layers.append((kind if layer < own else f"{kind}_shared", _block(heads, network, experts, norm)))
-    softcap, scale = config("final_logit_softcapping", None), config("hidden_size") ** 0.5
-    made = words.decoder(config, layers, norm, tied=True, embedding_scale=scale, softcap=softcap)
+    softcap = config("final_logit_softcapping", None)
+    made = words.decoder(config, layers, norm, tied=True, embedding_scale="sqrt_width", softcap=softcap)
     return made.but(decoder=None, encoder=made.decoder) if both_ways else made
-
-
-def _encodes(target: Target) -> bool:
-    return target.architecture.encoder is not None
 
 
 def _doubles(target: Target) -> bool:
@@ -80,13 +76,13 @@ def _rotary(config: Config) -> dict[str, Any]:
     return {"full": words.from_table(tables[FULL]), "local": words.from_table(tables[SLIDING])}
 
 
-def _wider(config: Config, seen: list[str]) -> dict[int, dict[str, Any]]:
-    """Layer -> the heads that it has in place of the usual ones: named layer by layer, else for all full layers together."""
+def _wider(config: Config, kinds: list[str]) -> dict[int, dict[str, Any]]:
+    """Layer -> fields of its heads that differ from the usual: listed by layer, else the same for all full layers."""
     width, groups = config("global_head_dim", 512), config("num_global_key_value_heads", None)
     by_keys = config("attention_k_eq_v", False, lambda target: "keys" in target.each("attention.values"))
     together = {"head_dim": width} | ({"num_key_value_heads": groups} if groups and by_keys else {})
     named = config("per_layer_config", None, _written_wider)
-    found = {layer: together for layer, kind in enumerate(seen) if kind == "full"} if named is None else named
+    found = {layer: together for layer, kind in enumerate(kinds) if kind == "full"} if named is None else named
     for layer, table in found.items():
         if not isinstance(table, Mapping) or not str(layer).isdigit() or not all(SIZE.fits(value) for value in table.values()):
             raise config.refused(f"per_layer_config.{layer}", table, "sizes of a layer by number")
@@ -115,7 +111,7 @@ def _usual(field: str) -> Callable[[Target], Any]:
 
 
 def _heads(config: Config, kind: str, norm: RMSNorm, *, reads: bool) -> Attention:
-    """`reads`: keys and values are the layer's own, else those of the last such layer of its type."""
+    """The attention of a layer; `reads`: with its own keys and values, else with those of the last such layer of its type."""
     config("head_dim", 256, _usual("head_width"))
     config("num_key_value_heads", 4, _usual("kv_heads"))
     by_keys = config("attention_k_eq_v", False) and kind == "full"
@@ -131,8 +127,7 @@ def _experts(config: Config, norm: RMSNorm) -> Experts | None:
         for name in ("num_experts", "top_k_experts", "moe_intermediate_size"):
             config(name, None)
         return None
-    scale = config("hidden_size") ** -0.5
-    router = Router(norm=norm, multiplier=scale, renormalise=Renormalise(eps=0.0), expert_scale=True)
+    router = Router(norm=norm, multiplier="inverse_sqrt_width", renormalise=Renormalise(eps=0.0), expert_scale=True)
     act = words.activation(config, "hidden_activation", "gelu_pytorch_tanh")
     config("top_k_experts", None, "experts.chosen")
     return words.experts(config, router, chosen_key=("top_k_experts",), counted=("num_experts",), activation=act, norm=norm)
@@ -175,7 +170,7 @@ FAMILIES = (
         names,
         "Gemma4ForCausalLM",
         inert=("cache_implementation", "vocab_size_per_layer_input"),
-        # Left in published files where a layer reads another's keys and values.
+        # Unused weights in published files of layers that read another's keys and values.
         ignored=(r".*self_attn\.[kv]_(proj|norm)\..*",),
     ),
 )

@@ -1,4 +1,4 @@
-"""GLM-4: neighbouring features turned on half of each head, gate and up in one; GLM-4-0414 norms what the branches give too."""
+"""GLM-4: adjacent rotary pairs in half of each head, gate and up fused; GLM-4-0414: norms after branches too."""
 
 from __future__ import annotations
 

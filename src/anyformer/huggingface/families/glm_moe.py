@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from anyformer.huggingface import words
@@ -22,12 +22,7 @@ from anyformer.huggingface.words.names import (
     decoder_names,
 )
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, QKNorm, RMSNorm, Router, pre_norm
-
-_UNREAD: Mapping[str, tuple[Any, ...]] = {
-    "scoring_func": ("sigmoid", "noaux_tc"), "topk_method": ("noaux_tc",), "moe_layer_freq": (1,),
-}  # fmt: skip
-"""Keys of published files that transformers does not look at: what it computes is one of their values."""
+from anyformer.parts import Attention, Experts, QKNorm, RMSNorm, Router
 
 
 def read_glm4(config: Config) -> Architecture:
@@ -35,7 +30,7 @@ def read_glm4(config: Config) -> Architecture:
     qk_norm = QKNorm(norm=norm) if config("use_qk_norm", False) else None
     heads = words.attention(config, kv_heads=8, bias=words.biases(config, names=words.QKV), qk_norm=qk_norm, rotary=rotary)
     experts = _experts(config, words.v3_router(config), count=128, shared=1)
-    return _layered(config, norm, experts, lambda: heads, words.dense_first(config, "first_k_dense_replace", 1))
+    return _layered(config, norm, experts, lambda _: heads, words.dense_first(config, "first_k_dense_replace", 1))
 
 
 def read_solar(config: Config) -> Architecture:
@@ -49,7 +44,7 @@ def read_solar(config: Config) -> Architecture:
     networks = words.dense_first(config, "first_k_dense_replace", 0)
     if "dense" in networks:
         raise HuggingFaceError(f"{config.where}: first_k_dense_replace: solar_open has experts in all layers")
-    return _layered(config, norm, experts, lambda: heads, networks)
+    return _layered(config, norm, experts, lambda _: heads, networks)
 
 
 def read_dots1(config: Config) -> Architecture:
@@ -58,9 +53,9 @@ def read_dots1(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=32, qk_norm=QKNorm(norm=norm), rotary=words.rotary(config))
     experts = _experts(config, words.v3_router(config, renormalises=False))
     size, most = config("sliding_window", None), config("max_window_layers", 62)
-    seen = words.windows(config, lambda i: SLIDING if size is not None and i >= most else FULL)
+    kinds = words.windows(config, lambda i: SLIDING if size is not None and i >= most else FULL)
     networks = words.dense_first(config, "first_k_dense_replace", 0)
-    return _layered(config, norm, experts, lambda kind: heads.but(mask=words.mask(config, kind)), seen, networks)
+    return _layered(config, norm, experts, lambda kind, _: heads.but(mask=words.mask(config, kind)), kinds, networks)
 
 
 def read_exaone(config: Config) -> Architecture:
@@ -72,13 +67,12 @@ def read_exaone(config: Config) -> Architecture:
     step = config("sliding_window_pattern", 4, kind=SIZE | NAME)
     if not isinstance(step, int) and config("layer_types", None) is None:
         raise HuggingFaceError(f"{config.where}: sliding_window_pattern is {step!r}, so layer_types must name the layers")
-    seen, dense = words.windows(config, words.every(step)), config("first_k_dense_replace", 1)
-    networks = words.mlp_types(config, lambda i: "dense" if i < dense else "sparse")
+    kinds, networks = words.windows(config, words.every(step)), words.mlp_types(config, config("first_k_dense_replace", 1))
 
-    def heads(kind: str) -> Attention:
+    def heads(kind: str, _: str) -> Attention:
         return full.but(rotary=rotary, mask=words.mask(config, kind)) if kind == "local" else full
 
-    return _layered(config, norm, experts, heads, seen, networks, dense=16384)
+    return _layered(config, norm, experts, heads, kinds, networks, dense=16384)
 
 
 def _experts(
@@ -90,9 +84,10 @@ def _experts(
     width: int = 1408,
     **absent: Any,
 ) -> Experts:
-    """The experts, and `shared` more of their width that every token passes."""
-    for key, values in _UNREAD.items():
-        config.expect(key, *values)
+    """The experts, with a shared one of `shared` times their width."""
+    # Keys of published files that transformers does not read.
+    config.expect("scoring_func", "sigmoid", "noaux_tc")
+    config.expect_all(topk_method="noaux_tc", moe_layer_freq=1)
     routed = words.experts(config, router, counted=counted[:1], chosen=8, width=width, **absent)
     return words.shared_of(config, routed, shared, counted[1])
 
@@ -105,10 +100,9 @@ def _layered(
     *axes: Sequence[str],
     dense: int = 10944,
 ) -> Architecture:
-    """Layers by the axes, of which the last says `dense` or `experts`; `dense`: the width of dense layers if not given."""
-    networks = words.mlps(experts, words.feedforward(config, width=dense))
-    layers = words.layered(lambda *each: pre_norm(norm, heads(*each[:-1]), networks[each[-1]]), *axes)
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    """A decoder of `expert_layers`; `dense`: the width of dense layers where the key is absent."""
+    network = words.feedforward(config, width=dense)
+    return words.decoder(config, words.expert_layers(config, norm, heads, experts, network, *axes), norm)
 
 
 _TABLES = (ATTENTION, ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS)

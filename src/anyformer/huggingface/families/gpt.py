@@ -14,7 +14,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Attention, FeedForward, LearnedPosition, post_norm
 
 _ACTIVATIONS: Mapping[str, str] = {"gelu": "gelu_tanh", "relu": "relu", "silu": "silu", "swish": "silu"}
-"""Its class has its own table, in which `gelu` is the tanh form."""
+"""Name in its class's own table, where `gelu` is the tanh form -> ours."""
 
 
 def read(config: Config) -> Architecture:

@@ -42,7 +42,7 @@ def read(config: Config) -> Architecture:
 
 
 def _kinds(config: Config) -> list[str]:
-    """`dense` or `local` for every layer, from the lists of a period and how often it comes."""
+    """`dense` or `local` for every layer, from lists of (period, repetitions)."""
     periods = config("attention_types", None, lambda target: [[_written(target), 1]]) or _PERIODS
     layers = [kind for period, count in periods for kind in period * count]
     config.expect("attention_layers", layers, why="it follows from attention_types")

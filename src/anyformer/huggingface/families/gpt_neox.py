@@ -41,7 +41,7 @@ def read_japanese(config: Config) -> Architecture:
 
 
 def _rotary(config: Config, share: float) -> Rotary:
-    """Rotary positions by this line's own keys; `share`: of a head that turns, where it is not said."""
+    """Rotary positions by the keys of this family; `share`: of a head that rotates, where the key is absent."""
     base, share = config("rotary_emb_base", 10_000.0), config("rotary_pct", share)
     config.expect("rope_theta", base, why="rotary_emb_base is what counts")
     config.expect("partial_rotary_factor", share, why="rotary_pct is what counts")

@@ -1,18 +1,17 @@
-"""gpt-oss: sinks, alternating windows, experts with biases whose gate and up stand column by column (arXiv 2508.10925)."""
+"""gpt-oss: sinks, alternating windows, experts with biases and interleaved gate and up columns (arXiv 2508.10925)."""
 
 from __future__ import annotations
 
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Alternating, Table, Then, To, Transposed
 from anyformer.huggingface.words.names import ATTENTION, NORMS, SINKS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, Router, pre_norm
+from anyformer.parts import Router
 
 ALPHA = 1.702
-"""Of gate * sigmoid(alpha * gate): what `quick_gelu` has."""
+"""The alpha of `quick_gelu`: gate * sigmoid(alpha * gate)."""
 _YARN = {"rope_type": "yarn", "factor": 32.0, "truncate": False, "original_max_position_embeddings": 4096}
 _EXPERTS: Table = {
     "experts.router": "mlp.router",
@@ -43,12 +42,8 @@ def read(config: Config) -> Architecture:
         clamp=float(config("swiglu_limit", 7.0, "experts.clamp")),
         up_offset=1.0,
     )
-
-    def block(kind: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), experts)
-
-    seen = words.windows(config, lambda i: (SLIDING, FULL)[i % 2])
-    return words.decoder(config, words.layered(block, seen), norm)
+    kinds = words.windows(config, words.every(2))
+    return words.decoder(config, words.masked_layers(config, norm, heads, experts, kinds), norm)
 
 
 _NAMES = decoder_names(ATTENTION, SINKS, _EXPERTS, NORMS)

@@ -1,4 +1,4 @@
-"""GPT-J and CodeGen: attention and feed-forward side by side behind one norm, part of each head rotated in adjacent pairs."""
+"""GPT-J and CodeGen: parallel attention and network with one norm, part of each head rotated in adjacent pairs."""
 
 from __future__ import annotations
 
@@ -22,14 +22,13 @@ _LAYER: Table = {
     "feedforward.down": "mlp.fc_out",
 }
 _SEPARATE: Table = {f"attention.{side}": f"attn.{side[0]}_proj" for side in words.QKV}
-# Rows as four accelerators held them: a fourth of the heads each, queries, then values, then keys.
+# Rows as four accelerators held them: each a quarter of the heads, as queries, values and keys.
 _SHARDED: Table = {("attention.query", "attention.value", "attention.key"): To("attn.qkv_proj", Groups(4))}
 
 
 def read(config: Config) -> Architecture:
     config.assume(n_embd=4096, n_layer=28)
-    for name in ("rotary", "scale_attn_weights"):
-        config.expect(name, True)
+    config.expect_all(rotary=True, scale_attn_weights=True)
     width, heads = config("n_embd"), config("n_head", 16)
     fraction = share(config("rotary_dim", 64, _rotated), words.head_width(config, width, heads))
     rotary = Rotary(fraction=fraction, pairing="adjacent")
@@ -44,7 +43,7 @@ def read(config: Config) -> Architecture:
 
 
 def share(rotated: int, features: int) -> float:
-    """The fraction of a head that rotates, such that `int(fraction * features)` gives the number back."""
+    """The fraction of a head that rotates, for which `int(fraction * features)` equals `rotated`."""
     fraction = rotated / features
     return fraction if int(fraction * features) == rotated else math.nextafter(fraction, 1)
 

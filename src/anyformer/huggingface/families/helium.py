@@ -1,4 +1,4 @@
-"""Helium and ERNIE 4.5: Llama that turns neighbouring features."""
+"""Helium and ERNIE 4.5: Llama with adjacent rotary pairs."""
 
 from __future__ import annotations
 

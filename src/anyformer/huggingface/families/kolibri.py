@@ -11,7 +11,7 @@ from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Experts, QKNorm, RMSNorm, Router, ScoreCorrectionBias, TopK, pre_norm, sandwich
+from anyformer.parts import Attention, Experts, QKNorm, RMSNorm, Router, ScoreCorrectionBias, TopK, sandwich
 
 _KOLIBRI: Table = {
     "attention.norm_before": "input_layernorm",
@@ -36,18 +36,15 @@ def read_flint(config: Config) -> Architecture:
     norm, depth = words.rms_norm(config, cast="after_gain"), config("num_hidden_layers")
     heads = _heads(config, norm, sink="head")
     experts = _experts(config, TopK(), count=256, shared=1024, renormalises=True)
-    networks = words.mlps(experts, words.feedforward(config, width=6144))
-
-    def block(kind: str, network: str) -> Block:
-        return pre_norm(norm, heads[kind], networks[network])
-
-    seen = words.windows(config, lambda i: FULL if i < 2 or i % 4 == 1 or i == depth - 1 else SLIDING)
-    layers = words.layered(block, seen, words.sparse_layers(config, (0, 1)))
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    dense = words.feedforward(config, width=6144)
+    kinds = words.windows(config, lambda i: FULL if i < 2 or i % 4 == 1 or i == depth - 1 else SLIDING)
+    networks = words.sparse_layers(config, (0, 1))
+    layers = words.expert_layers(config, norm, lambda kind, _: heads[kind], experts, dense, kinds, networks)
+    return words.decoder(config, layers, norm)
 
 
 def _heads(config: Config, norm: RMSNorm, **fields: Any) -> dict[str, Attention]:
-    """By our word for a layer."""
+    """The attention of `full` and of `local` layers."""
     config.assume(sliding_window=513)
     full = words.attention(config, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=norm), **fields)
     return {"full": full, "local": full.but(rotary=words.rotary(config), mask=words.mask(config, "local"))}

@@ -1,4 +1,4 @@
-"""Laguna: softplus gates of heads, whose number differs by layer, rotary positions by kind of layer, capped router logits."""
+"""Laguna: softplus gates of heads, number of heads by layer, rotary positions by type of layer, capped router logits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.rules import Table
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Experts, Gate, QKNorm, pre_norm
+from anyformer.parts import Attention, Experts, Gate, QKNorm
 
 _NAMES: Table = {
     "attention.gate.projection": "self_attn.g_proj",
@@ -32,24 +32,23 @@ def read(config: Config) -> Architecture:
     config.assume(sliding_window=512)
     config.expect("moe_apply_router_weight_on_input", False)
     norm, rotary, depth = words.rms_norm(config), words.shares_by_type(config, _ROPE), config("num_hidden_layers")
-    seen = words.windows(config, lambda i: FULL)
+    kinds = words.windows(config, lambda i: FULL)
     heads = _heads(config).but(qk_norm=QKNorm(norm=norm))
     key = "num_attention_heads_per_layer"
     counts = config(key, None, lambda target: target.each("attention.heads")) or [heads.heads] * depth
-    if {_TYPES[kind] for kind in seen} - set(rotary) or len(counts) != depth:
+    if {_TYPES[kind] for kind in kinds} - set(rotary) or len(counts) != depth:
         raise HuggingFaceError(
             f"{config.where}: rope_parameters should have a table for each type of layer, and {key} {depth} numbers, "
             f"got {sorted(rotary)} and {len(counts)}"
         )
-    networks = words.mlps(_experts(config), words.feedforward(config, width=8192))
+    experts, dense = _experts(config), words.feedforward(config, width=8192)
 
-    def block(kind: str, count: str, network: str) -> Block:
-        number, mask = int(count.removeprefix("heads")), words.mask(config, kind)
-        return pre_norm(norm, heads.but(heads=number, rotary=rotary[_TYPES[kind]], mask=mask), networks[network])
+    def attention(kind: str, count: str, _: str) -> Attention:
+        return heads.but(heads=int(count.removeprefix("heads")), rotary=rotary[_TYPES[kind]], mask=words.mask(config, kind))
 
-    kinds = words.mlp_types(config, lambda i: "sparse" if i else "dense")
-    layers = words.layered(block, seen, [f"heads{count}" for count in counts], kinds)
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    numbers, networks = [f"heads{count}" for count in counts], words.mlp_types(config, 1)
+    layers = words.expert_layers(config, norm, attention, experts, dense, kinds, numbers, networks)
+    return words.decoder(config, layers, norm)
 
 
 def _heads(config: Config) -> Attention:

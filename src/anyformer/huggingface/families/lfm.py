@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Rows, Table, To
 from anyformer.huggingface.target import Target, nowhere
-from anyformer.huggingface.words.names import OUTSIDE, convolution, decoder_names, one_by_one
+from anyformer.huggingface.words.names import OUTSIDE, convolution, decoder_names, one_by_one, projections
 from anyformer.model import Architecture
 from anyformer.parts import (
     Experts,
@@ -31,8 +31,7 @@ _TABLE: Table = {
     f"{_CONVOLUTION}.norm_before": "operator_norm",
     "feedforward.norm_before": "ffn_norm",
     "experts.norm_before": "ffn_norm",
-    **{f"attention.{side}": f"self_attn.{side[0]}_proj" for side in words.QKV},
-    "attention.output": "self_attn.out_proj",
+    **projections("self_attn.*_proj", "self_attn.out_proj"),
     "attention.query_norm": "self_attn.q_layernorm",
     "attention.key_norm": "self_attn.k_layernorm",
     tuple(f"{_CONVOLUTION}.{side}" for side in _SIDES): To("conv.in_proj", Rows()),
@@ -57,7 +56,7 @@ def read_dense(config: Config) -> Architecture:
 
 
 def _width(config: Config) -> int:
-    """The feed-forward network's: as given, or two thirds of it, stretched and rounded up."""
+    """The width of the network: as given, or two thirds of it, multiplied and rounded up."""
     width: int = config("block_ff_dim", None) or config("intermediate_size", 12288)
     stretch, step = config("block_ffn_dim_multiplier", 1.0), config("block_multiple_of", 256)
     if not config("block_auto_adjust_ff_dim", True):
@@ -87,9 +86,8 @@ def _experts(config: Config) -> Experts:
 
 
 def _decoder(config: Config, mixers: list[str], mlps: list[str], networks: dict[str, Any]) -> Architecture:
-    """Convolution or attention, then a network."""
-    config.expect("block_use_swiglu", True)
-    config.expect("use_pos_enc", True)
+    """The model, whose layers have a convolution or attention, then a network."""
+    config.expect_all(block_use_swiglu=True, use_pos_enc=True)
     norm, rotary = words.rms_norm(config, 1e-5, "norm_eps"), words.rotary(config, theta=1e6)
     kernel = config("conv_L_cache", 3, f"{_CONVOLUTION}.convolution.kernel")
     biased = config("conv_bias", False, f"{_CONVOLUTION}.convolution.bias")
@@ -103,7 +101,7 @@ def _decoder(config: Config, mixers: list[str], mlps: list[str], networks: dict[
 
 
 def names(architecture: Architecture) -> Names:
-    """The norm before the head is called after the embedding."""
+    """Names of the weights; the final norm is stored as `embedding_norm`."""
     kernel = Target(architecture).get(f"{_CONVOLUTION}.convolution.kernel", 0)
     own = {f"{_CONVOLUTION}.convolution.weight": To("conv.conv.weight", convolution(kernel))}
     return decoder_names(_TABLE, own, outside={**OUTSIDE, "decoder.final_norm": "model.embedding_norm"})
@@ -113,7 +111,7 @@ _INERT = (
     "block_dim", "block_mlp_init_scale", "block_norm_eps", "block_out_init_scale", "block_use_xavier_init", "conv_dim",
     "conv_dim_out", "conv_use_xavier_init", "num_heads",
 )  # fmt: skip
-"""Of older files: how weights start, and what other keys say too."""
+"""Keys of older files: initialisation, and repetitions of other keys."""
 FAMILIES = (
     Family("lfm2", read_dense, names, "Lfm2ForCausalLM", inert=_INERT),
     Family("lfm2_moe", read_moe, names, "Lfm2MoeForCausalLM", inert=_INERT),

@@ -1,4 +1,4 @@
-"""Llama 4's text model: layers of chunks with rotary positions, layers that see all without, experts of scaled inputs."""
+"""Llama 4's text model: chunked layers with rotary positions, full layers without, experts of scaled inputs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from anyformer.huggingface.places import FULL, has_experts, window
 from anyformer.huggingface.rules import Rows, Table, Then, To, Transposed
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
-from anyformer.huggingface.words.names import ATTENTION, GATE_UP_DOWN, NORMS, decoder_names, shared_names
+from anyformer.huggingface.words.names import ATTENTION, NORMS, decoder_names, gated_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Block, Causal, Chunk, LogTemperature, QKNorm, RMSNorm, Router, TopK, pre_norm
+from anyformer.parts import Attention, Causal, Chunk, Experts, LogTemperature, QKNorm, RMSNorm, Router, TopK
 
 CHUNKED = "chunked_attention"
 _NAMES: Table = {
-    **{f"feedforward.{side}": f"feed_forward.{side}_proj" for side in GATE_UP_DOWN},
+    **gated_names("feed_forward"),
     "experts.router": "feed_forward.router",
     ("experts.gate", "experts.up"): To("feed_forward.experts.gate_up_proj", Then(Transposed(), Rows(dim=1))),
     "experts.down": To("feed_forward.experts.down_proj", Transposed()),
@@ -34,21 +34,21 @@ def read(config: Config) -> Architecture:
         raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(turned)} entries for {depth} layers")
     places = ["rotary" if turn else "unplaced" for turn in turned]
     known = {CHUNKED: "local", FULL: "full"}
-    seen = words.types(config, lambda i: CHUNKED if turned[i] else FULL, known=known, at=_types)
+    kinds = words.types(config, lambda i: CHUNKED if turned[i] else FULL, known=known, at=_types)
     norm, chunk = words.rms_norm(config, 1e-5), config("attention_chunk_size", 8192, window)
-    if chunk is None and "local" in seen:
+    if chunk is None and "local" in kinds:
         raise config.refused("attention_chunk_size", None, f"a number where layer_types names {CHUNKED}")
     masks = {"full": Causal(), "local": Causal() if chunk is None else Causal() & Chunk(size=chunk)}
-    heads, networks = _heads(config, norm), _networks(config)
+    heads, usual = _heads(config, norm), {"local": "rotary", "full": "unplaced"}
 
-    def block(kind: str, *which: str) -> Block:
-        *place, network = which
-        turns = place[0] if place else {"local": "rotary", "full": "unplaced"}[kind]
-        return pre_norm(norm, heads[turns].but(mask=masks[kind]), networks[network])
+    def attention(kind: str, *others: str) -> Attention:
+        place = others[0] if len(others) == 2 else usual[kind]
+        return heads[place].but(mask=masks[kind])
 
-    usual = all((word == "local") == (place == "rotary") for word, place in zip(seen, places, strict=True))
-    layers = words.layered(block, seen, *([] if usual else [places]), _sparse(config))
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    differing = [] if places == [usual[kind] for kind in kinds] else [places]
+    experts, dense = _experts(config), words.feedforward(config, size="intermediate_size_mlp", width=16384)
+    layers = words.expert_layers(config, norm, attention, experts, dense, kinds, *differing, _sparse(config))
+    return words.decoder(config, layers, norm)
 
 
 def _types(target: Target) -> list[str]:
@@ -56,7 +56,7 @@ def _types(target: Target) -> list[str]:
 
 
 def _heads(config: Config, norm: RMSNorm) -> dict[str, Attention]:
-    """With rotary positions, and norms without gain after them; and without, whose queries grow with their position."""
+    """Heads with rotary positions, then norms without gain; and heads without, whose queries grow with the position."""
     plain = words.attention(config, kv_heads=8, head_width=128)
     rotary = plain.but(rotary=words.rotary(config, theta=5e5, pairing="adjacent", rotate_in="fp32"))
     if config("use_qk_norm", True, lambda target: any(target.each("attention.qk_norm"))):
@@ -93,14 +93,12 @@ def _sparse(config: Config) -> list[str]:
     return ["experts" if i in sparse else "dense" for i in range(depth)]
 
 
-def _networks(config: Config) -> dict[str, Any]:
+def _experts(config: Config) -> Experts:
     router, size = Router(score="sigmoid", choice=TopK(by="logits")), "intermediate_size"
     experts = words.experts(
         config, router, count=16, chosen=1, width=8192, counted=("num_local_experts",), size=size, weigh="input"
     )
-    shared = words.shared_expert(experts.width, experts.activation)
-    dense = words.feedforward(config, size="intermediate_size_mlp", width=16384)
-    return {"experts": experts.but(shared=shared), "dense": dense}
+    return experts.but(shared=words.shared_expert(experts.width, experts.activation))
 
 
 FAMILIES = (

@@ -1,4 +1,4 @@
-"""Marian: the original Transformer's blocks with BART's names, sinusoids in two halves, and perhaps two vocabularies."""
+"""Marian: the original Transformer's blocks with BART's names, sinusoids in two halves, one or two vocabularies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MARIAN = Line(halves)
 
 
 def read(config: Config) -> Architecture:
-    # Padding is by Marian's custom the last token, and what a target begins with.
+    # Marian's padding is the last token, which is also the start token of a target.
     config.put(pad_token_id=_last, decoder_start_token_id=_last)
     second = config("share_encoder_decoder_embeddings", True, lambda target: target.architecture.decoder_embedding is None)
     tied = config("tie_word_embeddings", True)

@@ -1,4 +1,4 @@
-"""Mellum 2: Qwen 3 MoE with windows, rotary settings for each type of layer, and dense layers where asked for."""
+"""Mellum 2: Qwen 3 MoE with windows, rotary settings for each type of layer, and dense layers by a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, QKNorm, pre_norm
+from anyformer.parts import Attention, QKNorm
 
 
 def read(config: Config) -> Architecture:
@@ -19,13 +19,13 @@ def read(config: Config) -> Architecture:
     heads = words.attention(config, kv_heads=4, head_width=128, qk_norm=QKNorm(norm=norm))
     router = words.softmax_router(config, renormalises=True)
     experts = words.experts(config, router, count=64, chosen=8, width=896)
-    networks = words.mlps(experts, words.feedforward(config, width=7168))
+    dense = words.feedforward(config, width=7168)
 
-    def block(kind: str, network: str) -> Block:
-        return pre_norm(norm, heads.but(rotary=rotary[kind], mask=words.mask(config, kind)), networks[network])
+    def attention(kind: str, _: str) -> Attention:
+        return heads.but(rotary=rotary[kind], mask=words.mask(config, kind))
 
-    layers = words.layered(block, words.windows(config, lambda i: FULL), words.mlp_types(config, lambda i: "sparse"))
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    kinds, networks = words.windows(config, lambda i: FULL), words.mlp_types(config, 0)
+    return words.decoder(config, words.expert_layers(config, norm, attention, experts, dense, kinds, networks), norm)
 
 
 FAMILIES = (
@@ -34,7 +34,7 @@ FAMILIES = (
         read,
         decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, ROUTED, NORMS),
         "MellumForCausalLM",
-        # A further layer that predicts a second token, which the model does without.
+        # The layer that predicts a second token is not read.
         inert=("num_mtp_layers", "num_nextn_predict_layers", "mtp_layer_types", "mtp_mlp_layer_types"),
         ignored=(r"mtp\..*",),
     ),

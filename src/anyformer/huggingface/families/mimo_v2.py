@@ -13,7 +13,7 @@ from anyformer.huggingface.target import Target
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, CORRECTION, FEEDFORWARD, NORMS, ROUTED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Window, pre_norm
+from anyformer.parts import Attention, Window
 
 FRACTION = 0.334
 _ROPE: Mapping[str, Mapping[str, Any]] = {
@@ -25,32 +25,31 @@ _ROPE: Mapping[str, Mapping[str, Any]] = {
 def read(config: Config) -> Architecture:
     config.assume(sliding_window=129)
     norm, heads = words.rms_norm(config, 1e-5), _heads(config)
-    seen = words.windows(config, lambda i: FULL if i == 0 or (i + 1) % 6 == 0 else SLIDING)
-    kinds = words.mlp_types(config, lambda i: "sparse" if i else "dense")
+    kinds = words.windows(config, lambda i: FULL if i == 0 or (i + 1) % 6 == 0 else SLIDING)
+    networks = words.mlp_types(config, 1)
     experts = words.experts(config, words.v3_router(config), count=256, chosen=8, width=2048, counted=("n_routed_experts",))
-    networks = words.mlps(experts, words.feedforward(config, width=16384))
-    _agree(config, heads["local"], seen, kinds)
-    layers = words.layered(lambda kind, network: pre_norm(norm, heads[kind], networks[network]), seen, kinds)
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    dense = words.feedforward(config, width=16384)
+    _agree(config, heads["local"], kinds, networks)
+    layers = words.expert_layers(config, norm, lambda kind, _: heads[kind], experts, dense, kinds, networks)
+    return words.decoder(config, layers, norm)
 
 
-def _agree(config: Config, local: Attention, seen: Sequence[str], kinds: Sequence[str]) -> None:
-    """Keys of published files that transformers does not look at must say what it computes."""
-    said = {
+def _agree(config: Config, local: Attention, kinds: Sequence[str], networks: Sequence[str]) -> None:
+    """Refuse keys of published files that transformers does not read, if they differ from what it computes."""
+    computed = {
         "add_full_attention_sink_bias": False, "add_swa_attention_sink_bias": True, "layernorm_epsilon": 1e-5,
         "n_shared_experts": None, "partial_rotary_factor": FRACTION, "rope_theta": _ROPE[FULL]["rope_theta"],
         "scoring_func": "sigmoid", "swa_head_dim": local.head_width, "swa_num_attention_heads": local.heads,
         "swa_num_key_value_heads": local.kv_heads, "swa_rope_theta": _ROPE[SLIDING]["rope_theta"],
         "swa_v_head_dim": local.value_width, "topk_method": "noaux_tc",
-        "hybrid_layer_pattern": [int(word == "local") for word in seen],
-        "moe_layer_freq": [int(word == "experts") for word in kinds],
+        "hybrid_layer_pattern": [int(word == "local") for word in kinds],
+        "moe_layer_freq": [int(word == "experts") for word in networks],
     }  # fmt: skip
-    for key, value in said.items():
-        config.expect(key, value)
+    config.expect_all(**computed)
 
 
 def _heads(config: Config) -> dict[str, Attention]:
-    """Of layers that see all, and of windows."""
+    """The attention of full and of local layers."""
     rotary, groups = words.shares_by_type(config, _ROPE, FRACTION), config("num_key_value_heads", 4, _groups, kind=SIZE)
     scale = config("attention_value_scale", 0.707, "attention.value_scale")
     full = words.attention(
@@ -68,7 +67,7 @@ def _heads(config: Config) -> dict[str, Attention]:
 
 
 def _groups(target: Target) -> int:
-    """Of layers that see all; those with windows have twice as many."""
+    """Key-value heads of full layers; layers with windows have twice as many."""
     return key_value_heads(target) // (1 if layer_types(target)[0] == FULL else 2)
 
 

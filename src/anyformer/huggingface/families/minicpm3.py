@@ -1,4 +1,4 @@
-"""MiniCPM 3 and Youtu-LLM: latent attention and one feed-forward network; MiniCPM with factors around everything."""
+"""MiniCPM 3 and Youtu-LLM: latent attention and one feed-forward network; MiniCPM: factors of embeddings, branches, logits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MiniMax-Text-01: lightning attention that forgets more slowly from layer to layer, softmax attention, experts."""
+"""MiniMax-Text-01: lightning attention whose decay slows from layer to layer, softmax attention, experts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Block, Branch, Gate, LightningAttention, RMSNorm, Router, Step
 
 _FACTORS = {"lightning": "linear_attn", "attention": "full_attn", "experts": "mlp"}
-"""Branch -> what their factors of the residual (alpha) and of the branch (beta) begin with."""
+"""Branch -> the beginning of the keys of its factors: alpha of the residual, beta of the branch."""
 _TABLE: Table = {
     "lightning.norm": "self_attn.norm",
     "lightning.gate.projection": "self_attn.output_gate",
@@ -47,7 +47,7 @@ def read(config: Config) -> Architecture:
         return Step(norm_before=norm, branches=Named({name: branch}), residual="normed", residual_scale=alpha)
 
     def block(name: str) -> Block:
-        """`softmax`, or `lightning_` and the layer's number."""
+        """The block; `name`: `softmax`, or `lightning_` and the layer's number."""
         i = name.rpartition("_")[2]
         mixer = step("lightning", lightning.but(decay=slope(int(i), depth))) if i.isdigit() else step("attention", softmax)
         return Block(steps=(mixer, step("experts", experts)))
@@ -59,12 +59,12 @@ def read(config: Config) -> Architecture:
 
 
 def slope(layer: int, depth: int) -> float:
-    """How fast layer `layer`, from 0, forgets: from 1 down to almost nothing."""
+    """The decay of layer `layer`, from 1 in the first to almost 0 in the last."""
     return 1 - layer / (depth - 1 + 1e-5) + 1e-5
 
 
 def _factors(config: Config, branch: str) -> tuple[float, float]:
-    """Of the residual, and of what the branch adds to it."""
+    """The factors of the residual and of the branch."""
 
     def alpha(target: Target) -> float:
         for block in target.blocks:
@@ -79,7 +79,7 @@ def _factors(config: Config, branch: str) -> tuple[float, float]:
 
 
 def names(architecture: Architecture) -> Names:
-    """Queries, keys and values of lightning attention stand together head by head."""
+    """Names of the weights; queries, keys and values of lightning attention are fused head by head."""
     sides = tuple(f"lightning.{side}" for side in ("query", "key", "value"))
     fused = {sides: To("self_attn.qkv_proj", Groups(Target(architecture).get("lightning.heads", 1)))}
     return decoder_names(ATTENTION, _TABLE, fused, NUMBERED)

@@ -10,18 +10,15 @@ from anyformer.huggingface.words.names import ATTENTION, NORMS, NUMBERED, QK_NOR
 from anyformer.model import Architecture
 from anyformer.parts import QKNorm, Router, ScoreCorrectionBias, TopK, pre_norm
 
-_UNREAD = {
-    "use_qk_norm": True, "qk_norm_type": "per_layer", "use_routing_bias": True, "scoring_func": "sigmoid",
-    "shared_intermediate_size": 0, "layernorm_full_attention_beta": 1.0, "layernorm_linear_attention_beta": 1.0,
-    "layernorm_mlp_beta": 1.0,
-}  # fmt: skip
-"""Keys of published files that transformers does not look at, and what it computes."""
 _CORRECTION = {"experts.router.correction": "block_sparse_moe.e_score_correction_bias"}
 
 
 def read(config: Config) -> Architecture:
-    for key, value in _UNREAD.items():
-        config.expect(key, value)
+    # Keys of published files that transformers does not read.
+    config.expect_all(
+        use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True, scoring_func="sigmoid", shared_intermediate_size=0,
+        layernorm_full_attention_beta=1.0, layernorm_linear_attention_beta=1.0, layernorm_mlp_beta=1.0,
+    )  # fmt: skip
     config.expect("attn_type_list", None, [1] * config("num_hidden_layers"))
     config.expect("router_jitter_noise", 0.0, 0, why="its noise reaches the experts too")
     norm, rotated, width = words.rms_norm(config), config("rotary_dim", None), config("head_dim", 128, kind=SIZE)

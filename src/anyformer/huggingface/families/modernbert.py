@@ -33,7 +33,7 @@ from anyformer.parts import (
 )
 
 _THETA = {"full": (FULL, "global_rope_theta", 160_000.0), "local": (SLIDING, "local_rope_theta", 10_000.0)}
-"""Our word for a layer -> theirs, the older key of its base, and the base where nothing is said."""
+"""Our word for a type of layer -> transformers', the older key of its theta, and its default."""
 _POOLS = {"cls": "first", "mean": "mean"}
 
 
@@ -47,8 +47,8 @@ def read(config: Config) -> Architecture:
         "ForSequenceClassification": classes(config, pool=pool, transform=head.transform),
         "ForTokenClassification": classes(config, transform=head.transform),
     }
-    reach = config("local_attention", 128, lambda target: 2 * (window(target) - 1)) // 2
-    masks = {"full": Bidirectional(), "local": Window(size=reach + 1, after=reach)}
+    half = config("local_attention", 128, lambda target: 2 * (window(target) - 1)) // 2
+    masks = {"full": Bidirectional(), "local": Window(size=half + 1, after=half)}
     return _model(config, head_of(config, "ModernBert", heads), encoder=_stack(config, norm, masks))
 
 
@@ -62,13 +62,13 @@ def _model(config: Config, head: Head | None, **stacks: Any) -> Architecture:
     config("max_position_embeddings", None)
     config.put(pad_token_id=lambda target: min(50283, target("embedding.vocab") - 1))
     std, cut = config("initializer_range", 0.02), config("initializer_cutoff_factor", None) or 3.0
-    scale = (2 * config("num_hidden_layers")) ** -0.5
-    rule, last = (TruncatedNormal(std=value, cut=cut) for value in (std, std * scale))
+    last = std * (2 * config("num_hidden_layers")) ** -0.5
+    rule, head_rule = (TruncatedNormal(std=value, cut=cut) for value in (std, last))
     return Architecture(
         width=config("hidden_size"),
         embedding=Embedding(vocab=config("vocab_size")),
         head=head,
-        initialisation=Initialisation(matrix=rule, embedding=rule, head=last, residual_scale=scale),
+        initialisation=Initialisation(matrix=rule, embedding=rule, head=head_rule, residual_scale="inverse_sqrt_2_depth"),
         **stacks,
     )
 
@@ -86,7 +86,7 @@ def _head(config: Config) -> Head:
 
 
 def _stack(config: Config, norm: LayerNorm, masks: Mapping[str, Any]) -> Stack:
-    """The first layer has no norm before attention, for the embeddings are normed already."""
+    """The stack, whose first layer has no norm before attention, since the embeddings are normed."""
     period = config("global_attn_every_n_layers", 3)
     kinds = words.types(config, lambda i: SLIDING if i % period else FULL)
     blocks = {kind: _block(config, norm, kind, masks[kind]) for kind in dict.fromkeys([*masks, *kinds])}
@@ -107,7 +107,7 @@ def _block(config: Config, norm: LayerNorm, kind: str, mask: Any) -> Block:
 
 
 _FUSED: Table = {QKV: To("attn.Wqkv", Rows())}
-_APART: Table = {f"attention.{side}": f"attn.{side[0]}_proj" for side in words.QKV}
+_SEPARATE: Table = {f"attention.{side}": f"attn.{side[0]}_proj" for side in words.QKV}
 _LAYER: Table = {
     "attention.norm_before": "attn_norm",
     "attention.output": "attn.Wo",
@@ -135,7 +135,7 @@ def _head_names(name: str, matrix: str = "decoder") -> Table:
     return {"head.transform.dense": f"{name}.dense", "head.transform.norm": f"{name}.norm", "head": matrix}
 
 
-_DECODER = decoder_names(_APART, _LAYER, outside={**_outside("decoder", "model."), **_head_names("lm_head")})
+_DECODER = decoder_names(_SEPARATE, _LAYER, outside={**_outside("decoder", "model."), **_head_names("lm_head")})
 _INERT = (
     "cls_token_id", "deterministic_flash_attn", "initializer_cutoff_factor", "layer_norm_eps",
     "mask_token_id", "position_embedding_type", "reference_compile", "repad_logits_with_grad", "sparse_pred_ignore_index",

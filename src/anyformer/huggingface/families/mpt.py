@@ -24,8 +24,7 @@ _LAYERS: Table = {
 def read(config: Config) -> Architecture:
     config.assume(d_model=2048, n_layers=24)
     config.put(max_seq_len=lambda target: target.stack.max_length or 8192)
-    for name, only in (("expansion_ratio", 4), ("no_bias", True), ("embedding_fraction", 1.0), ("logit_scale", None)):
-        config.expect(name, only)
+    config.expect_all(expansion_ratio=4, no_bias=True, embedding_fraction=1.0, logit_scale=None)
     norm = words.layer_norm(config, key="layer_norm_epsilon", bias=False)
     network = FeedForward(width=4 * config("d_model"), activation="gelu", gated=False)
     layers = words.repeated(config, pre_norm(norm, _attention(config), network), "n_layers")
@@ -33,12 +32,10 @@ def read(config: Config) -> Architecture:
 
 
 def _attention(config: Config) -> Attention:
-    """From the table `attn_config`. What transformers' class ignores in it but MPT's own code obeys must be as released."""
+    """Attention by the table `attn_config`; keys that only MPT's own code reads must have the released values."""
     inner = config.inner("attn_config")
-    for name, only in (("attn_type", "multihead_attention"), ("alibi", True), ("alibi_bias_max", 8)):
-        inner.expect(name, only)
-    for name in ("prefix_lm", "qk_ln", "attn_uses_sequence_id"):
-        inner.expect(name, False)
+    inner.expect_all(attn_type="multihead_attention", alibi=True, alibi_bias_max=8)
+    inner.expect_all(prefix_lm=False, qk_ln=False, attn_uses_sequence_id=False)
     inner.expect("attn_pdrop", 0, why="its configuration class takes whole numbers only")
     clip, scale = inner("clip_qkv", None) or None, inner("softmax_scale", None, "attention.scale")
     inner.finish(("attn_impl",))
@@ -50,5 +47,5 @@ _INERT = (
     "max_seq_len", "learned_pos_emb", "norm_type", "init_device", "init_config", "verbose", "tokenizer_name", "emb_pdrop",
     "resid_pdrop",
 )  # fmt: skip
-"""Its class reads none of these but the length of its table of distances; it has no learned positions beside ALiBi."""
+"""Keys that its class does not read, and the length of its table of distances."""
 FAMILIES = (Family("mpt", read, _NAMES, "MptForCausalLM", inert=_INERT, base="transformer."),)

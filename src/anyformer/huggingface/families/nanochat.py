@@ -1,4 +1,4 @@
-"""nanochat: norms without weights, also right after the embedding; heads turned the other way round; capped logits."""
+"""nanochat: norms without weights, also right after the embedding; rotation in the opposite direction; capped logits."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FEEDFORWARD = {"feedforward.up": "mlp.fc1", "feedforward.down": "mlp.fc2"}
 class HalvesSwapped:
     """The rows of each of `heads` heads with their halves swapped.
 
-    Rotating (a, b) by -t is rotating (b, a) by t; scores and norms without weights do not see the order of features.
+    Rotating (a, b) by -t is rotating (b, a) by t; scores and norms without weights do not depend on the order of features.
     """
 
     heads: int
@@ -45,11 +45,11 @@ def read(config: Config) -> Architecture:
 
 def names(architecture: Architecture) -> Names:
     heads = Target(architecture)("attention.sublayer")
-    turned = {
+    swapped = {
         "attention.query": To("self_attn.q_proj", HalvesSwapped(heads.heads)),
         "attention.key": To("self_attn.k_proj", HalvesSwapped(heads.groups)),
     }
-    return decoder_names(ATTENTION, turned, _FEEDFORWARD)
+    return decoder_names(ATTENTION, swapped, _FEEDFORWARD)
 
 
 FAMILIES = (Family("nanochat", read, names, "NanoChatForCausalLM"),)

@@ -1,4 +1,4 @@
-"""Plain networks of squared ReLU: Nemotron-3 and 4 (LayerNorm of 1 + w, half of each head turned), Jais 2, Arcee."""
+"""Plain networks of squared ReLU: Nemotron-3 and 4 (LayerNorm of 1 + w, half of each head rotated), Jais 2, Arcee."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def read_jina(config: Config) -> Architecture:
 def _encoder(
     config: Config, name: str, theta: float, network: FeedForward, *, types: int = 1, act: str = "gelu", **fields: Any
 ) -> Architecture:
-    """`theta`, `types`: where nothing is said; `act`: activation of the head; `fields`: more of the attention's."""
+    """The model; `theta`, `types`: defaults of absent keys; `act`: of the head; `fields`: more fields of the attention."""
     config.assume(type_vocab_size=types)
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
     rotary = words.rotary(config, theta=theta)

@@ -1,4 +1,4 @@
-"""OLMo hybrid: gated delta nets normed before, with betas up to 2; every few layers OLMo 3's attention normed after."""
+"""OLMo hybrid: pre-norm gated delta nets with betas up to 2, and OLMo 3's attention with norms after in every few layers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words import DELTA
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, QK_NORM, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import DeltaAttention, QKNorm, Rotary, output_norm, pre_norm
@@ -20,14 +20,7 @@ _TABLE: Table = {
     "feedforward.norm_after": "post_feedforward_layernorm",
     f"{DELTA}.norm_before": "attention_layer_norm",
     "feedforward.norm_before": "feedforward_layer_norm",
-    **{f"{DELTA}.{ours}": f"linear_attn.{theirs}_proj" for ours, theirs in SIDES.items()},
-    f"{DELTA}.gate.projection": "linear_attn.g_proj",
-    f"{DELTA}.beta": "linear_attn.b_proj",
     f"{DELTA}.decay.projection": "linear_attn.a_proj",
-    f"{DELTA}.decay.A_log": "linear_attn.A_log",
-    f"{DELTA}.decay.dt_bias": "linear_attn.dt_bias",
-    f"{DELTA}.norm": "linear_attn.o_norm",
-    f"{DELTA}.output": "linear_attn.o_proj",
 }
 
 
@@ -55,7 +48,7 @@ def _delta(config: Config) -> DeltaAttention:
 
 
 def _rotary(config: Config) -> Rotary | None:
-    """None where a table says that its base is none, as the published files do."""
+    """Rotary positions; None where the table's theta is null, as in the published files."""
     table = config("rope_parameters", None, _table)
     if table is not None and table.get("rope_theta") is None:
         return None
@@ -68,8 +61,7 @@ def _table(target: Target) -> dict[str, Any]:
 
 
 def names(architecture: Architecture) -> Names:
-    convolutions = words.delta_convolutions(architecture, "linear_attn")
-    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, _TABLE, convolutions)
+    return decoder_names(ATTENTION, QK_NORM, FEEDFORWARD, words.delta_names(architecture, "linear_attn"), _TABLE)
 
 
 FAMILIES = (

@@ -7,7 +7,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import joined
 from anyformer.model import Architecture
 from anyformer.parts import Attention, InputProjection, LayerNorm, LearnedPosition, Transform, post_norm, pre_norm
@@ -24,8 +24,7 @@ _OUTSIDE: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(hidden_size=768, num_hidden_layers=12)
-    for name, only in (("layerdrop", 0.0), ("scale_embeddings", False), ("learned_embeddings", True)):
-        config.expect(name, only)
+    config.expect_all(layerdrop=0.0, scale_embeddings=False, learned_embeddings=True)
     bias, affine = config("enable_bias", True), config("layer_norm_elementwise_affine", True, _affine)
     first = config("do_layer_norm_before", True, lambda target: target("steps.0.norm_after") is None)
     removed = config("_remove_final_layer_norm", False, lambda target: first and target("stack.final_norm") is None)
@@ -59,6 +58,6 @@ def _affine(target: Target) -> bool:
     return bool(norm is not None and norm.plain().get("bias", True))
 
 
-_LAYERS = joined(projections("attention", "self_attn"), PLAIN, NORMS)
+_LAYERS = joined(ATTENTION, PLAIN, NORMS)
 _NAMES = Names(_OUTSIDE, {"decoder": ("model.decoder.layers.{i}.", _LAYERS)})
 FAMILIES = (Family("opt", read, _NAMES, "OPTForCausalLM", inert=("activation_dropout",), base="model."),)

@@ -1,4 +1,4 @@
-"""Persimmon: LayerNorm, also of every query and key head, half of each head turned, a plain network of squared ReLU."""
+"""Persimmon: LayerNorm, also of every query and key head, half of each head rotated, a plain network of squared ReLU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Phi 1 and 2: attention beside feed-forward under one LayerNorm, biases everywhere. Phi 3 and 4: Llama, fused, LongRoPE."""
+"""Phi 1 and 2: parallel attention and network with one LayerNorm, biases everywhere. Phi 3 and 4: Llama, fused, LongRoPE."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ _PHI = {
     "feedforward.up": "mlp.fc1",
     "feedforward.down": "mlp.fc2",
 }
-_UNREAD = {"attention_bias": False, "mlp_bias": False, "lm_head_bias": False, "full_attn_mod": 1, "interpolate_factor": 1}
-"""Keys of published files that Phi 3's class does not read, and what they must say for it to be right."""
 
 
 def read(config: Config) -> Architecture:
@@ -32,8 +30,8 @@ def read(config: Config) -> Architecture:
 
 
 def read3(config: Config) -> Architecture:
-    for name, only in _UNREAD.items():
-        config.expect(name, only)
+    # Keys of published files that transformers does not read.
+    config.expect_all(attention_bias=False, mlp_bias=False, lm_head_bias=False, full_attn_mod=1, interpolate_factor=1)
     norm = words.rms_norm(config, 1e-5)
     heads = words.attention(config, rotary=_long(config), mask=words.mask_of_all(config), bias=())
     block = pre_norm(norm, heads, words.feedforward(config), dropout=config("resid_pdrop", 0.0))
@@ -41,7 +39,7 @@ def read3(config: Config) -> Architecture:
 
 
 def _long(config: Config) -> Rotary:
-    """LongRoPE, also under its older names; the factor of the waves follows from the lengths unless it is given."""
+    """LongRoPE, also under its older names; its attention factor follows from the lengths unless it is given."""
     table = words.rope_parameters(config)
     fraction = float(table.pop("partial_rotary_factor", config("partial_rotary_factor", 1.0)))
     key = "original_max_position_embeddings"

@@ -14,7 +14,7 @@ from anyformer.model import Architecture
 from anyformer.parts import Rotary, Router, SparseMixer, pre_norm
 
 _MSCALES = ("short_mscale", "long_mscale")
-"""The factor of the waves, named for short texts and for long ones."""
+"""The attention factor, by a key for short texts and one for long texts."""
 
 
 def read(config: Config) -> Architecture:
@@ -53,7 +53,7 @@ FAMILIES = (
         read,
         decoder_names(ATTENTION, NUMBERED, NORMS),
         "PhimoeForCausalLM",
-        # Noise of training that a description has no word for: in training the experts too read noisy inputs.
+        # Noise of training, which reaches the experts too and is not described here.
         inert=("hidden_dropout", "input_jitter_noise"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Qwen 2: biases on queries, keys and values, windows from some layer up; Qwen 3: normed heads in place of the biases."""
+"""Qwen 2: biases on queries, keys and values, windows from a given layer on; Qwen 3: normed heads in place of the biases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, QKNorm, pre_norm
+from anyformer.parts import QKNorm
 
 
 def read(config: Config) -> Architecture:
@@ -26,15 +26,11 @@ def _read(config: Config, **fields: Any) -> Architecture:
     config.expect("use_mrope", False)
     norm, network = words.rms_norm(config), words.feedforward(config)
     heads = words.attention(config, kv_heads=32, rotary=words.rotary(config), **fields)
-
-    def block(kind: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), network)
-
-    return words.decoder(config, words.layered(block, _windows(config)), norm)
+    return words.decoder(config, words.masked_layers(config, norm, heads, network, _windows(config)), norm)
 
 
 def _windows(config: Config) -> list[str]:
-    """No layer has one unless asked for, and then those from `max_window_layers` up."""
+    """The type of each layer: windows only if a flag is set, and then from `max_window_layers` on."""
     used, first = config("use_sliding_window", False), config("max_window_layers")
     if not used:
         config.expect("layer_types", None, [FULL] * config("num_hidden_layers"), why="use_sliding_window is false")

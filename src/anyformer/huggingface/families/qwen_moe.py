@@ -1,4 +1,4 @@
-"""Qwen 1.5, 2 and 3 MoE: Qwen's attention, many small experts, beside them one that all tokens pass or none."""
+"""Qwen 1.5, 2 and 3 MoE: Qwen's attention and many small experts, with a shared one or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, QK_NORM, ROUTED, decoder_names, shared_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, Causal, Experts, QKNorm, pre_norm
+from anyformer.parts import Attention, Causal, Experts, QKNorm
 
 
 def read2(config: Config) -> Architecture:
@@ -18,15 +18,14 @@ def read2(config: Config) -> Architecture:
     norm, bias = words.rms_norm(config), words.biases(config, "qkv_bias", True, words.QKV)
     heads = words.attention(config, kv_heads=16, bias=bias, rotary=words.rotary(config))
     experts = words.shared_of_width(config, _experts(config, chosen=4, count=60, width=1408), 5632, gate="sigmoid")
-    networks = words.mlps(experts, words.feedforward(config, width=5632))
     slides, most = config("use_sliding_window", False), config("max_window_layers", 28)
-    seen = words.windows(config, lambda i: SLIDING if slides and i % 2 == 0 and i < most else FULL)
+    kinds = words.windows(config, lambda i: SLIDING if slides and i % 2 == 0 and i < most else FULL)
 
-    def block(kind: str, network: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), networks[network])
+    def attention(kind: str, _: str) -> Attention:
+        return heads.but(mask=words.mask(config, kind))
 
-    layers = words.layered(block, seen, words.sparse_layers(config))
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    dense, networks = words.feedforward(config, width=5632), words.sparse_layers(config)
+    return words.decoder(config, words.expert_layers(config, norm, attention, experts, dense, kinds, networks), norm)
 
 
 def read3(config: Config) -> Architecture:
@@ -35,9 +34,8 @@ def read3(config: Config) -> Architecture:
     mask = near if config("use_sliding_window", False) else Causal()
     heads = words.attention(config, kv_heads=4, qk_norm=QKNorm(norm=norm), mask=mask, rotary=words.rotary(config))
     experts = _experts(config, chosen=8, count=128, width=768)
-    networks = words.mlps(experts, words.feedforward(config, width=6144))
-    layers = words.layered(lambda network: pre_norm(norm, heads, networks[network]), words.sparse_layers(config))
-    return words.decoder(config, words.with_experts(config, layers), norm)
+    dense, networks = words.feedforward(config, width=6144), words.sparse_layers(config)
+    return words.decoder(config, words.expert_layers(config, norm, lambda _: heads, experts, dense, networks), norm)
 
 
 def _experts(config: Config, **absent: Any) -> Experts:

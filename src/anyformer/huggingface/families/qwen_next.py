@@ -1,4 +1,4 @@
-"""Qwen3-Next and the language models of Qwen3.5: gated delta nets, every few layers gated attention; experts or none."""
+"""Qwen3-Next and the language models of Qwen3.5: gated delta nets, gated attention in every few layers; experts or none."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from anyformer.huggingface.words.names import (
 )
 from anyformer.huggingface.words.rope import SHARE, rope_table_with_share
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, FeedForward, Gate, QKNorm, RMSNorm, Router, pre_norm
+from anyformer.parts import Attention, Experts, Gate, QKNorm, RMSNorm, Router, pre_norm
 
 _QKV = tuple(f"{DELTA}.{side}" for side in SIDES)
 _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta", "decay.projection"))
@@ -35,7 +35,7 @@ _GATE, _BETA, _DECAY = (f"{DELTA}.{name}" for name in ("gate.projection", "beta"
 def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
-    networks = words.mlps(experts, words.feedforward(config, width=5632))
+    networks = {"experts": experts, "dense": words.feedforward(config, width=5632)}
     return _read(config, networks, words.sparse_layers(config), kv_heads=2)
 
 
@@ -51,7 +51,7 @@ def read_dense(config: Config) -> Architecture:
     return _read(config, networks, ["dense"] * config("num_hidden_layers"), kv_heads=4)
 
 
-def _read(config: Config, networks: Mapping[str, FeedForward | Experts], mlps: list[str], *, kv_heads: int) -> Architecture:
+def _read(config: Config, networks: Mapping[str, Any], mlps: list[str], *, kv_heads: int) -> Architecture:
     config.expect("use_sliding_window", False)
     norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
     parts: dict[str, Any] = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}
@@ -63,7 +63,7 @@ def _read(config: Config, networks: Mapping[str, FeedForward | Experts], mlps: l
 
 def _attention(config: Config, norm: RMSNorm, kv_heads: int) -> Attention:
     table = words.rope_parameters(config, at=rope_table_with_share)
-    # Sections of an image's positions: a text has the same position in all three.
+    # Sections for positions in images; a token of text has one position in all three.
     plain = {name: value for name, value in table.items() if name not in ("mrope_section", "mrope_interleaved")}
     rotary, biased = words.with_share(plain, config(SHARE, 0.25)), bool(config("attention_bias", False))
     usual: dict[str, Any] = {"heads": 16, "kv_heads": kv_heads, "head_width": 256}
@@ -76,16 +76,16 @@ def _experts(config: Config, *, renormalises: bool, **absent: Any) -> Experts:
     return words.shared_of_width(config, experts, 512, gate="sigmoid")
 
 
-def _together(heads: int) -> Table:
-    """Projections of Qwen3-Next: a share of each in every key head's rows."""
+def _grouped(heads: int) -> Table:
+    """Projections of Qwen3-Next: fused, grouped by key heads."""
     return {
         (*_QKV, _GATE): To("linear_attn.in_proj_qkvz", Groups(heads)),
         (_BETA, _DECAY): To("linear_attn.in_proj_ba", Groups(heads)),
     }
 
 
-def _apart(heads: int) -> Table:
-    """Projections of Qwen3.5."""
+def _separate(heads: int) -> Table:
+    """Projections of Qwen3.5: queries, keys and values fused, the others separate."""
     return {
         _QKV: To("linear_attn.in_proj_qkv", Rows()),
         _GATE: "linear_attn.in_proj_z",
@@ -116,7 +116,7 @@ def _names(projections: Callable[[int], Table], architecture: Architecture) -> N
 _MTP = ("mtp_num_hidden_layers", "mtp_use_dedicated_embeddings")
 _IGNORED = (r"mtp\..*",)
 FAMILIES = (
-    Family("qwen3_next", read_next, partial(_names, _together), "Qwen3NextForCausalLM", ignored=_IGNORED),
-    Family("qwen3_5_moe_text", read_moe, partial(_names, _apart), "Qwen3_5MoeForCausalLM", inert=_MTP, ignored=_IGNORED),
-    Family("qwen3_5_text", read_dense, partial(_names, _apart), "Qwen3_5ForCausalLM", inert=_MTP, ignored=_IGNORED),
+    Family("qwen3_next", read_next, partial(_names, _grouped), "Qwen3NextForCausalLM", ignored=_IGNORED),
+    Family("qwen3_5_moe_text", read_moe, partial(_names, _separate), "Qwen3_5MoeForCausalLM", inert=_MTP, ignored=_IGNORED),
+    Family("qwen3_5_text", read_dense, partial(_names, _separate), "Qwen3_5ForCausalLM", inert=_MTP, ignored=_IGNORED),
 )

@@ -1,4 +1,4 @@
-"""RoBERTa and its kin: BERT with positions from the padding's id + 1, and a head whose activation is always GELU."""
+"""RoBERTa and its kin: BERT with positions that begin after the id of padding, and a head whose activation is always GELU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from anyformer.huggingface.words.bert_line import (
     position_after_padding,
 )
 from anyformer.huggingface.words.encoder_heads import head_names
+from anyformer.huggingface.words.names import projections
 from anyformer.model import Architecture
 from anyformer.parts import RelativeBuckets, SharedBias, post_norm, pre_norm
 
@@ -68,7 +69,7 @@ def _pre_norms(attention: str, feedforward: str) -> tuple[Table, ...]:
 
 
 _MPNET: Table = {
-    **{f"attention.{side}": f"attention.attn.{side[0]}" for side in words.ALL},
+    **projections("attention.attn.*"),
     "step_0_norm_after": "attention.LayerNorm",
     "step_1_norm_after": "output.LayerNorm",
 }

@@ -9,7 +9,7 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Block, pre_norm
+from anyformer.parts import pre_norm
 
 _CWM_ROPE = {
     "rope_type": "llama3", "rope_theta": 1_000_000.0, "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
@@ -41,8 +41,7 @@ def read_internlm(config: Config) -> Architecture:
 
 def read_iquest(config: Config) -> Architecture:
     config.assume(num_key_value_heads=8)
-    config.expect("clip_qkv", None)
-    config.expect("use_sliding_window", False)
+    config.expect_all(clip_qkv=None, use_sliding_window=False)
     return _llama(config, config("attention_bias", False), config("mlp_bias", False))
 
 
@@ -59,12 +58,8 @@ def read_cwm(config: Config) -> Architecture:
     config.expect("attention_bias", False)
     norm, network = words.rms_norm(config, 1e-5), words.feedforward(config, bias=config("mlp_bias", False))
     heads = words.attention(config, rotary=words.rotary_or(config, _CWM_ROPE, theta=1_000_000.0), bias=())
-
-    def block(kind: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind)), network)
-
-    seen = words.windows(config, lambda layer: SLIDING if layer % 4 else FULL)
-    return words.decoder(config, words.layered(block, seen), norm)
+    kinds = words.windows(config, lambda layer: SLIDING if layer % 4 else FULL)
+    return words.decoder(config, words.masked_layers(config, norm, heads, network, kinds), norm)
 
 
 _NAMES = decoder_names(ATTENTION, FEEDFORWARD, NORMS)

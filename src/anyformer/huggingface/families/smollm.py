@@ -1,4 +1,4 @@
-"""SmolLM 3: Llama without rotary positions on some layers, and windows if asked for."""
+"""SmolLM 3: Llama without rotary positions in some layers, and optional windows."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from anyformer.parts import Block, pre_norm
 
 
 def read(config: Config) -> Architecture:
-    norm, turns = words.rms_norm(config), _turns(config)
+    norm, positions = words.rms_norm(config), _positions(config)
     network = words.feedforward(config, bias=config("mlp_bias", False))
     heads = words.attention(config, kv_heads=4)
-    placed = {"rotary": words.rotary(config, theta=2_000_000.0), "nope": None}
-    # Windows, where they are used, are of the layers that do not rotate, unless the layers' types are given.
+    rotary = {"rotary": words.rotary(config, theta=2_000_000.0), "nope": None}
+    # By default the layers without rotary positions have the windows, if a flag asks for any.
     used = config("use_sliding_window", False) and config("sliding_window", None) is not None
-    seen = words.windows(config, lambda i: SLIDING if used and turns[i] == "nope" else FULL)
+    kinds = words.windows(config, lambda i: SLIDING if used and positions[i] == "nope" else FULL)
 
-    def block(kind: str, turn: str) -> Block:
-        return pre_norm(norm, heads.but(mask=words.mask(config, kind), rotary=placed[turn]), network)
+    def block(kind: str, position: str) -> Block:
+        return pre_norm(norm, heads.but(mask=words.mask(config, kind), rotary=rotary[position]), network)
 
-    return words.decoder(config, words.layered(block, seen, turns), norm, tied=True)
+    return words.decoder(config, words.layered(block, kinds, positions), norm, tied=True)
 
 
-def _turns(config: Config) -> list[str]:
-    """Which layers rotate: those with a 1 in `no_rope_layers`, else all but every `no_rope_layer_interval`-th."""
+def _positions(config: Config) -> list[str]:
+    """`rotary` or `nope` for every layer: by `no_rope_layers`, else `nope` at every `no_rope_layer_interval`-th."""
     depth, interval = config("num_hidden_layers"), config("no_rope_layer_interval", 4, kind=SIZE)
-    turns: Sequence[int] | None = config("no_rope_layers", None)
-    turns = [(layer + 1) % interval for layer in range(depth)] if turns is None else turns
-    if len(turns) < depth:
-        raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(turns)} entries for {depth} layers")
-    return ["rotary" if turn else "nope" for turn in turns[:depth]]
+    rotates: Sequence[int] | None = config("no_rope_layers", None)
+    rotates = [(layer + 1) % interval for layer in range(depth)] if rotates is None else rotates
+    if len(rotates) < depth:
+        raise HuggingFaceError(f"{config.where}: no_rope_layers has {len(rotates)} entries for {depth} layers")
+    return ["rotary" if rotate else "nope" for rotate in rotates[:depth]]
 
 
 FAMILIES = (

@@ -20,7 +20,7 @@ def read(config: Config) -> Architecture:
     kernels = tuple(config("conv_kernel_sizes", (5, 5), lambda target: list(target("embedding.kernels"))))
     config.put(num_conv_layers=len(kernels), input_channels=1)
     config.expect("num_conv_layers", len(kernels))
-    scale = words.root_scale(config, config("d_model"), True)
+    scale = words.root_scale(config, True)
     bins = config("input_feat_per_channel", 80, "embedding.features")
     frames = GatedFrames(
         features=bins * config("input_channels", 1),
@@ -51,7 +51,7 @@ FAMILIES = (
         "Speech2TextForConditionalGeneration",
         read=read,
         names=names,
-        # Tables of sinusoids grow as needed.
+        # Sinusoids have no limit of length.
         inert=("max_source_positions", "max_target_positions"),
         fixed=SINUSOIDS,
     ),

@@ -1,4 +1,4 @@
-"""StableLM: LayerNorm, a partly rotated head, gated feed-forward; in parallel under one norm (12B) or one after the other."""
+"""StableLM: LayerNorm, a partly rotated head, gated feed-forward; parallel with one norm (12B), or serial."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def read(config: Config) -> Architecture:
 
 
 def names(architecture: Architecture) -> Names:
-    """One norm per head there; side by side here."""
+    """Names of the weights; the norms of heads are stored one by one and stand in one vector here."""
     heads = Target(architecture)("attention.sublayer")
     norms = {
         f"attention.{ours}_norm.weight": To(

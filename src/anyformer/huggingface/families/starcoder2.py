@@ -1,4 +1,4 @@
-"""StarCoder 2: LayerNorm before, a plain feed-forward with biases, rotary positions in a sliding window."""
+"""StarCoder 2: LayerNorm, a plain network with biases, rotary positions and a sliding window."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _FEEDFORWARD = {"feedforward.up": "mlp.c_fc", "feedforward.down": "mlp.c_proj"}
 def read(config: Config) -> Architecture:
     config.assume(num_key_value_heads=2, initializer_range=0.018042)
     words.needs(config, "num_key_value_heads")
-    config.expect("norm_type", "layer_norm")
-    config.expect("mlp_type", "default")
+    config.expect_all(norm_type="layer_norm", mlp_type="default")
     norm, bias = words.layer_norm(config, key="norm_epsilon"), config("use_bias", True)
     heads = words.attention(config, rotary=words.rotary(config), mask=words.mask_of_all(config), bias=words.ALL if bias else ())
     network = words.plain(config, "gelu_pytorch_tanh", bias=bias)

@@ -1,6 +1,6 @@
-"""Switch Transformers: T5 with one of many experts per token in every so many layers.
+"""Switch Transformers: T5 with top-1 experts in layers at an interval.
 
-Dropout within experts, which transformers has, is not known here.
+Dropout within experts, which transformers has, is not described here.
 """
 
 from __future__ import annotations
@@ -30,20 +30,18 @@ from anyformer.parts import Embedding, Experts, FeedForward, Head, Router, RowCa
 
 
 def read(config: Config) -> Architecture:
-    config.put(pad_token_id=0, decoder_start_token_id=0)  # what a model's own class takes for granted
-    config.expect("is_decoder", False)
-    config.expect("is_gated_act", False)
-    config.expect("router_dtype", "float32")
+    config.put(pad_token_id=0, decoder_start_token_id=0)  # ids that the model's class needs
+    config.expect_all(is_decoder=False, is_gated_act=False, router_dtype="float32")
     tied = config("tie_word_embeddings", True, lambda target: target.architecture.decoder_embedding is None)
-    width, table = config("d_model"), Embedding(vocab=config("vocab_size"))
+    table = Embedding(vocab=config("vocab_size"))
     return Architecture(
-        width=width,
+        width=config("d_model"),
         embedding=table,
         # Untied, transformers gives each side a table of its own.
         decoder_embedding=None if tied else table,
         encoder=_stack(config, "encoder"),
         decoder=_stack(config, "decoder"),
-        head=Head(tied=tied, scale=width**-0.5 if tied else 1.0),
+        head=Head(tied=tied, scale="inverse_sqrt_width" if tied else 1.0),
         initialisation=t5_initialisation(config),
     )
 
@@ -96,7 +94,7 @@ def _width(target: Target) -> int:
 
 
 def _step(sparse: list[bool]) -> int:
-    """From one layer of experts to the next; the first is the second layer, unless all are."""
+    """The interval of layers with experts, of which the second layer is the first unless all have experts."""
     places = [i for i, there in enumerate(sparse) if there]
     if not places:
         return 0
@@ -114,7 +112,7 @@ def names(architecture: Architecture) -> Names:
 
 
 def _network(number: int) -> Table:
-    """One network or many, whichever a layer has."""
+    """Names of the dense network or of the experts of a layer."""
     mlp, norm = f"layer.{number}.mlp", f"layer.{number}.layer_norm"
     return {
         "feedforward.norm_before": norm,
@@ -131,7 +129,7 @@ _INERT = (
     "add_router_probs", "feed_forward_proj", "n_positions", "num_sparse_decoder_layers", "num_sparse_encoder_layers",
     "router_ignore_padding_tokens", "router_type", "router_z_loss_coef",
 )  # fmt: skip
-"""Losses, what nothing reads, and counts of layers where the steps between them are given."""
+"""Keys of losses, keys that no code reads, and counts of sparse layers, which follow from their interval."""
 FAMILIES = (
     Family(
         "switch_transformers",

@@ -1,16 +1,21 @@
-"""T5, mT5 and UMT5: encoder-decoders with buckets of relative positions."""
+"""T5, mT5 and UMT5: encoder-decoders with buckets of relative positions; LongT5 whose encoder sees within a window."""
 
 from __future__ import annotations
 
+from functools import partial
+
+from anyformer.describe import change
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.words.t5_line import IGNORED, Line, t5_names
 from anyformer.model import Architecture
+from anyformer.parts import Window
 
 T5 = Line("T5EncoderModel", proj="relu")
 MT5 = Line("MT5EncoderModel", scales=False)
 UMT5 = Line("UMT5EncoderModel", shared_bias=False)
+LONG = Line("LongT5EncoderModel", proj="relu")
 
 
 def read_umt5(config: Config) -> Architecture:
@@ -21,8 +26,25 @@ def read_umt5(config: Config) -> Architecture:
     return UMT5.read(config)
 
 
+def read_long(config: Config) -> Architecture:
+    config.put(encoder_attention_type="local")
+    config.expect("encoder_attention_type", "local", why="keys that are means of blocks are not known here")
+    radius = config("local_radius", 127, "encoder:attention.mask.after")
+    return change(LONG.read(config), "encoder.layer.attention.mask", Window(size=radius + 1, after=radius))
+
+
 _INERT = ("n_positions", "scalable_attention")
-FAMILIES = tuple(
-    Family(model_type, read, t5_names, f"{name}ForConditionalGeneration", inert=_INERT, ignored=IGNORED, kernel="sdpa")
-    for model_type, read, name in (("t5", T5.read, "T5"), ("mt5", MT5.read, "MT5"), ("umt5", read_umt5, "UMT5"))
+FAMILIES = (
+    *(
+        Family(model_type, read, t5_names, f"{name}ForConditionalGeneration", inert=_INERT, ignored=IGNORED, kernel="sdpa")
+        for model_type, read, name in (("t5", T5.read, "T5"), ("mt5", MT5.read, "MT5"), ("umt5", read_umt5, "UMT5"))
+    ),
+    Family(
+        "longt5",
+        read_long,
+        partial(t5_names, encodes="LocalSelfAttention"),
+        "LongT5ForConditionalGeneration",
+        inert=("global_block_size", "n_positions"),
+        ignored=IGNORED,
+    ),
 )

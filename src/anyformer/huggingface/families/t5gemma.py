@@ -1,4 +1,4 @@
-"""T5Gemma: Gemma 2's layers as an encoder and, with cross-attention between, as a decoder; two configurations in one."""
+"""T5Gemma: Gemma 2's layers as an encoder and, with cross-attention, as a decoder; one configuration holds one of each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
-from anyformer.huggingface.places import FULL, SLIDING, window
+from anyformer.huggingface.places import window
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.vocabulary import SIZE
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, joined
@@ -38,8 +38,8 @@ def read(config: Config) -> Architecture:
     tied, softcap = config("tie_word_embeddings", True), decoder("final_logit_softcapping", 30.0)
     made = Architecture(
         width=width,
-        embedding=Embedding(vocab=encoder("vocab_size"), scale=width**0.5),
-        decoder_embedding=Embedding(vocab=vocab, scale=width**0.5),
+        embedding=Embedding(vocab=encoder("vocab_size"), scale="sqrt_width"),
+        decoder_embedding=Embedding(vocab=vocab, scale="sqrt_width"),
         encoder=_stack(config, encoder, "encoder"),
         decoder=_stack(config, decoder, "decoder"),
         head=Head(tied=tied, softcap=softcap),
@@ -51,9 +51,9 @@ def read(config: Config) -> Architecture:
 
 
 def _stack(whole: Config, config: Config, side: str) -> Stack:
-    """A stack; its dropout stands in the configuration around both."""
+    """A stack, whose dropout is a key of the whole configuration."""
     encodes = side == "encoder"
-    # What the class takes for granted, and demands even where no layer is local.
+    # The class's default; its value must be a number even where no layer is local.
     config.assume(sliding_window=4096)
     size = config("sliding_window", None, lambda target: window(target) - encodes, kind=SIZE)
     masks: dict[str, Any] = {"local": Window(size=size + 1, after=size), "full": Bidirectional()}
@@ -76,12 +76,12 @@ def _stack(whole: Config, config: Config, side: str) -> Stack:
         cross = () if encodes else (CrossAttention(**heads),)
         return sandwich(norm, Attention(mask=masks[kind], rotary=rotary, **heads), *cross, network, dropout=dropout)
 
-    seen = words.windows(config, lambda i: (SLIDING, FULL)[i % 2])
-    return words.stacked(words.layered(block, seen), dropout=dropout, final_norm=norm)
+    kinds = words.windows(config, words.every(2))
+    return words.stacked(words.layered(block, kinds), dropout=dropout, final_norm=norm)
 
 
 _INERT = ("attention_dropout", "dropout_rate", "is_decoder", "tie_word_embeddings")
-"""What a side's configuration repeats of the whole one's."""
+"""Keys that the configuration of a side repeats from the whole one."""
 _CROSS: Table = {f"cross_{ours}": str(theirs).replace("self", "cross") for ours, theirs in ATTENTION.items()}
 _NORMS: Table = {
     f"{branch}.{place}": f"{theirs}_{called}_layernorm"

@@ -19,7 +19,7 @@ from anyformer.parts import Attention, Bidirectional, Block, FeedForward, Gain, 
 
 
 def read(name: str, class_tokens: int, config: Config) -> Architecture:
-    """Classes from what the first position holds; none where the class is that of the encoder alone."""
+    """Classes read the first position; the class of the encoder alone has no head."""
     norm, network = words.layer_norm(config, 1e-12), words.plain(config, width=3072)
     head = head_of(config, name, {"ForImageClassification": classes(config, pool="first")})
     block = pre_norm(norm, _attention(config), network, dropout=config("hidden_dropout_prob", 0.0))
@@ -53,7 +53,7 @@ def _attention(config: Config) -> Attention:
 def _images(
     config: Config, block: Block, norm: words.Norm, *, patch: int, class_tokens: int, head: Head | None
 ) -> Architecture:
-    """An encoder of square images; `patch`: pixels of a patch's side where nothing is said."""
+    """An encoder of square images; `patch`: the default side of a patch in pixels."""
     config.assume(num_hidden_layers=12, hidden_size=768, hidden_dropout_prob=0.0, patch_size=patch)
     patch = _side(config, "patch_size", patch)
     patches = (_side(config, "image_size", 224) // patch) ** 2
@@ -69,7 +69,7 @@ def _images(
 
 
 def _side(config: Config, name: str, default: int) -> int:
-    """A size in pixels, given once or as two equal ones."""
+    """A size in pixels, given as one number or as two equal ones."""
     value = config(name, default, "embedding.size" if name == "patch_size" else _pixels)
     sides = value if isinstance(value, list) else [value, value]
     if len(sides) != 2 or sides[0] != sides[1]:
@@ -83,17 +83,17 @@ def _pixels(target: Target) -> int:
 
 
 def _acted(target: Target) -> str:
-    """DINOv2 reads the activation of networks without a gate only."""
+    """The activation, which DINOv2 reads for networks without a gate only."""
     return "gelu" if target("feedforward.gated") else str(target("feedforward.activation"))
 
 
 def _two_thirds(width: int) -> int:
-    """The width of a gated network with as many weights, rounded up to a multiple of 8."""
+    """The width of a gated network with as many weights as one of `width`, rounded up to a multiple of 8."""
     return (int(width * 2 / 3) + 7) // 8 * 8
 
 
 def _ratio(target: Target) -> int:
-    """The network's width over the stream's, before two thirds are taken of it."""
+    """The network's width over D, before two thirds of it are taken."""
     width, wide = target.architecture.width, target("feedforward.width")
     if not target("feedforward.gated"):
         return int(wide // width)
@@ -101,9 +101,7 @@ def _ratio(target: Target) -> int:
 
 
 _ATTENTION: Table = {
-    "attention.query": "attention.attention.query",
-    "attention.key": "attention.attention.key",
-    "attention.value": "attention.attention.value",
+    **{f"attention.{side}": f"attention.attention.{side}" for side in words.QKV},
     "attention.output": "attention.output.dense",
 }
 _VIT: Table = {

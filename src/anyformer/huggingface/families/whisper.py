@@ -1,7 +1,6 @@
-"""Whisper: BART's layers with norms before sublayers, and two convolutions over mel frames for a source.
+"""Whisper: BART's layers with norms before sublayers, and a source of mel frames, read by two convolutions.
 
-Spectrograms that transformers masks in training (`apply_spec_augment`) belong to the data here, and `scale_embedding` is
-read by nothing.
+Masking of spectrograms in training (`apply_spec_augment`) belongs to the data here, and no code reads `scale_embedding`.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from anyformer.parts import AudioFrames, Embedding, Head, LearnedPosition, Sinus
 
 
 def _position(config: Config, side: str) -> LearnedPosition | SinusoidalPosition:
-    """Waves in the encoder, whose class wants sources of exactly that length, and a table in the decoder."""
+    """Sinusoids in the encoder, whose class reads sources of exactly that length, and a table in the decoder."""
     if side == "decoder":
         return LearnedPosition(length=config("max_target_positions", 448, "decoder.position.length"))
     length = config("max_source_positions", 1500, "encoder.position.length")
@@ -27,7 +26,7 @@ WHISPER = Line(_position, wiring=pre_norm, final_norm=True, projections=("query"
 
 def read(config: Config) -> Architecture:
     vocab = config("vocab_size", at="decoder_embedding.vocab")
-    config.put(pad_token_id=min(50256, vocab - 1))  # the class's own, which must be a row of the table
+    config.put(pad_token_id=min(50256, vocab - 1))  # the class's own id, which must be a row of the table
     return WHISPER.of(
         config,
         embedding=AudioFrames(features=config("num_mel_bins", 80, "embedding.features")),

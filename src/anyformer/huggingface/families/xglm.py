@@ -6,7 +6,7 @@ from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import sinusoids
-from anyformer.huggingface.words.fairseq import FIRST, NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, FIRST, NORMS, PLAIN
 from anyformer.huggingface.words.names import decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Attention, LayerNorm, SinusoidalPosition, pre_norm
@@ -20,7 +20,7 @@ def read(config: Config) -> Architecture:
     inner = config("activation_dropout", 0.0)
     network = words.plain(config, "gelu", "activation_function", size="ffn_dim", width=4096, dropout=inner)
     layers = words.repeated(config, pre_norm(norm, attention, network, dropout=dropout), "num_layers")
-    # Its table grows with the text, so `max_position_embeddings` is no limit.
+    # Its sinusoids have no limit of length, so `max_position_embeddings` is none.
     position = SinusoidalPosition(layout="halves", spacing="inclusive", offset=FIRST)
     return words.decoder(
         config,
@@ -30,14 +30,14 @@ def read(config: Config) -> Architecture:
         vocab=256008,
         width="d_model",
         unlimited=2048,
-        embedding_scale=words.root_scale(config, config("d_model"), True),
+        embedding_scale=words.root_scale(config, True),
         starts=words.initialisation(config, key="init_std"),
         around={"position": position, "dropout": dropout},
     )
 
 
 _NAMES = decoder_names(
-    projections("attention", "self_attn"),
+    ATTENTION,
     PLAIN,
     NORMS,
     outside={"embedding": "model.embed_tokens", "decoder.final_norm": "model.layer_norm", "head": "lm_head"},

@@ -1,6 +1,6 @@
 """XLM and FlauBERT: post-norm, learned positions, a norm after the embedding; layers stored kind by kind.
 
-FlauBERT's files may ask for layers to be skipped at random in training (`layerdrop`); they always stand here.
+Layers that FlauBERT drops at random in training (`layerdrop`) are never dropped here.
 """
 
 from __future__ import annotations
@@ -10,14 +10,12 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.words.gpt_line import INERT
+from anyformer.huggingface.words.names import projections
 from anyformer.model import Architecture
 from anyformer.parts import Attention, FeedForward, LearnedPosition, Normal, post_norm
 
 _LAYERS: Table = {
-    "attention.query": "attentions.{i}.q_lin",
-    "attention.key": "attentions.{i}.k_lin",
-    "attention.value": "attentions.{i}.v_lin",
-    "attention.output": "attentions.{i}.out_lin",
+    **projections("attentions.{i}.*_lin", "attentions.{i}.out_lin"),
     "step_0_norm_after": "layer_norm1.{i}",
     "feedforward.up": "ffns.{i}.lin1",
     "feedforward.down": "ffns.{i}.lin2",
@@ -27,14 +25,13 @@ _LAYERS: Table = {
 
 def read(config: Config) -> Architecture:
     config.assume(emb_dim=2048, n_layers=12)
-    config.put(pad_token_id=2)  # the class's own, without which it cannot run
-    side, mask = words.sees_ahead(config, "causal")
-    config.expect("is_encoder", True)
+    config.put(pad_token_id=2)  # the class's own id, without which it cannot run
+    side, mask = words.stack_and_mask(config, "causal")
+    config.expect_all(is_encoder=True, share_inout_emb=True)
     config.expect("asm", False, why="logits by an adaptive softmax")
     config.expect("pre_norm", False, why="its class cannot run it")
-    config.expect("share_inout_emb", True)
     if config("use_lang_emb", True):
-        config.expect("n_langs", 1, why="a language's embedding is added where a call names it")
+        config.expect("n_langs", 1, why="an embedding of the language is added where a call names one")
     norm, width, dropout = words.layer_norm(config, 1e-12), config("emb_dim"), config("dropout", 0.1)
     heads, rate = config("n_heads", 16), config("attention_dropout", 0.1)
     attention = Attention(heads=heads, bias=words.ALL, mask=mask, dropout=rate)
@@ -72,13 +69,13 @@ _OWN = (
     "min_count", "n_langs", "pad_index", "unk_index", "end_n_top", "start_n_top", "encoder_only", "layerdrop", "same_enc_dec",
     "sinusoidal_embeddings",
 )  # fmt: skip
-"""Ids, names and counts of languages and tokens; sinusoids, which fill the table of positions at the start only."""
+"""Ids, names and counts of languages and tokens; sinusoids, which only initialise the table of positions."""
 _TRAINING = (
     "amp", "bptt", "bucket_size", "clip_grad_norm", "fp16", "group_by_size", "lg_sampling_factor", "max_batch_size",
     "mlm_steps", "sample_alpha", "tokens_per_batch", "word_blank", "word_dropout", "word_keep", "word_mask",
     "word_mask_keep_rand", "word_pred", "word_rand", "word_shuffle",
 )  # fmt: skip
-"""How FlauBERT was trained, left in its files."""
+"""Settings of FlauBERT's training in its files."""
 FAMILIES = tuple(
     Family(
         model_type,

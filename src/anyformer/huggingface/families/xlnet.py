@@ -1,7 +1,7 @@
-"""XLNet: Transformer-XL's scores, post-norm, a bias on the logits; both ways (`bi`) or causal (`uni`).
+"""XLNet: Transformer-XL's scores, post-norm, a bias on the logits; bidirectional (`bi`) or causal (`uni`).
 
-What is read is the content stream, which answers when no permutation is asked for. The query stream of its pre-training and
-the segments' biases have weights of their own, which take no part in it.
+The content stream is read, which computes the outputs of a call without a permutation. The query stream of pre-training and
+the segments' biases have weights of their own, which are not read.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class ByHead:
         return flat if self.output else [x.mT for x in flat]
 
     def write(self, parameters: Sequence[Tensor]) -> list[Tensor]:
-        turned = parameters if self.output else [x.mT for x in parameters]
-        return [x.unflatten(1, (self.heads, -1)) for x in turned]  # type: ignore[no-untyped-call]
+        matrices = parameters if self.output else [x.mT for x in parameters]
+        return [x.unflatten(1, (self.heads, -1)) for x in matrices]  # type: ignore[no-untyped-call]
 
 
 def read(config: Config) -> Architecture:
@@ -43,10 +43,7 @@ def read(config: Config) -> Architecture:
     width, heads, dropout = config("d_model"), config("n_head", 16), config("dropout", 0.1)
     config.expect("attn_type", "bi", "uni")
     config.expect("d_head", None, width // heads)
-    config.expect("untie_r", True)
-    for name in ("bi_data", "same_length"):
-        config.expect(name, False)
-    config.expect("clamp_len", -1)
+    config.expect_all(untie_r=True, bi_data=False, same_length=False, clamp_len=-1)
     causal = config("attn_type", "bi", lambda target: "uni" if target.architecture.decoder else "bi") == "uni"
     mask = Causal() if causal else Bidirectional()
     attention = Attention(heads=heads, score_bias=TransformerXL(), mask=mask, dropout=dropout)
@@ -81,7 +78,7 @@ FAMILIES = (
         read,
         names,
         "XLNetLMHeadModel",
-        # Memories of earlier text are given to a call; these say how long to keep them.
+        # How long to keep memories of earlier text, which are arguments of a call.
         inert=(
             *INERT, "mem_len", "reuse_len", "use_mems_eval", "use_mems_train", "start_n_top", "end_n_top",
             "summary_last_dropout",

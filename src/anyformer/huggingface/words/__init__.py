@@ -1,26 +1,25 @@
-"""Words of configurations: each reads keys into a part of an architecture, and says where their values stand for writing.
+"""Words of configurations: each reads keys into a part of an architecture, and knows the places of their values for writing.
 
-CONTRIBUTING.md lists them by key. What only one line of models shares is imported from its own file: `gpt_line`, `bert_line`,
+CONTRIBUTING.md lists them by key. Words of one line of models are imported from its own file: `gpt_line`, `bert_line`,
 `fairseq`, `seq2seq`, `t5_line`, and the names of weights from `names`.
 """
 
-from anyformer.huggingface.places import there
+from anyformer.huggingface.places import has_part
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.heads import ALL, QKV, attention, biases, head_width, implied_width, key_value_heads
 from anyformer.huggingface.words.latent import latent_attention, latent_names
 from anyformer.huggingface.words.layers import (
     dense_first,
     every,
-    label,
+    expert_layers,
     layered,
     mask,
     mask_of_all,
+    masked_layers,
     mlp_types,
-    mlps,
     repeated,
     types,
     windows,
-    with_experts,
 )
 from anyformer.huggingface.words.models import (
     decoder,
@@ -31,12 +30,12 @@ from anyformer.huggingface.words.models import (
     multiplied,
     needs,
     root_scale,
-    sees_ahead,
+    stack_and_mask,
     stacked,
 )
 from anyformer.huggingface.words.networks import feedforward, four_times, plain
 from anyformer.huggingface.words.norms import Norm, layer_norm, rms_norm
-from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_convolutions, gated_delta_net, mixers
+from anyformer.huggingface.words.recurrent import DELTA, SIDES, delta_names, gated_delta_net, mixers
 from anyformer.huggingface.words.rope import (
     from_table,
     rope_parameters,
@@ -74,21 +73,22 @@ __all__ = [
     "attention",
     "biases",
     "decoder",
-    "delta_convolutions",
+    "delta_names",
     "dense_first",
     "every",
+    "expert_layers",
     "experts",
     "feedforward",
     "four_times",
     "from_table",
     "gated_delta_net",
+    "has_part",
     "head_width",
     "headless",
     "implied_width",
     "in_parallel",
     "initialisation",
     "key_value_heads",
-    "label",
     "latent_attention",
     "latent_names",
     "layer_norm",
@@ -96,9 +96,9 @@ __all__ = [
     "logits_divided",
     "mask",
     "mask_of_all",
+    "masked_layers",
     "mixers",
     "mlp_types",
-    "mlps",
     "moonshot_experts",
     "multiplied",
     "needs",
@@ -113,7 +113,6 @@ __all__ = [
     "rotary_by_layer",
     "rotary_or",
     "rotary_with_alpha",
-    "sees_ahead",
     "shared_expert",
     "shared_of",
     "shared_of_width",
@@ -121,12 +120,11 @@ __all__ = [
     "sigmoid_router",
     "softmax_router",
     "sparse_layers",
+    "stack_and_mask",
     "stacked",
     "tables_by_type",
-    "there",
     "types",
     "v3_router",
     "windows",
-    "with_experts",
     "with_share",
 ]

@@ -1,4 +1,4 @@
-"""Activations by the names that transformers has for them."""
+"""Activations by their names in transformers."""
 
 from __future__ import annotations
 
@@ -23,30 +23,29 @@ ACTIVATIONS: Mapping[str, str] = {
     "tanh": "tanh",
     "xielu": "xielu",
 }
-"""Their name -> ours. Of several names the first is written, unless a model type's own default is another."""
+"""Name in transformers -> ours. Of several names the first is written, unless the model type's default is another."""
 
 
 def activation(config: Config, key: str = "hidden_act", default: str = "silu", at: Place | None = None) -> str:
-    """Our name of the activation that a key names; `at`: its place, else the network's or the experts'."""
+    """Our name of the activation that a key names; `at`: its place, if not in the network or the experts."""
     usual = config.usual(key, default)
     return known(config(key, default, lambda target: named(value_at(target, at or of_network), usual)))
 
 
 def of_network(target: Target) -> str:
     """The activation of the first feed-forward network, else of the first experts."""
-    found: str = target.get("feedforward.activation") or target("experts.activation")
-    return found
+    return str(target.get("feedforward.activation") or target("experts.activation"))
 
 
 def known(name: str) -> str:
-    """Our name of an activation of theirs."""
+    """Our name of an activation of transformers."""
     if name not in ACTIVATIONS:
         raise HuggingFaceError(f"activation {name!r} is not known here, only {', '.join(ACTIVATIONS)}")
     return ACTIVATIONS[name]
 
 
 def named(name: str, usual: str = "") -> str:
-    """Their name of an activation of ours: `usual`, if it is one, since their functions for one name differ in the last bit."""
+    """Transformers' name of an activation: `usual` if it is one, since its functions of one formula differ in the last bit."""
     if usual is not REQUIRED and ACTIVATIONS.get(usual) == name:
         return usual
     for theirs, ours in ACTIVATIONS.items():

@@ -1,4 +1,4 @@
-"""BERT's line: encoders with learned positions and types of segments, and the names of their weights."""
+"""BERT's line: encoders with learned positions and types of segments, and names of their weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.rules import Names, Table, under
 from anyformer.huggingface.words.activations import activation
 from anyformer.huggingface.words.encoder_heads import encoder_head
-from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.heads import ALL, QKV
 from anyformer.huggingface.words.layers import repeated
 from anyformer.huggingface.words.models import initialisation, stacked
 from anyformer.huggingface.words.names import joined
@@ -37,9 +37,7 @@ EMBEDDINGS: Table = {
     "encoder.input_norm": "embeddings.LayerNorm",
 }
 ATTENTION: Table = {
-    "attention.query": "attention.self.query",
-    "attention.key": "attention.self.key",
-    "attention.value": "attention.self.value",
+    **{f"attention.{side}": f"attention.self.{side}" for side in QKV},
     "attention.output": "attention.output.dense",
 }
 FEEDFORWARD: Table = {"feedforward.up": "intermediate.dense", "feedforward.down": "output.dense"}
@@ -48,26 +46,26 @@ LAYER = "encoder.layer.{i}."
 IGNORED = (
     r".*position_ids", r"(.*\.)?pooler\..*", r"cls\.seq_relationship\..*", r"cls\.predictions\.(decoder\.(weight|bias)|bias)",
 )  # fmt: skip
-"""Buffers, what a model of features or of tokens does not compute, and the second copies of a tied matrix and its bias."""
+"""Buffers, weights of the pooler and of next-sentence prediction, and second copies of a tied matrix and its bias."""
 
 
 def encoder_names(
     architecture: Architecture, base: str, outside: Table, head: Table, *layer: Table, path: str = LAYER
 ) -> Names:
-    """Names of a model whose encoder is called `base` under a head, and has no name of its own without one."""
+    """Names of a model whose encoder has the prefix `base` under a head, and none without one."""
     prefix = f"{base}." if architecture.head else ""
     return Names({**under(prefix, outside), **head}, {"encoder": (prefix + path, joined(*layer))})
 
 
 def bert_sublayers(config: Config, **fields: Any) -> tuple[Attention, FeedForward]:
-    """Attention both ways and a feed-forward network, with every bias; `fields` are more of the attention's."""
+    """Bidirectional attention and a feed-forward network, with every bias; `fields`: more fields of the attention."""
     heads, rate = config("num_attention_heads"), config("attention_probs_dropout_prob", 0.1)
     attention = Attention(heads=heads, **{"bias": ALL, "mask": Bidirectional(), "dropout": rate, **fields})
     return attention, plain(config)
 
 
 def bert_head(config: Config, name: str, norm: Norm, act: str | None = None, **more: Any) -> Head | None:
-    """The head of the configuration's class; `act`: before the matrix of tokens, as in the layers if None."""
+    """The head of the configuration's class; `act`: activation before the matrix of tokens, if not that of the layers."""
     return encoder_head(config, name, Transform(activation=act or activation(config, default="gelu"), norm=norm), **more)
 
 
@@ -76,10 +74,9 @@ def encoder(
 ) -> Architecture:
     """An encoder of equal blocks.
 
-    `types`: kinds of segments where the configuration does not say how many, None where its class has none.
+    `types`: kinds of segments where the key is absent, None for a class without segments.
     """
-    config.expect("is_decoder", False)
-    config.expect("position_embedding_type", "absolute")
+    config.expect_all(is_decoder=False, position_embedding_type="absolute")
     config("max_position_embeddings", None)
     segments = 0 if types is None else config("type_vocab_size", types)
     if types and not segments:
@@ -98,7 +95,7 @@ def encoder(
 def narrow_encoder(
     config: Config, head: Head | None, width: int, *, always: bool, rotary: Rotary | None = None
 ) -> Architecture:
-    """BERT on embeddings of `width` features, projected last; `always`: even where that is the stream's width."""
+    """BERT on embeddings of `width` features, projected to D; `always`: even where `width` is D."""
     norm, other = layer_norm(config, 1e-12), width != config("hidden_size")
     block = post_norm(norm, *bert_sublayers(config, rotary=rotary), dropout=config("hidden_dropout_prob", 0.1))
     return encoder(
@@ -113,18 +110,18 @@ def narrow_encoder(
 
 
 def table_width(config: Config, key: str, default: int | None) -> int:
-    """Features of the embeddings; those of the stream where the default is None."""
+    """Features of the embeddings; D where the key is absent and its default None."""
     width: int | None = config(key, default, lambda target: target.architecture.table_width)
     return config("hidden_size") if width is None else width
 
 
 def learned_position(config: Config) -> LearnedPosition:
-    """A row for each position, from the first on."""
+    """A learned row for each position."""
     return LearnedPosition(length=config("max_position_embeddings", 512))
 
 
 def position_after_padding(config: Config) -> LearnedPosition:
-    """Rows of the table below the first position are the padding's and one more for each id before it (RoBERTa)."""
+    """Learned positions that begin after the id of padding, so that the rows before stay unused (RoBERTa)."""
     offset = config("pad_token_id", 1, lambda target: target("stack.position.offset") - 1) + 1
     key, place = "max_position_embeddings", "stack.position"
     rows = config(key, 512, lambda target: target.number(f"{place}.length") + target(f"{place}.offset"))

@@ -1,4 +1,4 @@
-"""What stands on an encoder: the head of a masked language model, classes of a row or of each token, or nothing."""
+"""Heads of encoders: of a masked language model, for classes of a row or of each token, or none."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from anyformer.model import Architecture
 from anyformer.parts import Head, Transform
 
 MASKED = ("cls.predictions.transform.dense", "cls.predictions.transform.LayerNorm", "cls.predictions.decoder")
-"""A dense layer, its norm and the matrix."""
+"""Names of the dense layer, its norm and the matrix."""
 BIAS = "cls.predictions.bias"
 POOLED = ("classifier.dense", "classifier.out_proj")
-"""A dense layer of the first position, and the matrix of classes."""
+"""Names of the dense layer of the first position, and the matrix of classes."""
 TANH = Transform(activation="tanh")
 
 
 def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None:
-    """The head of the configuration's class, by what its name ends in; the first where none is named, None for `Model`.
+    """The head of the configuration's class, by the end of its name; the first without a class, None for `Model`.
 
-    `name`: what the names of all classes of the model type begin with.
+    `name`: the beginning of the names of all classes of the model type.
     """
     if config.target is not None:
         config.put(architectures=[name + _task(config.target.architecture.head, heads)])
@@ -33,19 +33,19 @@ def head_of(config: Config, name: str, heads: Mapping[str, Head]) -> Head | None
     if task not in heads:
         known = ", ".join(["Model", *heads])
         raise HuggingFaceError(
-            f"{config.where}: {config.model_type} is not read with the head of a model {task}; known for it: {known}"
+            f"{config.where}: {config.model_type} with the head of a class {task} is not known here, only {known}"
         )
     return heads[task]
 
 
 def _task(head: Head | None, heads: Mapping[str, Head]) -> str:
-    """The first of the classes whose head is made of the same parts."""
+    """The first of the classes whose head has the same parts."""
     if head is None:
         return "Model"
-    for task, each in heads.items():
-        if _parts(each) == _parts(head):
+    for task, candidate in heads.items():
+        if _parts(candidate) == _parts(head):
             return task
-    raise MismatchError(f"the head is of none of the classes {', '.join(heads)}")
+    raise MismatchError(f"the head is that of none of the classes {', '.join(heads)}")
 
 
 def _parts(head: Head) -> tuple[bool, ...]:
@@ -53,11 +53,11 @@ def _parts(head: Head) -> tuple[bool, ...]:
 
 
 def classes(config: Config, **fields: Any) -> Head:
-    """A logit for each label of the configuration."""
+    """A head with a logit for each label of the configuration."""
     if config.target is not None:
         count = config.target.get("head.outputs")
         if count == "features":
-            raise MismatchError("a head that gives features is no class of transformers")
+            raise MismatchError("no class of transformers has a head that gives features")
         labels = {str(i): f"LABEL_{i}" for i in range(count or 0)}
         config.put(**({"id2label": labels, "label2id": {label: int(i) for i, label in labels.items()}} if labels else {}))
     named, count = config("id2label", None), config("num_labels", None)
@@ -67,9 +67,10 @@ def classes(config: Config, **fields: Any) -> Head:
 def encoder_head(
     config: Config, name: str, transform: Transform, *, tied: bool = True, pooled: Transform = TANH, **more: Head
 ) -> Head | None:
-    """`transform`, `tied`: of a masked language model (where nothing is said of the tie); `pooled`: before classes of a row.
+    """The head of the configuration's class.
 
-    `name`: what the names of the classes begin with; `more`: heads of further classes.
+    `name`: the beginning of the names of classes; `transform`, `tied`: of a masked language model, the second where the key
+    is absent; `pooled`: the transform before classes of a row; `more`: heads of further classes.
     """
     masked = Head(tied=config("tie_word_embeddings", tied, tie_of_masked), bias=True, transform=transform)
     heads = {
@@ -82,7 +83,7 @@ def encoder_head(
 
 
 def tie_of_masked(target: Target) -> bool:
-    """Whether the head of a masked language model is tied; classes have nothing to tie."""
+    """Whether the head of a masked language model is tied; `MismatchError` for a head of classes."""
     if target("head.outputs") is not None:
         raise MismatchError("the head gives classes")
     return bool(target("head.tied"))
@@ -94,7 +95,7 @@ def head_names(
     bias: str = BIAS,
     pooled: tuple[str, str] = POOLED,
 ) -> Table:
-    """Where each part of the head is stored; the bias stands by itself while the matrix is the embedding's."""
+    """Stored names of the head; a tied matrix is stored as the embedding, its bias by itself."""
     head = architecture.head
     if head is None:
         return {}

@@ -1,12 +1,13 @@
-"""Fairseq's line (OPT, XGLM, BioGPT, BART and its kin): names of weights, and what positions begin with."""
+"""Fairseq's line (OPT, XGLM, BioGPT, BART and its kin): names of weights, and the first row of position tables."""
 
 from __future__ import annotations
 
 from anyformer.huggingface.rules import Table
-from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.names import projections
 
 FIRST = 2
-"""The row of a table of positions where the first token's stands."""
+"""The row of the first token's position in a table of positions."""
+ATTENTION = projections("self_attn.*_proj", "self_attn.out_proj")
 PLAIN: Table = {"feedforward.up": "fc1", "feedforward.down": "fc2"}
 NORMS: Table = {
     "attention.norm_before": "self_attn_layer_norm",
@@ -14,9 +15,4 @@ NORMS: Table = {
     "step_0_norm_after": "self_attn_layer_norm",
     "step_1_norm_after": "final_layer_norm",
 }
-"""Of both placements of the norms: those that are not there are passed over."""
-
-
-def projections(ours: str, theirs: str) -> Table:
-    """The four projections of an attention."""
-    return {f"{ours}.{name}": f"{theirs}.{name[0] if name != 'output' else 'out'}_proj" for name in ALL}
+"""Norms of pre-norm and of post-norm layers: names without a weight are passed over."""

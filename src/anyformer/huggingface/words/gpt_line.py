@@ -1,4 +1,4 @@
-"""GPT-2's line: names of weights that the line took over, and the usual shape around the attention of each layer."""
+"""GPT-2's line: its names of weights, and the usual model around the attention of each layer."""
 
 from __future__ import annotations
 
@@ -34,9 +34,7 @@ INERT = (
     "_num_labels", "n_ctx", "n_special", "predict_special_tokens", "summary_activation", "summary_first_dropout",
     "summary_proj_to_labels", "summary_type", "summary_use_proj",
 )  # fmt: skip
-"""Keys of the line's files about other heads and other years."""
-ROUNDING = ("reorder_and_upcast_attn",)
-"""In what order and type scores are scaled."""
+"""Keys of the line's files that configure other heads, or that older versions read."""
 
 
 def gpt_names(*tables: Table, outside: Table = OUTSIDE) -> Names:
@@ -47,7 +45,7 @@ def gpt_names(*tables: Table, outside: Table = OUTSIDE) -> Names:
 def learned_decoder(
     config: Config, width: int, attentions: Sequence[Attention], gelu: str, norm: Norm, dropout: str = "resid_pdrop"
 ) -> Architecture:
-    """The line's common shape around each layer's attention; `gelu`: the activation where the configuration is silent."""
+    """The line's usual model around the attention of each layer; `gelu`: the activation where the key is absent."""
     norm, rate = norm.but(eps=config("layer_norm_epsilon", 1e-5)), config(dropout, 0.1)
     network = plain(config, gelu, "activation_function", size=None, width=four_times(config, width, "n_inner"))
     different = len(set(attentions)) > 1
@@ -63,20 +61,20 @@ def learned_decoder(
         vocab=50257,
         width="n_embd",
         length="n_positions",
-        starts=initialisation(config).but(residual_scale=(2 * len(attentions)) ** -0.5),
+        starts=initialisation(config).but(residual_scale="inverse_sqrt_2_depth"),
         around={"position": LearnedPosition(length=config("n_positions", 1024)), "dropout": config("embd_pdrop", 0.1)},
     )
 
 
 def gpt_attention(config: Config, heads: int, kv_heads: int | None = None) -> Attention:
-    """Heads with every bias, whose scores may be left unscaled; `heads`: where the configuration is silent."""
+    """Attention with every bias, whose scores may be unscaled; `heads`: H where the key is absent."""
     scaled = config("scale_attn_weights", True, lambda target: target("attention.scale") != 1.0)
     count, dropout = config("n_head", heads), config("attn_pdrop", 0.1)
     return Attention(heads=count, kv_heads=kv_heads, bias=ALL, scale=None if scaled else 1.0, dropout=dropout)
 
 
 def gpt_attentions(config: Config, width: int, heads: int) -> list[Attention]:
-    """The attention of each layer, which may divide its scores by the layer's number too."""
+    """The attention of each layer; a flag also divides its scores by the number of the layer."""
     plain, depth = gpt_attention(config, heads), config("n_layer")
     by_layer = config("scale_attn_by_inverse_layer_idx", False, _differ)
     return [plain.but(scale=plain.scale_of(width) / (i + 1)) if by_layer and i else plain for i in range(depth)]

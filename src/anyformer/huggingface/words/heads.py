@@ -1,4 +1,4 @@
-"""Attention over heads: how many, how wide, their biases and dropout."""
+"""Attention over heads: their number and width, biases and dropout."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ ALL: tuple[Projection, ...] = (*QKV, "output")
 def attention(
     config: Config, *, heads: int = REQUIRED, kv_heads: int | None = None, head_width: int | None = None, **fields: Any
 ) -> Attention:
-    """Attention by the usual keys. The first keywords are what absent keys mean; `fields`: the rest of the part.
+    """Attention by the usual keys; `heads`, `kv_heads`, `head_width`: defaults of absent keys; `fields`: the other fields.
 
-    Biases are those of `attention_bias` where `fields` have none, and dropout that of `attention_dropout`.
+    `attention_bias` and `attention_dropout` are read unless `fields` have `bias` and `dropout`.
     """
     given = {
         "heads": config("num_attention_heads", heads),
@@ -33,27 +33,27 @@ def attention(
 
 
 def implied_width(target: Target) -> int:
-    """E, also where it is only implied: null would be refused, or mean another, where the class has a width of its own."""
+    """E, also where it is only implied: for classes whose default is another width, so that null would not mean D / H."""
     heads: int = target("attention.heads")
     return target("attention.head_width") or target.architecture.width // heads
 
 
 def head_width(config: Config, width: int, heads: int) -> int:
-    """D / H, of a model type whose heads divide the stream."""
+    """D / H; refuses heads that do not divide the width."""
     if width % heads:
         raise HuggingFaceError(f"{config.where}: {heads} heads do not divide the width {width}")
     return width // heads
 
 
 def key_value_heads(config: Config, default: int | None = None, at: Place | None = None) -> int | None:
-    """`num_key_value_heads`: a number is written where null would mean another, the class's own."""
+    """K by `num_key_value_heads`, which is written even where K = H if the class's default is another number."""
     usual = config.usual("num_key_value_heads", default)
-    found: int | None = config("num_key_value_heads", default, at or ("attention.kv_heads" if usual is None else None))
-    return found
+    kv_heads: int | None = config("num_key_value_heads", default, at or ("attention.kv_heads" if usual is None else None))
+    return kv_heads
 
 
 def biases(
     config: Config, key: str = "attention_bias", default: bool = False, names: tuple[Projection, ...] = ALL
 ) -> tuple[Projection, ...]:
-    """The projections that add a bias where a flag says that any does."""
+    """`names`, the projections with a bias, if a flag is set, else none."""
     return names if config(key, default, biased("attention")) else ()

@@ -1,4 +1,4 @@
-"""Latent attention in DeepSeek's keys: ranks, widths, and how YaRN stretches its scores."""
+"""Latent attention by DeepSeek's keys: ranks, widths, and YaRN's factor of the scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from anyformer.model import Architecture
 from anyformer.parts import LatentAttention, RMSNorm
 
 LATENT_NORM = RMSNorm(eps=1e-6)
-"""Of the latents: its eps is no key of the configuration."""
+"""The norm of the latents, whose eps is no key of the configuration."""
 
 
 def latent_attention(
@@ -25,10 +25,10 @@ def latent_attention(
     nope: int = 128,
     rope: int = 64,
     value: int = 128,
-    turns: bool = True,
-    **turned: Any,
+    rotates: bool = True,
+    **rotary: Any,
 ) -> LatentAttention:
-    """Latent attention; ranks and widths: what absent keys mean; `turns`: with rotary positions, of which `turned` tells."""
+    """Latent attention; ranks and widths: defaults of absent keys; `rotates`: with rotary positions, by `stretched_rotary`."""
     heads = config("num_attention_heads", at="latent_attention.heads")
     rank = config("q_lora_rank", q_rank)
     config.expect("attention_dropout", 0.0, why="latent attention has no dropout of its weights")
@@ -46,16 +46,16 @@ def latent_attention(
         value_width=config("v_head_dim", None, "latent_attention.value_width") or value,
         norm=LATENT_NORM,
         bias=biased if config("attention_bias", False, lambda target: bool(target("latent_attention.bias"))) else (),
-        **(stretched_rotary(config, nope + rope, **turned) if turns else {}),
+        **(stretched_rotary(config, nope + rope, **rotary) if rotates else {}),
     )
 
 
 def stretched_rotary(
     config: Config, width: int, *, interleave: bool | None = None, theta: float = 10_000.0, **fields: Any
 ) -> dict[str, Any]:
-    """Rotation of a head's last features, and the factor of its scores where a scaling has `mscale_all_dim`.
+    """Rotary positions of a head's last features, and the scale of its scores where a scaling has `mscale_all_dim`.
 
-    `interleave`: what an absent `rope_interleave` means; None where the model type has no such key.
+    `interleave`: the default of `rope_interleave`, None for a model type without this key.
     """
     if interleave is not None:
         adjacent = config("rope_interleave", interleave, lambda target: target("latent_attention.rotary.pairing") == "adjacent")
@@ -63,7 +63,9 @@ def stretched_rotary(
     table = rope_parameters(config, theta=theta, at=stretched_table)
     share = table.pop(SHARE, None) or config(SHARE, None) or 1.0
     if share != 1.0:
-        raise HuggingFaceError(f"{config.where}: {SHARE} = {share}, but latent attention turns all it rotates")
+        raise HuggingFaceError(
+            f"{config.where}: {SHARE} = {share}, but latent attention has a width of its own for rotated features"
+        )
     scores = table.get("mscale_all_dim")
     if table["rope_type"] != "yarn":
         table = {name: value for name, value in table.items() if not name.startswith("mscale")}
@@ -72,12 +74,12 @@ def stretched_rotary(
 
 
 def stretch(factor: float, strength: float) -> float:
-    """YaRN's growth of what it multiplies: 0.1 * strength * ln(factor) + 1."""
+    """YaRN's factor of waves or scores: 0.1 * strength * ln(factor) + 1."""
     return 1.0 if factor <= 1 else 0.1 * strength * log(factor) + 1.0
 
 
 def stretched_table(target: Target) -> dict[str, Any]:
-    """`rope_parameters`; `mscale_all_dim` is found from the factor of the scores."""
+    """`rope_parameters`, with `mscale_all_dim` computed from the scale of the scores."""
     table, attention = rope_table(target), target("latent_attention.sublayer")
     factor = table.get("factor", 1.0)
     if attention.scale is not None and factor > 1:
@@ -88,7 +90,7 @@ def stretched_table(target: Target) -> dict[str, Any]:
 
 
 def latent_names(architecture: Architecture, theirs: str = "self_attn") -> Table:
-    """Names of latent attention: one matrix gives latent and rotated key, one expands keys and values head by head."""
+    """Names of latent attention: one matrix for latent and rotated key, one that expands keys and values head by head."""
     target, ours = Target(architecture), "latent_attention"
     if not target.has(ours):
         return {}

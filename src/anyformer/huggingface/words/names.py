@@ -1,21 +1,24 @@
-"""Names of weights that many decoders share: ours, from the branch of a layer on, to theirs."""
+"""Tables of names that many decoders share: our name, from the branch of a layer on, to the stored one."""
 
 from __future__ import annotations
 
 from anyformer.huggingface.rules import Names, Op, Rows, Shaped, Stacked, Table, Then, To
+from anyformer.huggingface.words.heads import ALL
+
+
+def projections(pattern: str, output: str = "", ours: str = "attention") -> Table:
+    """Names of the projections of an attention: `pattern` with the first letter of each for `*`; `output`: of the last."""
+    return {f"{ours}.{name}": output if output and name == "output" else pattern.replace("*", name[0]) for name in ALL}
+
+
+def gated_names(theirs: str, ours: str = "feedforward") -> Table:
+    """Names of a gated network."""
+    return {f"{ours}.{side}": f"{theirs}.{side}_proj" for side in ("gate", "up", "down")}
+
 
 OUTSIDE: Table = {"embedding": "model.embed_tokens", "decoder.final_norm": "model.norm", "head": "lm_head"}
-ATTENTION: Table = {
-    "attention.query": "self_attn.q_proj",
-    "attention.key": "self_attn.k_proj",
-    "attention.value": "self_attn.v_proj",
-    "attention.output": "self_attn.o_proj",
-}
-FEEDFORWARD: Table = {
-    "feedforward.gate": "mlp.gate_proj",
-    "feedforward.up": "mlp.up_proj",
-    "feedforward.down": "mlp.down_proj",
-}
+ATTENTION = projections("self_attn.*_proj")
+FEEDFORWARD = gated_names("mlp")
 UP_DOWN: Table = {"feedforward.up": "mlp.up_proj", "feedforward.down": "mlp.down_proj"}
 NORMS: Table = {
     "attention.norm_before": "input_layernorm",
@@ -38,17 +41,16 @@ FUSED_GATE: Table = {
     ("feedforward.gate", "feedforward.up"): To("mlp.gate_up_proj", Rows()),
     "feedforward.down": "mlp.down_proj",
 }
-GATE_UP_DOWN = ("gate", "up", "down")
 LAYER = "model.layers.{i}."
 
 
 def decoder_names(*tables: Table, outside: Table = OUTSIDE, prefix: str = LAYER) -> Names:
-    """The names of a decoder whose layers hold these tables."""
+    """The names of a decoder whose layers have the names of these tables."""
     return Names(outside, {"decoder": (prefix, joined(*tables))})
 
 
 def joined(*tables: Table) -> Table:
-    """One table of several; the later ones count where they speak of the same."""
+    """One table of several, of which a later one replaces names of the earlier."""
     return {ours: theirs for table in tables for ours, theirs in table.items()}
 
 
@@ -58,9 +60,9 @@ def one_by_one(experts: str, gate: str = "gate_proj", up: str = "up_proj", down:
     return {f"experts.{ours}": To(f"{experts}.{{x}}.{theirs}.weight", Stacked()) for ours, theirs in sides.items()}
 
 
-def shared_names(expert: str) -> Table:
+def shared_names(theirs: str) -> Table:
     """Names of the shared expert."""
-    return {f"experts.shared.{side}": f"{expert}.{side}_proj" for side in GATE_UP_DOWN}
+    return gated_names(theirs, "experts.shared")
 
 
 ROUTED: Table = {"experts.router": "mlp.gate", **one_by_one("mlp.experts")}
@@ -68,7 +70,7 @@ NUMBERED: Table = {
     "experts.router": "block_sparse_moe.gate",
     **one_by_one("block_sparse_moe.experts", "w1", "w3", "w2"),
 }
-"""Of Mixtral's line."""
+"""Names of experts in Mixtral's line."""
 SHARED: Table = shared_names("mlp.shared_experts")
 CORRECTION: Table = {"experts.router.correction": "mlp.gate.e_score_correction_bias"}
 

@@ -22,7 +22,7 @@ def feedforward(
     bias: bool = False,
     **fields: Any,
 ) -> FeedForward:
-    """The network; `default`, `width`: what absent keys mean; `size`: the key of the second, None where `width` is it.
+    """The network; `key`, `default`: of its activation; `size`, `width`: key and default of its width, or None and the width.
 
     `bias`: on all matrices.
     """
@@ -32,10 +32,10 @@ def feedforward(
 
 
 def four_times(config: Config, width: int, key: str) -> int:
-    """The width that a key gives, else four times the stream's."""
+    """The width of the network by a key, else 4 D."""
     return config(key, None, "feedforward.width") or 4 * width
 
 
 def plain(config: Config, default: str = "gelu", key: str = "hidden_act", *, bias: bool = True, **more: Any) -> FeedForward:
-    """The network without a gate."""
+    """A network without a gate."""
     return feedforward(config, key, default, gated=False, bias=bias, **more)

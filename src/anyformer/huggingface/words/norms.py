@@ -1,4 +1,4 @@
-"""Norms: their epsilon is a key, the rest belongs to the model type."""
+"""Norms, whose epsilon is a key of the configuration; the model type sets the other fields."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ Norm = LayerNorm | RMSNorm
 
 
 def rms_norm(config: Config, eps: float = 1e-6, key: str = "rms_norm_eps", **fields: Any) -> RMSNorm:
-    """`eps`: where the configuration is silent."""
+    """The norm; `eps`: where the key is absent."""
     return RMSNorm(eps=config(key, eps), **fields)
 
 
 def layer_norm(config: Config, eps: float = 1e-5, key: str = "layer_norm_eps", **fields: Any) -> LayerNorm:
-    """`eps`: where the configuration is silent."""
+    """The norm; `eps`: where the key is absent."""
     return LayerNorm(eps=config(key, eps), **fields)

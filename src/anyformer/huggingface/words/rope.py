@@ -36,7 +36,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 def rotary(config: Config, *, theta: float = 10_000.0, fraction: float | None = None, **fields: Any) -> Rotary:
-    """Rotary positions; the keywords are what absent keys mean. `fraction`: of a head that turns, None where nobody looks."""
+    """Rotary positions; `theta`: its default. `fraction`: default of the share of a head that rotates, None for no such key."""
     table = rope_parameters(config, theta=theta, at=rope_table if fraction is None else rope_table_with_share)
     if fraction is None:
         return from_table(table, **fields)
@@ -45,7 +45,7 @@ def rotary(config: Config, *, theta: float = 10_000.0, fraction: float | None = 
 
 
 def rotary_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> Rotary:
-    """Rotary positions, and those of `otherwise` where the configuration has no table; a theta alone then means nothing."""
+    """Rotary positions, those of `otherwise` where the configuration has no table, even if it has a theta."""
     if config("rope_parameters", None, rope_table) is None and config("rope_scaling", None) is None:
         config("rope_theta", None)
         return from_table(otherwise)
@@ -55,14 +55,14 @@ def rotary_or(config: Config, otherwise: Mapping[str, Any], *, theta: float) -> 
 def rope_table(target: Target) -> dict[str, Any]:
     """`rope_parameters` of the first layer that has rotary positions."""
     for branch in ("attention", "latent_attention", "differential_attention"):
-        for found in target.each(f"{branch}.rotary"):
-            if found is not None:
-                return to_table(found)
+        for positions in target.each(f"{branch}.rotary"):
+            if positions is not None:
+                return to_table(positions)
     raise MismatchError("no layer has rotary positions")
 
 
 def rope_table_with_share(target: Target) -> dict[str, Any]:
-    """The same, with the share of a head that turns also where that is all."""
+    """`rope_table` with the share of a head that rotates, written also where it is 1."""
     return {SHARE: 1.0, **rope_table(target)}
 
 
@@ -95,7 +95,7 @@ def rope_parameters(
 
 
 def from_table(table: Mapping[str, Any], *, unread: tuple[str, ...] = (), **fields: Any) -> Rotary:
-    """Rotary positions from a table of settings. `unread`: keys of it that the model type does not look at."""
+    """Rotary positions from a table of settings; `unread`: keys in it that the model type ignores."""
     absent = [name for name in ("rope_type", "rope_theta") if table.get(name) is None]
     if absent:
         raise HuggingFaceError(f"rope_parameters: {' and '.join(absent)} should be given for each type of layer")
@@ -133,26 +133,26 @@ def to_table(rotary: Rotary) -> dict[str, Any]:
 
 
 def with_share(table: Mapping[str, Any], fraction: float = 1.0) -> Rotary:
-    """Rotary positions of a share of each head, from a table alone; `fraction`: where it is silent."""
-    found = table.get(SHARE)
-    return from_table(table, unread=(SHARE,), fraction=float(fraction if found is None else found))
+    """Rotary positions of a share of each head, from a table alone; `fraction`: the share where the key is absent."""
+    share = table.get(SHARE)
+    return from_table(table, unread=(SHARE,), fraction=float(fraction if share is None else share))
 
 
 def tables_by_type(config: Config, thetas: Mapping[str, float]) -> Tables:
-    """The table of sliding and of full layers; older files scale the full ones alone."""
+    """The tables of sliding and of full layers; `rope_scaling` of older files is that of full layers alone."""
     tables = dict(config("rope_parameters", None, written_by_type) or {})
     refuse_others(config, tables, thetas)
     old, trained = {FULL: config("rope_scaling", None) or {}}, config("max_position_embeddings", None, _scaled_from)
-    found = {}
+    by_type = {}
     for layer_type, theta in thetas.items():
         alone = Config({"rope_parameters": {**(tables.get(layer_type) or {}), **old.get(layer_type, {})}}, config.where)
         alone.assume(max_position_embeddings=trained)
-        found[layer_type] = rope_parameters(alone, theta=theta)
-    return found
+        by_type[layer_type] = rope_parameters(alone, theta=theta)
+    return by_type
 
 
 def shares_by_type(config: Config, usual: Mapping[str, Mapping[str, Any]], fraction: float = 1.0) -> dict[str, Rotary]:
-    """Rotary positions of a share of each head by type of layer; `usual`: the tables where a configuration has none."""
+    """Rotary positions of a share of each head by type of layer; `usual`: the tables where the key is absent."""
     share = {SHARE: 1.0}
     tables = config(
         "rope_parameters", None, lambda target: {**usual, **{k: share | v for k, v in written_by_type(target).items()}}
@@ -174,7 +174,7 @@ def rotary_with_alpha(config: Config, head_width: int) -> Rotary:
 
 
 def rotary_by_layer(config: Config) -> tuple[list[str], dict[str, Rotary | None]]:
-    """The name of each layer's base, and the positions of each name: a `layer_rope_theta` of 0 is a layer without (Granite)."""
+    """A name for the theta of each layer, and the rotary positions of each name: none where theta is 0 (Granite)."""
     usual, depth = rotary(config), config("num_hidden_layers")
     thetas = config("layer_rope_theta", None, _thetas) or [usual.theta] * depth
     if len(thetas) != depth:
@@ -189,7 +189,7 @@ _IN_NAMES = str.maketrans(".-", "__", "+")
 
 
 def _thetas(target: Target) -> list[float]:
-    return [0 if found is None else found.theta for found in target.each("attention.rotary")]
+    return [0 if rotary is None else rotary.theta for rotary in target.each("attention.rotary")]
 
 
 def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -> None:
@@ -200,13 +200,13 @@ def refuse_others(config: Config, tables: Iterable[str], known: Iterable[str]) -
 
 
 def written_by_type(target: Target) -> Tables:
-    """A table of rotary settings for each type that has layers."""
+    """The table of rotary settings of each type of layer."""
     layers = zip(target.each("attention.mask"), target.each("attention.rotary"), strict=True)
     return {SLIDING if mask.window else FULL: to_table(rotary) for mask, rotary in layers if rotary is not None}
 
 
 def _scaled_from(target: Target) -> int:
-    """The length from which dynamic rotary positions are scaled; transformers takes it from outside their table."""
+    """The length beyond which dynamic rotary positions are scaled; transformers reads it outside their table."""
     for table in written_by_type(target).values():
         if table["rope_type"] == "dynamic":
             return int(table["original_max_position_embeddings"])
@@ -214,7 +214,7 @@ def _scaled_from(target: Target) -> int:
 
 
 def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:
-    """DeepSeek's `mscale` and `mscale_all_dim` as the factor of the waves that they stand for."""
+    """Yarn settings in which DeepSeek's `mscale` and `mscale_all_dim` are one factor of sines and cosines."""
     given = {name: value for name, value in yarn.items() if not name.startswith("mscale")}
     scales = [yarn.get(name) for name in ("mscale", "mscale_all_dim")]
     if given.get("attention_factor") is None and all(scales):
@@ -224,5 +224,5 @@ def _with_attention_factor(yarn: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Factors of single waves as a file spells them, whole numbers among them."""
-    return tuple(float(each) for each in value) if isinstance(value, list) else value
+    """A setting, of which a list of factors, one per frequency, becomes a tuple of floats."""
+    return tuple(float(factor) for factor in value) if isinstance(value, list) else value

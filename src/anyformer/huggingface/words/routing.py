@@ -1,4 +1,4 @@
-"""Experts and their routers: how many, how many a token passes, how wide, and what every token passes beside them."""
+"""Experts and their routers: number, top k, width, and shared experts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from anyformer.huggingface.words.activations import activation
 from anyformer.parts import Experts, FeedForward, Groups, Renormalise, Router, ScoreCorrectionBias, SharedExpert, TopK
 
 EXACT = Renormalise(eps=0.0)
-"""Weights of the experts chosen that add up to 1, with nothing added to their sum."""
+"""Weights of the top k experts that add up to 1, without an epsilon."""
 
 
 def experts(
@@ -26,9 +26,10 @@ def experts(
     size: str = "moe_intermediate_size",
     **fields: Any,
 ) -> Experts:
-    """Experts by the usual keys; `count`, `chosen`, `width`: what absent keys mean; `size`: the key of their width.
+    """Experts by the usual keys; `count`, `chosen`, `width`: defaults of absent keys; `size`: the key of their width.
 
-    `counted`, `chosen_key`: the keys of the first two, the one to write first; without a key `chosen` is as it is given.
+    `counted`, `chosen_key`: spellings of the keys of the first two, of which the first is written; no spelling of
+    `chosen_key`: k is `chosen`.
     """
     given = {
         "experts": config.either(*counted, default=count),
@@ -41,7 +42,7 @@ def experts(
 
 
 def shared_of(config: Config, of: Experts, default: int, *keys: str, **more: Any) -> Experts:
-    """The experts beside as many times their width that every token passes; `default`: where no key says how many."""
+    """The experts with a shared one, a multiple of their width by `keys`; `default`: the multiple where they are absent."""
     times = config.either(*keys, default=default)
     return of.but(shared=shared_expert(times * of.width, of.activation, **more) if times else None)
 
@@ -49,32 +50,32 @@ def shared_of(config: Config, of: Experts, default: int, *keys: str, **more: Any
 def shared_of_width(
     config: Config, of: Experts, default: int, key: str = "shared_expert_intermediate_size", **more: Any
 ) -> Experts:
-    """The experts beside one of its own width; `default`: where the key is absent."""
+    """The experts with a shared one of the width that `key` gives; `default`: where it is absent."""
     width = config(key, default)
     return of.but(shared=shared_expert(width, of.activation, **more) if width else None)
 
 
 def shared_expert(width: int, activation: str, *, gate: Any = None, join: Any = "sum", **network: Any) -> SharedExpert:
-    """A network that every token passes, added to the experts chosen as it is unless `gate` or `join` say another."""
+    """A shared expert, added to the others without a gate by default."""
     return SharedExpert(feedforward=FeedForward(width=width, activation=activation, **network), gate=gate, join=join)
 
 
 def renormalised(
     config: Config, default: bool, key: str = "norm_topk_prob", rule: Renormalise = EXACT, at: Place | None = None
 ) -> Renormalise | None:
-    """Whether the weights of the experts chosen are made to add up to 1."""
+    """`rule` if a flag says that the weights of the top k experts add up to 1."""
     return rule if config(key, default, at) else None
 
 
 def softmax_router(config: Config, *, renormalises: bool) -> Router:
-    """A softmax over all experts; `renormalises`: where the configuration is silent."""
+    """A router by the softmax over all experts; `renormalises`: where the key is absent."""
     return Router(renormalise=renormalised(config, renormalises))
 
 
 def sigmoid_router(
     config: Config, *, renormalise: Renormalise | None, scale: float = 1.0, key: str = "routed_scaling_factor", **more: Any
 ) -> Router:
-    """Sigmoids, and a correction for the choice that load alone moves; `scale`: of the weights, where the key is absent."""
+    """A router by sigmoids, whose choice has a correction of load; `scale`: of the weights, where the key is absent."""
     factor = config(key, None, lambda target: target("experts.router.scale"))
     choice = TopK(correction=ScoreCorrectionBias())
     given = {"score": "sigmoid", "choice": choice, "renormalise": renormalise, **more}
@@ -84,9 +85,9 @@ def sigmoid_router(
 def v3_router(
     config: Config, *, groups: int = 1, keep: int = 1, renormalises: bool = True, scale: float = 1.0, moonshot: bool = False
 ) -> Router:
-    """DeepSeek-V3's: sigmoids, a correction, groups unless all are kept. The keywords are what absent keys mean.
+    """DeepSeek-V3's router: sigmoids, a correction, groups unless all are kept. The keywords are defaults of absent keys.
 
-    `moonshot`: by its keys, where a file has them.
+    `moonshot`: whether Moonshot's spellings of the keys are read too.
     """
     counted = ("num_expert_group", "n_group") if moonshot else ("n_group",)
     normed = ("moe_renormalize", "norm_topk_prob") if moonshot else ("norm_topk_prob",)
@@ -101,7 +102,7 @@ def v3_router(
 
 
 def moonshot_experts(config: Config, *, count: int, width: int, **router: Any) -> Experts:
-    """DeepSeek-V3's experts in Moonshot's keys, or DeepSeek's; the keywords are what absent keys mean."""
+    """DeepSeek-V3's experts by Moonshot's keys, or DeepSeek's; the keywords are defaults of absent keys."""
     keys: dict[str, Any] = {
         "counted": ("num_experts", "num_local_experts"),
         "chosen_key": ("num_experts_per_token", "num_experts_per_tok"),
@@ -111,7 +112,7 @@ def moonshot_experts(config: Config, *, count: int, width: int, **router: Any) -
 
 
 def sparse_layers(config: Config, absent: tuple[int, ...] = ()) -> list[str]:
-    """`experts` in every `decoder_sparse_step`-th layer but `mlp_only_layers`; `absent`: what these are if not given."""
+    """`experts` in every `decoder_sparse_step`-th layer but `mlp_only_layers`; `absent`: the latter where the key is."""
     step, dense = config("decoder_sparse_step", 1, kind=SIZE), config("mlp_only_layers", None)
     dense = absent if dense is None else dense
     return ["experts" if i not in dense and (i + 1) % step == 0 else "dense" for i in range(config("num_hidden_layers"))]

@@ -1,7 +1,7 @@
 """BART's line: encoder-decoders with LayerNorm, biases and absolute positions, and the names of their weights.
 
-Model types differ in where the norms stand, in the positions, and in what stands around the layers. Whole layers that
-transformers drops in training (`encoder_layerdrop`, `decoder_layerdrop`) always stand here.
+Model types differ in the placement of norms, in positions, and in the parts around the layers. Layers that transformers drops
+at random in training (`encoder_layerdrop`, `decoder_layerdrop`) are never dropped here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.fixed_tables import Fixed, sinusoids
 from anyformer.huggingface.rules import Names, Shaped, Table, To
-from anyformer.huggingface.words.fairseq import NORMS, PLAIN, projections
+from anyformer.huggingface.words.fairseq import ATTENTION, NORMS, PLAIN
 from anyformer.huggingface.words.heads import ALL, Projection
 from anyformer.huggingface.words.models import initialisation, root_scale
+from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.networks import plain
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -41,13 +42,13 @@ INERT = (
     "force_bos_token_to_be_generated", "layernorm_variant", "normalize_before", "normalize_embedding", "replacing_rate",
     "save_step", "static_position_embeddings", "student_decoder_layers", "student_encoder_layers",
 )  # fmt: skip
-"""Layers dropped in training, and what older files say of a structure that their class fixes."""
+"""Rates of layers dropped in training, and keys of older files for what their class fixes."""
 COPIES = r"model\.(shared|encoder\.embed_tokens|decoder\.embed_tokens)\.weight"
-"""A table that both sides share is stored once or several times; one that neither side uses is stored beside their own."""
-ENCODER: Table = {**projections("attention", "self_attn"), **PLAIN, **NORMS}
+"""Copies of the shared table, and a shared table that neither side uses where each has its own."""
+ENCODER: Table = {**ATTENTION, **PLAIN, **NORMS}
 DECODER: Table = {
     **ENCODER,
-    **projections("cross_attention", "encoder_attn"),
+    **projections("encoder_attn.*_proj", "encoder_attn.out_proj", "cross_attention"),
     "cross_attention.norm_before": "encoder_attn_layer_norm",
     "step_1_norm_after": "encoder_attn_layer_norm",
     "step_2_norm_after": "final_layer_norm",
@@ -67,11 +68,11 @@ LAYERS: Mapping[str, tuple[str, Table]] = {
 }
 HEAD: Table = {"head.weight": "lm_head.weight", "head.bias": To("final_logits_bias", Shaped((1, -1)))}
 SINUSOIDS: Mapping[str, Fixed] = {rf"model\.{side}\.embed_positions\.weights?": sinusoids(side) for side in SIDES}
-"""Positions that files may hold, and that are computed here."""
+"""Sinusoids that files may hold."""
 
 
 def tables(architecture: Architecture, both: str = "model.shared") -> Table:
-    """Where the embeddings are stored: one table for both sides, or one each."""
+    """Stored names of the embeddings: one table for both sides, or one each."""
     if architecture.decoder_embedding is None:
         return {"embedding": both}
     return {"embedding": "model.encoder.embed_tokens", "decoder_embedding": "model.decoder.embed_tokens"}
@@ -82,7 +83,7 @@ def bart_names(architecture: Architecture) -> Names:
 
 
 def learned(offset: int, length: int) -> Callable[[Config, str], LearnedPosition]:
-    """Learned positions, the first `offset` rows of which no token uses; `length`: the class's own default."""
+    """Learned positions whose first `offset` rows are unused; `length`: the class's default."""
     return lambda config, side: LearnedPosition(
         length=config("max_position_embeddings", length, "decoder.position.length"), offset=offset
     )
@@ -94,14 +95,14 @@ def halves(config: Config, side: str) -> SinusoidalPosition:
 
 
 def after_padding(config: Config, side: str) -> SinusoidalPosition:
-    """Fairseq's sinusoids: positions count on from the id of padding, and the table grows as needed."""
+    """Fairseq's sinusoids, whose first position follows the id of padding, without a limit of length."""
     offset = config("pad_token_id", 1, lambda target: target("decoder.position.offset") - 1) + 1
     return SinusoidalPosition(layout="halves", spacing="inclusive", offset=offset)
 
 
 @dataclass(frozen=True)
 class Line:
-    """What tells the model types apart, and the defaults of their configuration classes."""
+    """One model type: the parts in which it differs from the others, and defaults of its configuration class."""
 
     position: Callable[[Config, str], LearnedPosition | SinusoidalPosition]
     """The positions of a side."""
@@ -111,9 +112,9 @@ class Line:
     bias: bool = True
     """Whether the head adds a bias, which transformers keeps as a buffer: `final_logits_bias`."""
     headless: str = ""
-    """A class without a head, of which there are files: their models have no bias."""
+    """The class without a head, of which some files are saved: their models have no bias."""
     projections: tuple[Projection, ...] = ALL
-    """Projections of an attention that add a bias."""
+    """Projections of an attention that have a bias."""
     scaled: bool = False
     activation: str = "gelu"
     attention_dropout: float = 0.0
@@ -125,7 +126,7 @@ class Line:
     def architecture(self, config: Config, vocab: int, tied: bool) -> Architecture:
         """`tied`: both sides and the head have one table."""
         config.expect("is_decoder", False)
-        table = Embedding(vocab=vocab, scale=root_scale(config, config("d_model"), self.scaled))
+        table = Embedding(vocab=vocab, scale=root_scale(config, self.scaled))
         if self.headless and config.target is not None and not config.target("head.bias"):
             config.put(architectures=[self.headless])
         bias = self.bias and self.headless not in (config("architectures", None) or ())
@@ -134,7 +135,7 @@ class Line:
         return self.of(config, embedding=table, decoder_embedding=second, head=Head(tied=tied, bias=bias))
 
     def of(self, config: Config, encoder: Stack | None = None, **around: Any) -> Architecture:
-        """The model of both stacks, and what is `around` them; `encoder`: where it is not this line's."""
+        """The model of both stacks; `around`: its other fields; `encoder`: the stack, if it is not this line's."""
         config.expect("num_hidden_layers", config("encoder_layers", at=lambda target: target.depth("encoder")))
         return Architecture(
             width=config("d_model"),
@@ -168,7 +169,7 @@ class Line:
         )
 
     def family(self, model_type: str, default_class: str, *, inert: tuple[str, ...] = (), **more: Any) -> Family:
-        """The family of this line."""
+        """The family of a model type of this line."""
         given: dict[str, Any] = {"read": self.read, "names": bart_names, "base": "model."} | more
         given["ignored"] = (COPIES, *more.get("ignored", ()))
         return Family(model_type, default_class=default_class, inert=(*INERT, *inert), **given)

@@ -1,4 +1,4 @@
-"""T5's line: RMS pre-norm without biases, unscaled scores with buckets of relative positions, and the names of weights."""
+"""T5's line: RMS pre-norm without biases, unscaled scores with buckets of relative positions, and names of weights."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from anyformer.huggingface.config import Config
 from anyformer.huggingface.rules import Names, Table
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words.activations import known, named
-from anyformer.huggingface.words.heads import ALL
+from anyformer.huggingface.words.names import projections
 from anyformer.huggingface.words.norms import rms_norm
 from anyformer.model import Architecture
 from anyformer.parts import (
@@ -31,10 +31,10 @@ from anyformer.parts import (
 
 IGNORED = (
     r"(encoder|decoder)\.embed_tokens\.weight",
-    # A table that the first releases held, and that nothing reads.
+    # A table of the first releases that no code reads.
     r"decoder\.block\.0\.layer\.1\.EncDecAttention\.relative_attention_bias\.weight",
 )
-"""What files hold beside the weights."""
+"""Stored tensors that are not weights of the model."""
 OUTSIDE: Table = {
     "embedding": "shared",
     "head": "lm_head",
@@ -43,27 +43,23 @@ OUTSIDE: Table = {
 }
 
 
-def _projections(ours: str, theirs: str) -> Table:
-    return {f"{ours}.{name}": f"{theirs}.{name[0]}" for name in ALL}
-
-
 CROSS: Table = {
-    **_projections("cross_attention", "layer.1.EncDecAttention"),
+    **projections("layer.1.EncDecAttention.*", ours="cross_attention"),
     "cross_attention.norm_before": "layer.1.layer_norm",
 }
 
 
 def _self_attention(called: str) -> Table:
-    """Self-attention, with a table of relative positions if it has its own."""
+    """Names of self-attention, and of its table of relative positions if it has one of its own."""
     return {
-        **_projections("attention", f"layer.0.{called}"),
+        **projections(f"layer.0.{called}.*"),
         "attention.norm_before": "layer.0.layer_norm",
         "attention.score_bias": f"layer.0.{called}.relative_attention_bias",
     }
 
 
 def _network(number: int, gated: bool) -> Table:
-    """Without a gate the up projection is `wi`; with one it is `wi_1`."""
+    """Names of the network: without a gate the up projection is `wi`, with one it is `wi_1`."""
     theirs = f"layer.{number}.DenseReluDense"
     return {
         "feedforward.gate": f"{theirs}.wi_0",
@@ -74,13 +70,13 @@ def _network(number: int, gated: bool) -> Table:
 
 
 def t5_names(architecture: Architecture, encodes: str = "SelfAttention") -> Names:
-    """`encodes`: what the encoder's attention is called."""
+    """Names of T5's weights; `encodes`: the name of the encoder's attention."""
     gated = Target(architecture, "encoder")("feedforward.gated")
     return stacks_names(_network(1, gated), {**CROSS, **_network(2, gated)}, encodes)
 
 
 def stacks_names(encoder: Table, decoder: Table, encodes: str = "SelfAttention") -> Names:
-    """The names of both stacks, given what is in their layers beside self-attention."""
+    """The names of both stacks; `encoder`, `decoder`: those in their layers besides self-attention."""
     shared: Table = {
         f"{side}.score_bias": f"{side}.block.0.layer.0.{called}.relative_attention_bias"
         for side, called in (("encoder", encodes), ("decoder", "SelfAttention"))
@@ -95,7 +91,7 @@ def stacks_names(encoder: Table, decoder: Table, encodes: str = "SelfAttention")
 
 
 def buckets(config: Config, side: str) -> RelativeBuckets:
-    """Distances to both sides in the encoder, backwards in the decoder."""
+    """Buckets of distances: to both sides in the encoder, backwards in the decoder."""
 
     def of(field: str) -> Any:
         return lambda target: target.get(f"stack.score_bias.buckets.{field}") or target(f"attention.score_bias.{field}")
@@ -108,7 +104,7 @@ def buckets(config: Config, side: str) -> RelativeBuckets:
 
 
 def network(config: Config, proj: str) -> FeedForward:
-    """`proj`: the form where nothing is said. `gated-gelu` is the tanh approximation, plain `gelu` is not."""
+    """The network; `proj`: the default of its form. `gated-gelu` is the tanh approximation, plain `gelu` is exact."""
     proj = config("feed_forward_proj", proj, _written_form)
     gated, _, function = proj.rpartition("-")
     function = "gelu_new" if proj == "gated-gelu" else function
@@ -121,7 +117,7 @@ def network(config: Config, proj: str) -> FeedForward:
 
 
 def t5_activation(name: str) -> str:
-    """T5 has its own spelling, and kernel, of the tanh approximation."""
+    """The name of an activation in T5, which has its own spelling, and kernel, of the tanh approximation."""
     return named(name, "gelu_new")
 
 
@@ -133,14 +129,14 @@ def _written_form(target: Target) -> str:
 
 
 def depth(config: Config, side: str, default: int | None = None) -> int:
-    """The decoder is as deep as the encoder unless it says otherwise."""
+    """L of a stack; the decoder is as deep as the encoder unless it has a key of its own."""
     both: int = config("num_layers", at=lambda target: target.depth("encoder"))
     own = config("num_decoder_layers", default, lambda target: target.depth("decoder"))
     return both if side == "encoder" or own is None else own
 
 
 def attentions(config: Config, side: str, **more: Any) -> tuple[Any, ...]:
-    """Scores are not scaled: the first weights are narrow instead. Cross-attention knows no positions."""
+    """The attention sublayers of a side, with unscaled scores (initial weights are small instead)."""
     heads = {
         "heads": config("num_heads"),
         "head_width": config("d_kv", at="attention.head_width"),
@@ -153,7 +149,7 @@ def attentions(config: Config, side: str, **more: Any) -> tuple[Any, ...]:
 
 
 def t5_initialisation(config: Config) -> Initialisation:
-    """Matrices by their inputs, tables and an untied head with deviation `initializer_factor`."""
+    """Matrices scaled by their inputs; tables and an untied head with deviation `initializer_factor`."""
     factor = config("initializer_factor", 1.0)
     table = Normal(std=factor)
     return Initialisation(matrix=FanIn(gain=factor), embedding=table, head=table)
@@ -161,28 +157,28 @@ def t5_initialisation(config: Config) -> Initialisation:
 
 @dataclass(frozen=True)
 class Line:
-    """What tells the model types apart."""
+    """One model type: the parts in which it differs from the others."""
 
     encoder: str
-    """The class of an encoder alone, which gives features."""
+    """The class of the encoder alone, without a head."""
     scales: bool = True
-    """Whether a file may ask for logits times d_model^-0.5."""
+    """Whether logits may be scaled by d_model^-0.5."""
     shared_bias: bool = True
     """One table of relative positions per stack, or one per layer."""
     proj: str = "gated-gelu"
 
     def read(self, config: Config) -> Architecture:
-        config.put(pad_token_id=0, decoder_start_token_id=0)  # what a model's own class takes for granted
+        config.put(pad_token_id=0, decoder_start_token_id=0)  # ids that the model's class needs
         config.expect("is_decoder", False)
         alone = config.target is not None and config.target.architecture.head is None
         config.put(**({"architectures": [self.encoder]} if alone else {}))
-        width, tied = config("d_model"), config("tie_word_embeddings", True)
+        tied = config("tie_word_embeddings", True)
         made = Architecture(
-            width=width,
+            width=config("d_model"),
             embedding=Embedding(vocab=config("vocab_size")),
             encoder=self.stack(config, "encoder"),
             decoder=self.stack(config, "decoder"),
-            head=Head(tied=tied, scale=width**-0.5 if self.scales and _scaled(config) else 1.0),
+            head=Head(tied=tied, scale="inverse_sqrt_width" if self.scales and _scaled(config) else 1.0),
             initialisation=t5_initialisation(config),
         )
         return made.but(decoder=None, head=None) if self.encoder in (config("architectures", None) or ()) else made
@@ -201,9 +197,9 @@ class Line:
 
 
 def _scaled(config: Config) -> bool:
-    """T5 1.0 scales; 1.1 and UMT5 do not, and their files say so by an untied head. transformers 5 has a key of its own.
+    """Whether the logits are scaled: by transformers 5's key, else where the head is tied (T5 1.0, but not 1.1 and UMT5).
 
-    Of UMT5 transformers 5 reads neither, and always scales: a model that does not is read as published, and not exported.
+    transformers 5 always scales UMT5's logits: a model that does not is read as published, and not exported.
     """
-    said = config("scale_decoder_outputs", None, lambda target: target("head.scale") != 1.0)
-    return bool(config("tie_word_embeddings", True) is not False if said is None else said)
+    flag = config("scale_decoder_outputs", None, lambda target: target("head.scale") != 1.0)
+    return bool(config("tie_word_embeddings", True) is not False if flag is None else flag)

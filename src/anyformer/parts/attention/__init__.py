@@ -1,1 +1,1 @@
-"""Attention: softmax over scores of queries and keys, in every form, and the biases of its scores."""
+"""Attention: a softmax over scores of queries and keys, in every form, and the biases of its scores."""

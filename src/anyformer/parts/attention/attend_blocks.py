@@ -1,8 +1,8 @@
 """Attention by blocks of query rows: scores of one block at a time, computed again in the backward pass.
 
-For what torch's kernel does not compute: caps, sinks, and dropout whose bits are a function of the global row. It keeps q, k
-and v and no scores, and does what the plain kernel does, in the same steps and types. An operator of its own, for a compiler
-that saw the steps would find the scores of both passes equal and keep them.
+It computes what torch's kernel lacks: caps, sinks, and dropout whose bits are a function of the global row. It saves q, k and
+v for the backward pass, no scores, and takes the steps and types of the plain kernel. It is an operator of its own, because a
+compiler that saw the steps would find the scores of both passes equal and save them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def attend_blocks(
     sink_H: Tensor | None = None,
     drop: Drop | None = None,
 ) -> Tensor:
-    """As `attend`, (B, H, T, U). `causal`: the lower triangle of a square, and `allowed` is None."""
+    """`attend`, (B, H, T, U). `causal`: the mask is the lower triangle of a square, and `allowed` is None."""
     key, rows, site, rate = (None, None, 0, 0.0) if drop is None else (drop.noise.key, drop.noise.rows, drop.site, drop.rate)
     mixed: Tensor = _attend(
         q_BHTE, k_BKSE, v_BKSU, allowed, bias_BHTS, sink_H, key, rows, site, rate, causal, scale, softcap
@@ -41,7 +41,7 @@ def attend_blocks(
 
 @dataclass(frozen=True)
 class _Call:
-    """Everything but q, k and v: as the arguments of the operators."""
+    """The arguments of the operators, except q, k and v."""
 
     allowed: Tensor | None
     bias: Tensor | None
@@ -55,7 +55,7 @@ class _Call:
     softcap: float | None
 
     def blocks(self, q: Tensor, k: Tensor) -> Iterator[tuple[slice, slice]]:
-        """(queries, keys they may see): of a block as many scores, rows * S, as queries have features, T * E."""
+        """(queries, their keys) of each block, which has as many scores, rows * S, as all queries have features, T * E."""
         (T, E), S = q.shape[2:], k.shape[2]
         size = max(1, T * E // S)
         for first in range(0, T, size):
@@ -63,18 +63,19 @@ class _Call:
             yield slice(first, last), slice(0, last if self.causal else S)
 
     def scores(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor:
-        """Of a block, (B, H, rows, keys) in fp32, before the mask."""
-        return scores(q[:, :, queries], k[:, :, keys], self.scale, _cut(self.bias, queries, keys), self.softcap)
+        """Scores of a block, (B, H, rows, keys) in fp32, before the mask."""
+        bias = None if self.bias is None else _cut(self.bias, queries, keys)
+        return scores(q[:, :, queries], k[:, :, keys], self.scale, bias, self.softcap)
 
     def shares(self, scores: Tensor, queries: slice, keys: slice) -> tuple[Tensor, Tensor | None]:
-        """(B, H, rows, keys) in fp32, and that of a sink."""
-        allowed = _cut(self.allowed, queries, keys)
+        """Attention weights of a block, (B, H, rows, keys) in fp32, and the weight of a sink."""
+        allowed = None if self.allowed is None else _cut(self.allowed, queries, keys)
         if self.causal:
             allowed = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril(queries.start)
         return shares(scores, allowed, self.sink)
 
     def factors(self, q: Tensor, k: Tensor, queries: slice, keys: slice) -> Tensor | None:
-        """Dropout of a block's shares: those elements of (B, H, T, S) that are its own."""
+        """Factors of dropout for the elements of (B, H, T, S) in this block."""
         if self.key is None or self.rows is None:
             return None
         (H, T), S, at = q.shape[1:3], k.shape[2], q.device
@@ -83,17 +84,13 @@ class _Call:
         return keep_factors(bits_of(Noise(self.key, self.rows), self.site, elements), self.rate).to(q.dtype)
 
 
-def _cut(x: Tensor | None, queries: slice, keys: slice) -> Tensor | None:
-    """(.., T or 1, S) of a block."""
-    return None if x is None else _view(x, queries, keys)
-
-
-def _view(x: Tensor, queries: slice, keys: slice) -> Tensor:
+def _cut(x: Tensor, queries: slice, keys: slice) -> Tensor:
+    """A view of the elements of a block, of x: (.., T or 1, S)."""
     return x[:, :, queries if x.shape[2] > 1 else slice(None), keys]
 
 
 def _heads_side_by_side(q: Tensor, v: Tensor) -> Tensor:
-    """Room for (B, H, T, U), in memory (B, T, H, U) as torch's kernel gives it: projecting it copies nothing."""
+    """An empty (B, H, T, U), in memory (B, T, H, U) like the result of torch's kernel, so that projecting it copies nothing."""
     B, H, T, _ = q.shape
     return q.new_empty(B, T, H, v.shape[-1]).transpose(1, 2)
 
@@ -119,13 +116,13 @@ def _attend_backward(
     gradient: Tensor, q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None, bias: Tensor | None, sink: Tensor | None,
     key: Tensor | None, rows: Tensor | None, site: int, rate: float, causal: bool, scale: float, softcap: float | None,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:  # fmt: skip
-    """The gradients of q, k, v, bias and sink, the last two empty where there is none.
+    """The gradients of q, k, v, bias and sink; the last two are empty without bias and sink.
 
     P = softmax(scores), D = factors of dropout: dV = (P D)^T dO, dP = (dO V^T) D, dscores = P (dP - sum_s P dP).
     """
     call = _Call(allowed, bias, sink, key, rows, site, rate, causal, scale, softcap)
     K, k, v, dq = k.shape[1], k.contiguous(), v.contiguous(), torch.empty_like(q)
-    # Sums over blocks are taken in fp32, as one product takes them.
+    # Sums over blocks are taken in fp32, as within one product.
     dk, dv = (torch.zeros_like(x, dtype=torch.float32) for x in (k, v))
     d_bias, d_sink = (q.new_zeros(() if x is None else x.shape, dtype=torch.float32) for x in (bias, sink))
     for queries, keys in call.blocks(q, k):
@@ -143,7 +140,7 @@ def _attend_backward(
         if softcap is not None:
             d_scores = d_scores * (1 - (capped / softcap).square())
         if bias is not None:
-            part = _view(d_bias, queries, keys)
+            part = _cut(d_bias, queries, keys)
             part += d_scores.sum_to_size(part.shape)
         d_products = side_by_side((d_scores * scale).to(q.dtype), K)
         dq[:, :, queries] = (d_products @ k[:, :, keys]).view_as(dq[:, :, queries])
@@ -152,7 +149,7 @@ def _attend_backward(
 
 
 BLOCKS = torch.ops.anyformer.attend_blocks.default
-"""The operator as dispatch modes (FLOP counters, tracers) see it."""
+"""The operator in dispatch modes (FLOP counters, tracers)."""
 
 
 @_attend.register_fake
@@ -168,7 +165,7 @@ def _(gradient, q, k, v, allowed, bias, sink, *more):  # type: ignore[no-untyped
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
     ctx.save_for_backward(*inputs[:6])
-    # The call's noise is there for all layers, and none of them keeps it.
+    # The call's noise exists once for all layers, so it is not saved here.
     ctx.others = inputs[6:]
 
 

@@ -1,4 +1,4 @@
-"""Which keys a query sees: the one place where every attention asks."""
+"""The keys that a query sees: the one place where every attention gets them."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from anyformer.parts.masks.mask import Mask
 
 
 class Attends(nn.Module):
-    """A module of attention. `mask` is None of one that reads a source."""
+    """The base of attention modules; `mask` is None in one that reads a source."""
 
     def __init__(self, mask: Mask | None) -> None:
         super().__init__()
         self.mask = None if mask is None else Digested.of(mask)
 
     def visible(self, x_BTD: Tensor, context: Context, keys: Keys | None = None, *, banded: bool = False) -> Visible:
-        """Which of `keys` the queries made of x see; without a mask, which of the source. `banded`: as a band where possible.
+        """The keys among `keys` that the queries of x see; without a mask, those of the source. `banded`: a band if possible.
 
-        A part that chooses keys by data (x) narrows here what the mask allows, with `Visible.narrowed`.
+        A part that selects keys by data (x) overrides this, and narrows the visible keys with `Visible.narrowed`.
         """
         if self.mask is None or keys is None:
             return context.visible_source()

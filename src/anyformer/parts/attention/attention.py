@@ -1,4 +1,4 @@
-"""Self-attention: multi-head, multi-query and grouped-query, with any head width, and all that is put on its scores."""
+"""Self-attention: multi-head, multi-query and grouped-query, with any head width, positions and score biases."""
 
 from __future__ import annotations
 
@@ -29,47 +29,50 @@ from anyformer.plan import Plan
 
 
 class ValueResidual(Value):
-    """v' = own * v + other * v_other, with the values that an earlier layer used for the same tokens (ResFormer).
+    """v' = own * v + other * v_other, with an earlier layer's values of the same tokens (ResFormer), (B, T, K, U).
 
-    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5. v': (B, T, K, U).
+    Zhou et al. 2024, arXiv 2410.17897: v_other is the first layer's, and both factors are 0.5.
     """
 
     variant: str
-    """The variant whose latest layer before this one gives v_other: for the first layer's values, a variant of its own."""
+    """The variant whose latest layer before this one has v_other: the first layer's values need a variant of its own."""
     own: float = 0.5
     other: float = 0.5
 
 
 VALUES = "values"
-"""The values (B, T, K, U) of the tokens of this call, as an attention uses them."""
+"""Name in `Context.shared` of the values (B, T, K, U) that a self-attention uses for the tokens of the call."""
 MEMORY = "keys and values"
-"""The keys and values that an attention sees, those of its decode state with them: a `Memory`."""
+"""Name in `Context.shared` of the `Memory` of a self-attention: its keys and values, with those of its decode state."""
 
 
 class SelfAttention(Heads):
     """The base of self-attentions over heads: mask, positions, decode state."""
 
     mask: Mask = Causal()
-    """Which positions a query may look at."""
+    """The positions that each query may see."""
     rotary: Rotary | None = None
     score_bias: ScoreBias | None = None
-    """Added to the scores of this layer; a stack may have one for all its layers."""
+    """Bias of this layer's scores; a stack may have one for all its layers."""
     temperature: Temperature | None = None
     """Factor of the queries by position."""
     virtual_tokens: Count | None = None
     """Learned keys and values that every query sees, without a position (prefix tuning, Li & Liang 2021, arXiv 2101.00190)."""
     keys_from: str | None = None
-    """A variant of the stack: read the keys and values of its latest layer before this one, and have none (Gemma 3n)."""
+    """A variant: this layer reads the keys and values of its latest layer before, and has none of its own (Gemma 3n)."""
     value_residual: ValueResidual | None = None
 
     @model_validator(mode="after")
     def _makes_sense(self) -> SelfAttention:
-        if self.keys_from is not None and (self.value_norm or self.values == "keys"):
-            raise ValueError("with keys_from this layer has no keys and values of its own: leave value_norm and values out")
-        if self.keys_from is not None and self.value_residual is not None:
-            raise ValueError("with keys_from this layer has no values of its own: leave value_residual out")
-        if self.keys_from is not None and {"key", "value"} & set(self.bias):
-            raise ValueError("with keys_from this layer has no keys and values of its own: no bias on 'key' or 'value'")
+        own = {
+            "value_norm": self.value_norm is not None,
+            "values": self.values == "keys",
+            "value_residual": self.value_residual is not None,
+            "the bias on 'key' or 'value'": not {"key", "value"}.isdisjoint(self.bias),
+        }
+        if self.keys_from is not None and any(own.values()):
+            without = " and ".join(name for name, given in own.items() if given)
+            raise ValueError(f"with keys_from this layer has no keys and values of its own: leave {without} out")
         return self
 
     def check(self, width: int) -> None:
@@ -81,47 +84,43 @@ class SelfAttention(Heads):
             self.score_bias.check(width)
 
     def sketch(self, width: int) -> Sketch:
-        turned = rotary_cell(self.rotary)
-        return heads_sketch(self, width, self.called, self.said, turned=turned, late=self._late, memory=self.keys_from)
+        return heads_sketch(self, width, self.title, self.facts, rotary=rotary_cell(self.rotary), memory=self.keys_from)
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         """The title of its picture."""
         return f"{heads_title(self)} attention"
 
     @property
-    def said(self) -> tuple[str, ...]:
+    def facts(self) -> tuple[str, ...]:
         """The rules of its scores in words, for pictures."""
-        there = [words(part) for part in (self.score_bias, self.temperature) if part is not None]
-        virtual = [] if self.virtual_tokens is None else [f"{self.virtual_tokens} virtual tokens"]
-        first = [] if self.value_residual is None else [f"with values of the latest {self.value_residual.variant} layer"]
-        return (self.mask.words, *there, *virtual, *first)
+        facts = [self.mask.words, *(words(part) for part in (self.score_bias, self.temperature) if part is not None)]
+        if self.virtual_tokens is not None:
+            facts.append(f"{self.virtual_tokens} virtual tokens")
+        if self.value_residual is not None:
+            facts.append(f"with values of the latest {self.value_residual.variant} layer")
+        return tuple(facts)
 
     def build(self, width: int, plan: Plan, name: str) -> AttentionModule:
         return AttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        rows = shape.batch * shape.length
-        own, P = self.keys_from is None, self.virtual_tokens or 0
+        rows, own, P = shape.rows, self.keys_from is None, self.virtual_tokens or 0
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
         virtual = {name: Weight((K, P, of), "column", "matrix") for name, of in zip(VIRTUAL, (E, U), strict=True)} if P else {}
-        pairs = shape.length * P
-        each = shape.batch * K * (E + U) * plan.activation_bytes
-        held, seen = each * self.mask.cache_length(shape.cache_length), each * self.mask.pairs(shape)
-        state = State.of(shape, held if own else 0, seen, K)
+        position = shape.batch * K * (E + U) * plan.activation_bytes
+        held = position * self.mask.cache_length(shape.cache_length) if own else 0
+        state = State.of(shape, held, position * self.mask.pairs(shape), K)
         inner = {} if self.score_bias is None else {"score_bias": self.score_bias.cost(self, width, shape)}
-        turned = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
-        rotary: Mapping[str, Operation] = {"rotary": rotated(rows * turned)} if turned else {}
+        features = 0 if self.rotary is None else self.rotary.rotated(E) * (self.heads + (K if own else 0))
+        rotary: Mapping[str, Operation] = {"rotary": rotated(rows * features)} if features else {}
+        pairs = shape.length * P
         return (
-            self.projections(width, rows, rows, reads=own)
+            self.projections(width, rows, rows, own_keys=own)
             + self.products(width, shape, shape.length * shape.keys + pairs, self.mask.pairs(shape) + pairs)
             + Tally(virtual, rotary, state, self.limits)
             + total(inner)
         )
-
-    @property
-    def _late(self) -> bool:
-        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
 
     @property
     def traits(self) -> Traits:
@@ -136,12 +135,12 @@ class SelfAttention(Heads):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        found = [Read(SCORE_BIAS, size=self.heads, required=False), *(self.score_bias.reads if self.score_bias else ())]
+        reads = [Read(SCORE_BIAS, size=self.heads, required=False), *(self.score_bias.reads if self.score_bias else ())]
         if self.keys_from is not None:
-            found.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
+            reads.append(Read(MEMORY, self.keys_from, size=self.groups, state=True))
         if self.value_residual is not None:
-            found.append(Read(VALUES, self.value_residual.variant, size=self.groups))
-        return tuple(found)
+            reads.append(Read(VALUES, self.value_residual.variant, size=self.groups))
+        return tuple(reads)
 
     @property
     def leaves(self) -> Mapping[str, int]:
@@ -154,13 +153,12 @@ class SelfAttention(Heads):
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this attention breaks by its mathematics."""
-        scaling = self.rotary.limits if self.rotary else ()
-        return (*self.mask.limits, *scaling)
+        return (*self.mask.limits, *(self.rotary.limits if self.rotary else ()))
 
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState | None:
-        """A ring where the mask forgets, else everything: B * K * min(window, C) * (E + U) elements; None if shared."""
+        """A ring for a mask with a window, else every position: B * K * min(window, C) * (E + U) elements; None if shared."""
         if self.keys_from is not None:
             return None
         length = self.mask.cache_length(capacity)
@@ -190,15 +188,14 @@ class AttentionModule(HeadsModule):
 
     def __init__(self, attention: SelfAttention, width: int, plan: Plan, name: str) -> None:
         own = attention.keys_from is None
-        super().__init__(attention, width, plan, name, mask=attention.mask, reads=own)
+        super().__init__(attention, width, plan, name, mask=attention.mask, own_keys=own)
         self.attention = attention
         self.rotary = Digested.of(attention.rotary) if attention.rotary else None
         self.score_bias = attention.score_bias.build(attention, width) if attention.score_bias else None
-        for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
-            if not attention.virtual_tokens:
-                break
-            shape = (attention.groups, attention.virtual_tokens, features)
-            self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
+        if attention.virtual_tokens is not None:
+            for vector, features in zip(VIRTUAL, (self.head_width, self.value_width), strict=True):
+                shape = (attention.groups, attention.virtual_tokens, features)
+                self.register_parameter(vector, nn.Parameter(torch.empty(shape)))
 
     def forward(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None = None) -> Tensor:
         q = self._placed(self.queries(x_BTD), self.query_norm, context)
@@ -222,7 +219,7 @@ class AttentionModule(HeadsModule):
         return self.mix(x_BTD, q, k, v, visible, context, bias)
 
     def _remember(self, x_BTD: Tensor, context: Context, state: FullState | RingState | None) -> Memory:
-        """This layer's keys and values, with those of its state; left for the layers that read them."""
+        """This layer's keys and values with those of its state, which it leaves for the layers that read them."""
         k, v = self.keys_and_values(x_BTD)
         residual = self.attention.value_residual
         if residual is not None:
@@ -240,7 +237,7 @@ class AttentionModule(HeadsModule):
         return memory
 
     def _bias(self, q_BHTE: Tensor, memory: Memory, context: Context) -> Tensor | None:
-        """The bias of the scores: the stack's, computed once for equal keys, and this layer's own."""
+        """The bias of the scores: the stack's, computed once for equal keys, plus this layer's own."""
         shared = context.shared.get((None, SCORE_BIAS))
         bias: Tensor | None = None
         if shared is not None:
@@ -251,8 +248,8 @@ class AttentionModule(HeadsModule):
         return own if bias is None else bias + own
 
     def _placed(self, x_BTHE: Tensor, norm: torch.nn.Module, context: Context) -> Tensor:
-        """Rotated by position, and normalised after that where the description says so."""
+        """Queries or keys rotated by position, and then normalised if `qk_norm` comes after the rotation."""
         if self.rotary is not None:
             table = context.rotary(self.rotary, self.head_width, x_BTHE.dtype)
             x_BTHE = self.rotary.value.rotate(x_BTHE, table)
-        return norm(x_BTHE) if self.norms_late else x_BTHE
+        return norm(x_BTHE) if self.heads.norms_late else x_BTHE

@@ -30,7 +30,7 @@ class CrossAttention(Heads):
 
     @model_validator(mode="after")
     def _rotates_nothing(self) -> CrossAttention:
-        if self.qk_norm is not None and self.qk_norm.at == "after_rotary":
+        if self.norms_late:
             raise ValueError("qk_norm.at = 'after_rotary': cross-attention rotates nothing, leave it out")
         return self
 
@@ -45,21 +45,19 @@ class CrossAttention(Heads):
         return CrossAttentionModule(self, width, plan, name)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        rows, pairs = shape.batch * shape.length, shape.length * shape.source
-        source_rows = shape.batch * shape.source if shape.past == 0 else 0
+        pairs, source_rows = shape.length * shape.source, 0 if shape.past else shape.batch * shape.source
         features = self.width_of_head(width) + self.width_of_value(width)
         held = shape.batch * self.groups * shape.source * features * plan.activation_bytes
+        state = State(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
         return (
-            self.projections(width, rows, source_rows)
+            self.projections(width, shape.rows, source_rows)
             + self.products(width, shape, pairs, pairs)
-            + Tally(
-                own_state=State(held, held if shape.past else 0, 0 if shape.past else held, self.groups), own_limits=(limit,)
-            )
+            + Tally(own_state=state, own_limits=(limit,))
         )
 
     def state(self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device) -> CrossState:
-        """B * K * S * (E + U) elements."""
+        """The source's keys and values: B * K * S * (E + U) elements."""
         key, value = (
             torch.zeros(batch, self.groups, source, features, dtype=dtype, device=device)
             for features in (self.width_of_head(width), self.width_of_value(width))

@@ -11,7 +11,7 @@ from anyformer.operations import Tally, Weight, total
 def depthwise(name: str, width: int) -> Tally:
     """The weights of a `Depthwise`; its work is element-wise, no matrix product.
 
-    It starts as the identity: the rules for matrices go by the number of inputs, and here each output has one.
+    It starts as the identity: the rules for matrices scale with the number of inputs, and here each output has one.
     """
     weights = {"weight": Weight((width,), "replicate", "ones"), "bias": Weight((width,), "replicate", "zeros")}
     return total({name: Tally(weights)})

@@ -47,12 +47,12 @@ class DifferentialAttention(SelfAttention):
         return self
 
     @property
-    def called(self) -> str:
+    def title(self) -> str:
         return "Differential attention"
 
     @property
-    def said(self) -> tuple[str, ...]:
-        return ("difference of two halves of the heads", *super().said)
+    def facts(self) -> tuple[str, ...]:
+        return ("difference of two halves of the heads", *super().facts)
 
     @property
     def traits(self) -> Traits:
@@ -65,7 +65,7 @@ class DifferentialAttention(SelfAttention):
         return DifferentialAttentionModule(self, width, plan, name)
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
-        """As of attention, with values twice as wide."""
+        """The products of `Heads`, with values twice as wide."""
         return paired(shape, self.heads, self.width_of_head(width), 2 * self.width_of_value(width), pairs, exact)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
@@ -106,6 +106,6 @@ class DifferentialAttentionModule(AttentionModule):
         return mixed * (1 - self.lambda_init)
 
     def strength(self) -> Tensor:
-        """lambda, a number in fp32."""
+        """lambda, one number in fp32."""
         a1, b1, a2, b2 = (self.get_parameter(f"lambda_{name}").float() for name in LAMBDAS)
         return (a1 * b1).sum().exp() - (a2 * b2).sum().exp() + self.lambda_init

@@ -1,6 +1,6 @@
-"""Dual cross-attention: several scales of features, side by side in the residual stream, that read each other.
+"""Dual cross-attention (DCA, Ates et al. 2023, arXiv 2303.17696) among several scales of features.
 
-First their channels attend to each other, then their positions (DCA, Ates et al. 2023, arXiv 2303.17696). A block of both:
+The scales stand side by side in the residual stream. First their channels attend to each other, then their positions:
 
     residual(ChannelCrossAttention(scales=(32, 64, 128)), SpatialCrossAttention(scales=(32, 64, 128)))
 """
@@ -15,7 +15,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Contract, Limit, Operation, Pairs, Shape, Tally, total
+from anyformer.operations import Limit, Operation, Pairs, Shape, Tally, total
 from anyformer.operations.elementwise import softmax
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attends import Attends
@@ -30,19 +30,15 @@ from anyformer.plan import Plan
 
 _BOTH_WAYS = Bidirectional()
 
-Sums = Literal["features", "keys"]
-SUMS: tuple[Sums, Sums] = ("features", "keys")
-
 
 class AcrossScales(Sublayer):
     """The base of both attentions: n scales side by side, D = sum of D_i, each with a norm and projections of its own.
 
-    The norm is in here because one of the whole width would mix the scales: leave the branch's own out.
+    The norm belongs to the part, because one over the whole width would mix the scales: leave the branch's norm out.
     """
 
-    kind: str
     scales: tuple[Count, ...] = Field(min_length=1)
-    """D_i, features of each scale, in the order in which they stand."""
+    """D_i, features of each scale, in their order in the stream."""
     heads: Count
     """H, a divisor of every D_i."""
     norm: Norm = LayerNorm(eps=1e-6)
@@ -62,11 +58,11 @@ class AcrossScales(Sublayer):
             )
 
     def projections(self, own: int, width: int) -> Mapping[str, int]:
-        """How wide each depthwise projection of a scale of `own` features is."""
+        """The width of each depthwise projection, by name, of a scale of `own` features."""
         raise NotImplementedError
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
-        """Scores, softmax and mixing, of all scales."""
+        """Scores, softmax and mixing of all scales."""
         raise NotImplementedError
 
     @property
@@ -103,15 +99,18 @@ class ChannelCrossAttention(AcrossScales):
         return {"query": own, "key": width, "value": width, "output": own}
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
-        # Channels meet channels, and positions are the features that they compare.
-        B, pairs = shape.batch, width * width // self.heads
-        scores, mix = (Pairs(B, 1, shape.length, pairs, pairs, width, sums) for sums in SUMS)
-        return {"scores": scores, "softmax": softmax(B * pairs, B * pairs), "mix": mix}
+        # Channels attend to channels, and positions are their features.
+        B, T, pairs = shape.batch, shape.length, width * width // self.heads
+        return {
+            "scores": Pairs(B, 1, T, pairs, pairs, width, "features"),
+            "softmax": softmax(B * pairs, B * pairs),
+            "mix": Pairs(B, 1, T, pairs, pairs, width, "keys"),
+        }
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
-        return tuple(Limit(contract, "the scores of channels are sums over all positions") for contract in contracts)
+        reason = "the scores of channels are sums over all positions"
+        return Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
 
 
 class SpatialCrossAttention(AcrossScales):
@@ -133,12 +132,13 @@ class SpatialCrossAttention(AcrossScales):
 
     def products(self, width: int, shape: Shape) -> Mapping[str, Operation]:
         # Every scale has scores of its own, over the features of all.
-        B, T, maps = shape.batch, shape.length, self.heads * len(self.scales)
-        scores, mix = (
-            Pairs(B, heads, width // self.heads, T * T, T * T, T, sums)
-            for heads, sums in zip((maps, self.heads), SUMS, strict=True)
-        )
-        return {"scores": scores, "softmax": softmax(B * maps * T * T, B * maps * T * T), "mix": mix}
+        B, T, H, E = shape.batch, shape.length, self.heads, width // self.heads
+        maps = H * len(self.scales)
+        return {
+            "scores": Pairs(B, maps, E, T * T, T * T, T, "features"),
+            "softmax": softmax(B * maps * T * T, B * maps * T * T),
+            "mix": Pairs(B, H, E, T * T, T * T, T, "keys"),
+        }
 
     @property
     def masks(self) -> tuple[Mask, ...]:
@@ -146,8 +146,7 @@ class SpatialCrossAttention(AcrossScales):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        contracts: tuple[Contract, ...] = ("chunked", "cached")
-        return (*_BOTH_WAYS.limits, *(Limit(contract, "no position is remembered between calls") for contract in contracts))
+        return (*_BOTH_WAYS.limits, *Limit.each("no position is remembered between calls", "chunked", "cached"))
 
 
 class AcrossScalesModule(Attends):
@@ -174,7 +173,7 @@ class AcrossScalesModule(Attends):
         return torch.cat(mixed, -1)
 
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
-        """One scale, `own` (B, T, D_i), attends to all scales, (B, T, D): (B, T, D_i)."""
+        """The attention of one scale, `own` (B, T, D_i), to all scales, (B, T, D): (B, T, D_i)."""
         raise NotImplementedError
 
     def _split(self, x: Tensor) -> Tensor:
@@ -188,9 +187,9 @@ class ChannelCrossAttentionModule(AcrossScalesModule):
     def mixed(self, scale: nn.ModuleDict, own: Tensor, all_BTD: Tensor, context: Context) -> Tensor:
         q, k, v = scale["query"](own), scale["key"](all_BTD), scale["value"](all_BTD)
         if context.valid is not None:
-            # Scores are sums over positions: a query of zeros takes padding out of them.
+            # Scores are sums over positions: padding counts nothing where the query is zero.
             q = q.masked_fill(~context.valid[..., None], 0)
-        # Attention turned by a quarter: channels stand where positions do elsewhere, and positions are the features.
+        # Attention transposed: channels take the place of positions, and positions that of features.
         y_BHET = attend(
             self._split(q).mT, self._split(k).mT, self._split(v).mT, Visible(),
             scale=all_BTD.shape[-1] ** -0.5, kernel=self.plan.attention,

@@ -1,10 +1,10 @@
-"""The description that attentions over heads share: heads, projections, norms and scales."""
+"""The base description of attentions over heads: heads, projections, norms and scales."""
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
 from anyformer.operations import Shape, Tally, Weight, matrix, total
@@ -19,9 +19,8 @@ PROJECTIONS: tuple[Projection, ...] = ("query", "key", "value", "output")
 
 
 class Heads(Sublayer):
-    """The base of attentions over heads: how many, how wide, with which biases, norms and scales."""
+    """The base of attentions over heads: their number, widths, biases, norms and scales."""
 
-    kind: str
     heads: Count
     """H, query heads."""
     kv_heads: Count | None = None
@@ -30,7 +29,7 @@ class Heads(Sublayer):
     """E, features of a head; D / H by default."""
     value_width: Count | None = None
     """U, features of a value head; E by default (MiMo-V2: 128 beside 192)."""
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     qk_norm: QKNorm | None = None
     """Norm of queries and keys."""
@@ -39,9 +38,9 @@ class Heads(Sublayer):
     value_scale: Positive = 1.0
     """Factor of the values (MiMo-V2: 0.707)."""
     values: Literal["own", "keys"] = "own"
-    """`keys`: the key projection, not normalised nor rotated, also gives the values (Gemma 4's global layers)."""
+    """`keys`: the values are the projected keys, before norm and rotation (Gemma 4's global layers)."""
     clip: Positive | None = None
-    """Bound of the entries of queries, keys and values as projected (OLMo 1, DBRX)."""
+    """Bound of the entries of queries, keys and values right after their projections (OLMo 1, DBRX)."""
     scale: Positive | None = None
     """Factor of the scores; E^-0.5 by default."""
     softcap: Positive | None = None
@@ -54,11 +53,6 @@ class Heads(Sublayer):
     """Norm of the mixed heads side by side, before the output projection (BitNet, Magneto)."""
     dropout: Probability = 0.0
     """Share of attention weights dropped in training."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @model_validator(mode="after")
     def _grouped(self) -> Heads:
@@ -101,6 +95,11 @@ class Heads(Sublayer):
         return self.width_of_head(width) if self.value_width is None else self.value_width
 
     @property
+    def norms_late(self) -> bool:
+        """Whether queries and keys are normalised after the rotation."""
+        return self.qk_norm is not None and self.qk_norm.at == "after_rotary"
+
+    @property
     def resizing(self) -> Resizing:
         return Resizing(self.heads if self.head_width is None else 1)
 
@@ -108,7 +107,7 @@ class Heads(Sublayer):
         return self.but(head_width=self.width_of_head(width), kv_heads=self.groups)
 
     def mixed(self, width: int) -> tuple[int, int]:
-        """How many heads come out of mixing, and how wide."""
+        """The number and the width of the heads after mixing."""
         return self.heads, self.width_of_value(width)
 
     def scale_of(self, width: int) -> float:
@@ -119,17 +118,16 @@ class Heads(Sublayer):
         """Refuse a width that does not fit."""
         self.width_of_head(width)
 
-    def projections(self, width: int, rows: int, source_rows: int, *, reads: bool = True) -> Tally:
-        """Weights and FLOPs of projections, norms, sink and gate; `reads`: keys and values are this layer's own."""
+    def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
+        """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
-        H, K = self.heads * E, self.groups * E
-        parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
+        parts = matrix("query", width, self.heads * E, rows, role="column", bias="query" in self.bias)
         parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
-        if reads:
-            parts += matrix("key", width, K, source_rows, role="column", bias="key" in self.bias)
+        if own_keys:
+            parts += matrix("key", width, self.groups * E, source_rows, role="column", bias="key" in self.bias)
             if self.values == "own":
                 parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
             if self.qk_norm is not None:
@@ -143,5 +141,5 @@ class Heads(Sublayer):
         return parts + total(inner)
 
     def products(self, width: int, shape: Shape, pairs: int, exact: int) -> Tally:
-        """Scores, softmax and mixing over so many (query, key) pairs per head and row, `exact` of them allowed by the mask."""
+        """Scores, softmax and mixing over `pairs` (query, key) pairs per head and row, `exact` of them allowed by the mask."""
         return paired(shape, self.heads, self.width_of_head(width), self.width_of_value(width), pairs, exact)

@@ -1,4 +1,4 @@
-"""The module of heads: projections, then norms, rotations and scales of queries, keys and values."""
+"""The base module of attentions over heads: projections, norms and scales of queries, keys and values, and the kernel."""
 
 from __future__ import annotations
 
@@ -16,24 +16,16 @@ from anyformer.plan import Plan
 
 
 class HeadsModule(Attends):
-    """The projections, separate in storage, what is done to queries, keys and values, and the attention kernel.
+    """The projections, separate in storage, the norms and scales of queries, keys and values, and the attention kernel.
 
-    `reads`: keys and values are this layer's own. After the rotation, queries and keys are normalised by who rotates them.
+    `own_keys`: keys and values are this layer's own. Norms that come after the rotation are applied by the module that rotates.
     """
 
     def __init__(
-        self,
-        heads: Heads,
-        width: int,
-        plan: Plan,
-        name: str,
-        *,
-        mask: Mask | None = None,
-        reads: bool = True,
+        self, heads: Heads, width: int, plan: Plan, name: str, *, mask: Mask | None = None, own_keys: bool = True
     ) -> None:
         super().__init__(mask)
         self.heads, self.plan = heads, plan
-        self.norms_late = heads.qk_norm is not None and heads.qk_norm.at == "after_rotary"
         self.norms_heads = heads.qk_norm is None or heads.qk_norm.over == "head"
         self.head_width = E = heads.width_of_head(width)
         self.value_width = U = heads.width_of_value(width)
@@ -41,7 +33,7 @@ class HeadsModule(Attends):
         self.query = nn.Linear(width, heads.heads * E, bias="query" in heads.bias)
         self.output = nn.Linear(heads.heads * U, width, bias="output" in heads.bias)
         self.query_norm = heads.qk_norm.build(heads.heads, E) if heads.qk_norm else nn.Identity()
-        if reads:
+        if own_keys:
             own = heads.values == "own"
             self.key = nn.Linear(width, heads.groups * E, bias="key" in heads.bias)
             self.value = nn.Linear(width, heads.groups * U, bias="value" in heads.bias) if own else None
@@ -57,7 +49,7 @@ class HeadsModule(Attends):
 
     @property
     def drops(self) -> bool:
-        """Whether attention weights are dropped now."""
+        """Whether attention weights are dropped in this mode."""
         return self.training and self.dropout.rate > 0
 
     def queries(self, x_BTD: Tensor) -> Tensor:
@@ -72,7 +64,7 @@ class HeadsModule(Attends):
         return self._normed(self.key_norm, key), value if self.heads.value_scale == 1 else value * self.heads.value_scale
 
     def _normed(self, norm: nn.Module, x: Tensor) -> Tensor:
-        if self.norms_late:
+        if self.heads.norms_late:
             return self._split(x)
         return norm(self._split(x)) if self.norms_heads else self._split(norm(x))
 
@@ -93,7 +85,7 @@ class HeadsModule(Attends):
         context: Context,
         bias_BHTS: Tensor | None = None,
     ) -> Tensor:
-        """Attend, gate by x, put the heads side by side, project: (B, T, D)."""
+        """Attention, the gate by x, then the output projection of the heads side by side: (B, T, D)."""
         mixed_BHTU = self.attended(q_BHTE, k_BKSE.to(q_BHTE.dtype), v_BKSU.to(q_BHTE.dtype), visible, context, bias_BHTS)
         mixed_BTHU = mixed_BHTU.transpose(1, 2)
         if self.gate is not None:
@@ -103,7 +95,7 @@ class HeadsModule(Attends):
     def attended(
         self, q_BHTE: Tensor, k_BKSE: Tensor, v_BKSU: Tensor, visible: Visible, context: Context, bias_BHTS: Tensor | None
     ) -> Tensor:
-        """(B, H, T, U)."""
+        """The mixed values, (B, H, T, U)."""
         return attend(
             q_BHTE,
             k_BKSE,

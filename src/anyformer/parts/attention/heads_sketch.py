@@ -1,11 +1,11 @@
-"""Attention over heads as it is drawn: queries, keys and values side by side, then what turns them, then the softmax."""
+"""Pictures of attention over heads: queries, keys and values side by side, their norms and rotation, then the softmax."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from anyformer.parts.sketch import Cell, Flow, Given, Sketch, biases, chain, fan, number
+from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain, fan, number
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
 
 
 def heads_cell(name: str, heads: int, features: int, groups: int = 0) -> Cell:
-    """`Q 32 × 128`: so many heads of so many features."""
+    """`Q 32 × 128`: 32 heads of 128 features."""
     return Cell(f"{name} {heads} × {number(features)}", count=heads, groups=groups)
 
 
 def rotary_cell(rotary: Rotary | None) -> Cell | None:
-    """Theta, the part of a head that turns, and the scaling."""
+    """Theta, the rotated part of a head, and the scaling."""
     if rotary is None:
         return None
-    said = [f"rotary θ {number(rotary.theta)}"]
-    said += [f"{rotary.fraction:.4g} of each head"] if rotary.fraction < 1 else []
-    said += [rotary.scaling.words] if rotary.scaling is not None else []
-    return Cell(" · ".join(said), "position")
+    facts = [f"rotary θ {number(rotary.theta)}"]
+    facts += [f"{rotary.fraction:.4g} of each head"] if rotary.fraction < 1 else []
+    facts += [rotary.scaling.words] if rotary.scaling is not None else []
+    return Cell(" · ".join(facts), "position")
 
 
 def gated(flow: Flow, gate: Gate | None) -> Flow:
-    """Times a gate, if there is one."""
+    """The flow times its gate, if there is one."""
     if gate is None:
         return flow
     rank = "" if gate.rank is None else f", rank {gate.rank}"
@@ -40,37 +40,36 @@ def heads_sketch(
     part: Heads,
     width: int,
     title: str,
-    said: Iterable[str],
+    facts: Iterable[str],
     *,
-    turned: Cell | None = None,
-    late: bool = False,
+    rotary: Cell | None = None,
     memory: str | None = None,
     source: bool = False,
 ) -> Sketch:
-    """An attention over heads, projection by projection.
+    """The picture of an attention over heads, projection by projection.
 
-    `said`: what the softmax cell adds; `turned`: what turns queries and keys, before their norm if that is `late`; `memory`:
-    whose keys and values it reads. What reads a source has keys and values on the side of the source, before the queries.
+    `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys; `memory`: the variant whose keys and values
+    it reads; `source`: whether keys and values come from the source.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
-    # Shades show which queries share a key; where none do, all are alike.
+    # Shades show which queries share a key; without sharing, all are alike.
     groups = K if part.heads > K else 0
     query, key = heads_cell("Q", part.heads, E, groups), heads_cell("K", K, E, groups)
     value: Flow = heads_cell("V", K, U, groups) if part.values == "own" else Cell("V = K", "pointwise")
     value = chain(value, None if part.value_norm is None else Cell("V-norm", "norm"))
     over = {"head": "QK-norm", "each_head": "QK-norm of each head", "projection": "QK-norm of all heads"}
     norm = None if part.qk_norm is None else Cell(over[part.qk_norm.over], "norm")
-    cells = [turned, norm] if late else [norm, turned]
+    cells = [rotary, norm] if part.norms_late else [norm, rotary]
     if memory is not None:
-        read = fan(chain(query, *cells), Given(Cell(f"K, V of the latest {memory} layer", "memory")))
+        read = fan(chain(query, *cells), SideInput(Cell(f"K, V of the latest {memory} layer", "memory")))
     elif source:
-        read = fan(Given(fan(chain(key, norm), value), source=True), chain(query, norm))
+        read = fan(SideInput(fan(chain(key, norm), value), source=True), chain(query, norm))
     else:
         read = fan(chain(fan(query, key), *cells), value)
-    there = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}
-    limits = [f"{name} {number(given)}" for name, given in there.items() if given is not None]
+    numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}
+    given = [f"{name} {number(value)}" for name, value in numbers.items() if value is not None]
     sinks = ["a sink per head"] if part.sink is not None else []
-    mixed = chain(read, Cell(" · ".join(["softmax", *said, *limits, *sinks]), "mix"))
+    mixed = chain(read, Cell(" · ".join(["softmax", *facts, *given, *sinks]), "mix"))
     return Sketch(
         title,
         biases(part.bias, 4 if part.values == "own" and memory is None else 3 if memory is None else 2),

@@ -36,9 +36,9 @@ class LatentAttention(Sublayer):
         k = [c W_uk per head, rotate(x W_kr) for all heads], v = c W_uv per head
         softmax(q k^T * scale where mask) v W_o, scale = E^-0.5
 
-    Only c and the rotated key are remembered: P + R numbers per token. A step of one token never expands them: q W_uk^T meets
-    c directly, and W_uv is applied after mixing (the paper's absorption). The paper's d_c is P = kv_rank, d'_c q_rank,
-    d_h E - R = nope_width, d_h^R R = rope_width.
+    The decode state is c and the rotated key, P + R numbers per token. A step of one token does not expand them: q W_uk^T is
+    multiplied with c directly, and W_uv is applied after mixing (the paper's absorption). The paper's d_c is P = kv_rank, d'_c
+    q_rank, d_h E - R = nope_width, d_h^R R = rope_width.
     """
 
     kind: Literal["latent_attention"] = "latent_attention"
@@ -51,13 +51,13 @@ class LatentAttention(Sublayer):
     nope_width: Count
     """E - R, features of a head that carry no position."""
     rope_width: Annotated[int, Field(ge=2)]
-    """R, features of a head that are rotated; their key is one for all heads."""
+    """R, features of a head that are rotated; all heads share one rotated key."""
     value_width: Count
     """U, features of a value head."""
     norm: Norm | None = None
     """Norm of both latents (DeepSeek: RMSNorm, eps 1e-6)."""
     rotary: Rotary | None = None
-    """Rotation of the R features (DeepSeek: adjacent pairs); without it they carry no position (Kimi Linear)."""
+    """Rotation of the R features (DeepSeek: adjacent pairs); without it no feature carries a position (Kimi Linear)."""
     mask: Mask = Causal()
     bias: tuple[Projection, ...] = ()
     scale: Positive | None = None
@@ -91,11 +91,11 @@ class LatentAttention(Sublayer):
 
     @property
     def scale_of_scores(self) -> float:
-        """Their factor."""
+        """The factor of the scores; E^-0.5 by default."""
         return self.query_width**-0.5 if self.scale is None else self.scale
 
     def absorbed(self, shape: Shape) -> bool:
-        """Whether queries meet the latents themselves, which are then P wide."""
+        """Whether a call uses the absorbed form, whose keys and values are the latents, P wide."""
         return shape.length == 1 and shape.past > 0
 
     def resolved(self, width: int) -> Self:
@@ -105,7 +105,7 @@ class LatentAttention(Sublayer):
         return LatentAttentionModule(self, width, plan)
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
-        B, H, rows = shape.batch, self.heads, shape.batch * shape.length
+        B, H, rows = shape.batch, self.heads, shape.rows
         columns = H * self.query_width
         if self.q_rank is None:
             parts = matrix("query_up", width, columns, rows, role="column")
@@ -115,7 +115,7 @@ class LatentAttention(Sublayer):
         parts += matrix("kv_down", width, self.kv_rank, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("rope_key", width, self.rope_width, rows, role="replicate", bias="kv_down" in self.bias)
         parts += matrix("output", H * self.value_width, width, rows, role="row", bias="output" in self.bias, fill="residual")
-        # Absorbed, the two expansions turn from per key to per query, and meet the keys as wide as the latent.
+        # The absorbed form expands queries instead of keys, and its scores are over the latent's features.
         expanded = rows if self.absorbed(shape) else B * shape.keys
         parts += matrix("key_up", self.kv_rank, H * self.nope_width, expanded, role="column")
         parts += matrix("value_up", self.kv_rank, H * self.value_width, expanded, role="column")
@@ -123,7 +123,7 @@ class LatentAttention(Sublayer):
         exact = self.mask.pairs(shape)
         parts += paired(shape, H, key + self.rope_width, value, shape.length * shape.keys, exact)
         if self.rotary is not None:
-            # Of every query, and of the one key.
+            # Every query is rotated, and the one key.
             parts += Tally(own_work={"rotary": rotated(rows * self.rotary.rotated(self.rope_width) * (H + 1))})
         if self.norm is not None:
             norms = {"kv_norm": self.norm.cost(self.kv_rank, rows)}
@@ -132,9 +132,9 @@ class LatentAttention(Sublayer):
             parts += total(norms)
         if self.gate is not None:
             parts += total({"gate": self.gate.cost(width, H, self.value_width, rows)})
-        each = B * (self.kv_rank + self.rope_width) * plan.activation_bytes
-        held = each * self.mask.cache_length(shape.cache_length)
-        return parts + Tally(own_state=State.of(shape, held, each * exact), own_limits=self.limits)
+        position = B * (self.kv_rank + self.rope_width) * plan.activation_bytes
+        held = position * self.mask.cache_length(shape.cache_length)
+        return parts + Tally(own_state=State.of(shape, held, position * exact), own_limits=self.limits)
 
     @property
     def traits(self) -> Traits:
@@ -154,7 +154,7 @@ class LatentAttention(Sublayer):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> FullState | RingState:
-        """B * min(window, C) * (P + R) elements, however many heads there are."""
+        """B * min(window, C) * (P + R) elements, whatever the number of heads."""
         length = self.mask.cache_length(capacity)
         latent, rope = (
             torch.zeros(batch, 1, length, features, dtype=dtype, device=device) for features in (self.kv_rank, self.rope_width)
@@ -207,7 +207,7 @@ class LatentAttentionModule(Attends):
         return self.output(mixed_BTHU.flatten(2))  # type: ignore[no-any-return]
 
     def _expanded(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor, visible: Visible) -> Tensor:
-        """Keys and values of every head, written out: fewest FLOPs where many queries share them. (B, H, T, U)."""
+        """Attention with the keys and values of every head, (B, H, T, U): the fewest FLOPs when many queries share them."""
         H = self.attention.heads
         B, _, S, _ = latent.shape
         k = self.key_up(latent[:, 0]).view(B, S, H, -1).transpose(1, 2)
@@ -217,7 +217,7 @@ class LatentAttentionModule(Attends):
         return attend(q, k, v, visible, scale=self.scale, kernel=self.plan.attention)
 
     def _absorbed(self, nope: Tensor, rope: Tensor, latent: Tensor, key: Tensor, visible: Visible) -> Tensor:
-        """The latent is the one key and value head that all query heads read; nothing is expanded. (B, H, T, U)."""
+        """Attention with the latent as the one key and value head of all query heads, (B, H, T, U): nothing is expanded."""
         a = self.attention
         up = self.key_up.weight.view(a.heads, a.nope_width, a.kv_rank).to(nope.dtype)
         q = torch.cat([nope @ up, rope.to(nope.dtype)], -1)

@@ -1,4 +1,4 @@
-"""Latent arrays: a few learned vectors that read a long input, so that the layers above cost the same for any length."""
+"""Latent arrays: a few learned vectors that read a long input, so that the cost of later layers does not grow with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Contract, Limit, Shape, Tally, Weight, total
+from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.cross_attention import CrossAttention
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.state import EMPTY
@@ -27,7 +27,7 @@ class Latents(Drawn):
     count: Count
     """T."""
     position: Position | None = None
-    """Absolute positions, added to the input that is read."""
+    """Absolute positions, added to the input."""
 
     def sketch(self, width: int) -> Sketch:
         return Sketch("Learned latent array", (f"{self.count:,} × {number(width)}",))
@@ -61,8 +61,8 @@ class LatentsModule(nn.Module):
 class InducedAttention(Sublayer):
     """Self-attention through m learned points: h = attention(points, x), y = attention(x, h), both (B, ., D).
 
-    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention` says
-    what both are like; the residuals, norms and feed-forward network that the paper puts inside are the block's.
+    Set Transformer's induced set attention (Lee et al. 2019, arXiv 1810.00825, section 3.1): linear in T. `attention`
+    describes both attentions; the residuals, norms and feed-forward network that the paper puts inside are the block's.
     """
 
     kind: Literal["induced_attention"] = "induced_attention"
@@ -77,11 +77,8 @@ class InducedAttention(Sublayer):
     def sketch(self, width: int) -> Sketch:
         inner = self.attention.sketch(width)
         both = f"{inner.title.lower()}, {self.attention.heads} heads"
-        return Sketch(
-            "Induced attention",
-            (both,),
-            chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix")),
-        )
+        flow = chain(Cell(f"{self.points} learned points read x", "mix"), Cell("x reads the points", "mix"))
+        return Sketch("Induced attention", (both,), flow)
 
     @property
     def resizing(self) -> Resizing:
@@ -98,8 +95,7 @@ class InducedAttention(Sublayer):
         scatter = self.attention.cost(width, Shape(batch=shape.batch, length=shape.length, source=self.points), plan)
         both = total({"gather": gather, "scatter": scatter}).without("state", "limits")
         reason = "every position is read through points that have read all positions"
-        contracts: tuple[Contract, ...] = ("causal", "stepwise", "chunked", "cached", "packed")
-        limits = tuple(Limit(contract, reason) for contract in contracts)
+        limits = Limit.each(reason, "causal", "stepwise", "chunked", "cached", "packed")
         points = {"points": Weight((self.points, width), "replicate", "embedding")}
         return both + Tally(points, own_limits=limits)
 

@@ -17,15 +17,15 @@ from anyformer.parts.norms.norm import Norm
 class QKNorm(Value):
     """q, k = norm(q), norm(k) (Henry et al. 2020, arXiv 2010.04245; Dehghani et al. 2023, arXiv 2302.05442): (B, T, H, E).
 
-    Queries have a norm of their own, and keys another.
+    Queries and keys have a norm each.
     """
 
     norm: Norm
     over: Literal["head", "each_head", "projection"] = "head"
-    """What it normalises: each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole
-    projection (OLMo 2)."""
+    """Normalise each head by itself, with one gain for all (Qwen 3) or a gain of its own (Command R+), or the whole projection
+    (OLMo 2)."""
     at: Literal["before_rotary", "after_rotary"] = "before_rotary"
-    """Whether heads are normalised before they are rotated, or after (Llama 4, Hunyuan)."""
+    """Whether heads are normalised before the rotation or after it (Llama 4, Hunyuan)."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> QKNorm:
@@ -36,18 +36,18 @@ class QKNorm(Value):
         return self
 
     def width(self, heads: int, head_width: int) -> int:
-        """Features that the weights of the norm are for."""
+        """The number of features that have weights of the norm."""
         return head_width if self.over == "head" else heads * head_width
 
     def build(self, heads: int, head_width: int) -> nn.Module:
-        """The norm of queries, or of keys, which have so many heads."""
+        """The norm of queries or of keys with `heads` heads."""
         if self.over == "each_head":
             assert isinstance(self.norm, RMSNorm | LayerNorm), "checked by the description"
             return of_each_head(self.norm, heads, head_width)
         return self.norm.build(self.width(heads, head_width))
 
     def cost(self, heads: int, head_width: int, rows: int) -> Tally:
-        """Of the norm of queries or of keys, whose heads are normalised each by itself, or all as one vector."""
+        """Weights and work of the norm of queries or of keys with `heads` heads."""
         width = self.width(heads, head_width)
         vectors = rows if self.over == "projection" else rows * heads
         whole = self.norm.cost(width, vectors)

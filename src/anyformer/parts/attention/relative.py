@@ -1,4 +1,4 @@
-"""Relative positions that speak with the content: Transformer-XL's and DeBERTa's terms of the scores."""
+"""Relative positions that depend on the content: the score biases of Transformer-XL and DeBERTa."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 import torch
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Term = Literal["content_to_position", "position_to_content"]
 TERMS: tuple[Term, ...] = ("content_to_position", "position_to_content")
 RELATIVE = "relative"
-"""The stack's table of relative positions, for the layers that read it: (2 * span, D)."""
+"""Name in `Context.shared` of the stack's table of relative positions, (2 * span, D)."""
 
 
 class TransformerXL(ScoreBias):
@@ -34,7 +34,7 @@ class TransformerXL(ScoreBias):
 
         q_t k_s + q_t W_r R_(t-s) + u k_s + v W_r R_(t-s), all times scale
 
-    The first term is attention's own. u, v: (H, E), one for all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
+    The first term is that of the attention. u, v: (H, E), the same at all positions; W_r: (D, H * E). The paper's W_k,R is W_r.
     """
 
     position_name: ClassVar[str] = "relative"
@@ -92,10 +92,10 @@ class Disentangled(ScoreBias):
 
         q_t k_s + q_t K_(delta(t, s)) + k_s Q_(delta(t, s)), all times scale
 
-    K, Q = P W: through this layer's own key and query projections (`shared`, version 2) or through projections of their
-    own (version 1). delta(t, s) is t - s within the span, counted in log-sized buckets beyond half of it where
-    `max_distance` is given. The last index is that of the released code; the paper writes delta(s, t). P is the stack's
-    `relative` table, (2 * span, D). The paper divides by sqrt(3 E): give that as the attention's scale.
+    K, Q = P W: with this layer's key and query projections as W (`shared`, version 2) or with separate ones (version 1).
+    delta(t, s) is t - s within the span; with `max_distance`, distances beyond half the span fall into log-sized buckets. The
+    last index is that of the released code; the paper writes delta(s, t). P is the stack's `relative` table, (2 * span, D).
+    The paper divides by sqrt(3 E): give that as the attention's scale.
     """
 
     position_name: ClassVar[str] = "relative"
@@ -105,14 +105,9 @@ class Disentangled(ScoreBias):
     span: Count = 256
     """Rows of the table for each direction: `position_buckets` of version 2."""
     max_distance: Annotated[int, Field(ge=2)] | None = None
-    """Distance of the last bucket; None counts every distance up to the span by itself (version 1)."""
-    bias: tuple[Term, ...] = ()
-    """Terms whose own projection adds a bias (version 1: position_to_content, version 2: both)."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Term, ...]) -> tuple[Term, ...]:
-        return each_once(names, TERMS)
+    """Distance of the last bucket; None: every distance up to the span has a row of its own (version 1)."""
+    bias: Annotated[tuple[Term, ...], each_once(*TERMS)] = ()
+    """Terms whose separate projection adds a bias (version 1: position_to_content, version 2: both)."""
 
     @model_validator(mode="after")
     def _has_what_it_biases(self) -> Disentangled:
@@ -142,7 +137,7 @@ class Disentangled(ScoreBias):
         return parts
 
     def index(self, relative: Tensor) -> Tensor:
-        """The row of t - s: the distance, or beyond half the span its logarithm, shifted to be positive."""
+        """The table row of t - s: the distance, logarithmic beyond half the span, shifted to be positive."""
         if self.max_distance is not None:
             middle = self.span // 2
             distance = relative.abs().clamp(min=1).float()

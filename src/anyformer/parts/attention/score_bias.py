@@ -1,4 +1,4 @@
-"""Positions as numbers added to attention scores, whatever the tokens say: ALiBi and T5's buckets."""
+"""Positions as numbers added to attention scores, whatever the tokens: ALiBi and T5's buckets."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 
 SCORE_BIAS = "score_bias"
-"""The stack's score bias, for the layers that read it: its module."""
+"""Name in `Context.shared` of the module of the stack's score bias."""
 
 
 class ScoreBias(Value):
-    """A bias of the scores of an attention over heads."""
+    """The base of biases of the scores of an attention over heads."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
     position_name: ClassVar[str]
-    """How it tells positions apart, in a word."""
+    """Its name in tables of architectures."""
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The values that it reads of the stack."""
+        """The values that it reads from the stack."""
         return ()
 
     def check(self, width: int) -> None:
@@ -46,23 +46,23 @@ class ScoreBias(Value):
         raise NotImplementedError
 
     def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        """Its weights and products."""
-        raise NotImplementedError
+        """Its weights and products; none by default."""
+        return Tally()
 
 
 class ALiBi(ScoreBias):
     """Linear in the distance: bias = -slope_h * |t - s| (Press et al. 2022, arXiv 2108.12409).
 
-    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads, and every other slope of 2n heads for those beyond. MPT's
-    way, the slopes of 2^ceil(log2 H) heads reordered, gives the same.
+    Slopes are 2^(-8 i / n) for the first n = 2^floor(log2 H) heads, and every other slope of 2n heads for the rest. MPT's
+    formula, the slopes of 2^ceil(log2 H) heads reordered, gives the same.
     """
 
     position_name: ClassVar[str] = "ALiBi"
     kind: Literal["alibi"] = "alibi"
     before_scale: bool = False
-    """Add before the scores are scaled, so that the bias is scaled with them (Falcon)."""
+    """Add the bias before the scores are scaled, so that it is scaled with them (Falcon)."""
     rounded_to: Literal["bfloat16"] | None = None
-    """Type in which slope * t is computed for either position, whatever the type of the scores (Falcon)."""
+    """Type in which slope * t and slope * s are computed, whatever the type of the scores (Falcon)."""
 
     def of_heads(self, heads: int) -> list[float]:
         """The slope of each head."""
@@ -73,12 +73,9 @@ class ALiBi(ScoreBias):
     def build(self, heads: Heads, width: int) -> ALiBiModule:
         return ALiBiModule(self, heads, width)
 
-    def cost(self, heads: Heads, width: int, shape: Shape) -> Tally:
-        return Tally()
-
 
 class ALiBiModule(nn.Module):
-    """No weights: slopes are computed, so there is no buffer to lose."""
+    """A module without weights: slopes are computed, so that there is no buffer to lose."""
 
     def __init__(self, alibi: ALiBi, heads: Heads, width: int) -> None:
         super().__init__()
@@ -103,8 +100,8 @@ class ALiBiModule(nn.Module):
 class RelativeBuckets(ScoreBias):
     """A learned number per head and bucket of s - t (Raffel et al. 2020, arXiv 1910.10683, section 2.1; T5).
 
-    Half of the buckets hold one distance each, the others grow by equal factors up to `max_distance`; `two_sided` keeps
-    half of all for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
+    Half of the buckets hold one distance each, the others grow by equal factors up to `max_distance`; with `two_sided` half
+    of all buckets are for later keys (T5's encoder), otherwise later keys share bucket 0 (its decoder).
     """
 
     position_name: ClassVar[str] = "relative"
@@ -114,7 +111,7 @@ class RelativeBuckets(ScoreBias):
     two_sided: bool = False
 
     @model_validator(mode="after")
-    def _room(self) -> RelativeBuckets:
+    def _fits_together(self) -> RelativeBuckets:
         exact = self.buckets // (4 if self.two_sided else 2)
         if self.buckets % (4 if self.two_sided else 2) or self.max_distance <= exact:
             raise ValueError(
@@ -124,7 +121,7 @@ class RelativeBuckets(ScoreBias):
         return self
 
     def bucket(self, relative: Tensor) -> Tensor:
-        """The bucket of s - t. The logarithm is fp32's, as in T5: anything else is off by one at powers of two."""
+        """The bucket of s - t, with a logarithm in fp32 as in T5: in another type powers of two are off by one."""
         count, first = self.buckets, torch.zeros_like(relative)
         if self.two_sided:
             count //= 2
@@ -144,7 +141,7 @@ class RelativeBuckets(ScoreBias):
         return self.table(heads.heads)
 
     def table(self, heads: int) -> Tally:
-        """The weights."""
+        """The declaration of the weights."""
         return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix")})
 
 
@@ -161,7 +158,7 @@ class RelativeBucketsModule(nn.Module):
 
 
 class SharedBias(Drawn):
-    """One table of relative positions for every self-attention of a stack (T5; in UMT5 each layer has its own)."""
+    """One table of relative positions for every self-attention of a stack (T5; UMT5 has one per layer)."""
 
     position_name: ClassVar[str] = "relative"
     heads: Count

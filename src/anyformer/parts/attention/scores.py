@@ -1,4 +1,4 @@
-"""The steps of attention that write scores out: scores, shares, and heads side by side by the keys they read."""
+"""The steps of attention with scores written out: scores, softmax, and the heads of each group side by side."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from anyformer.operations.elementwise import softmax
 
 
 def side_by_side(x_BHTE: Tensor, groups: int) -> Tensor:
-    """(B, H, T, E) -> (B, K, H / K * T, E): query heads that read the same keys, so that keys are never copied per head."""
+    """(B, H, T, E) -> (B, K, H / K * T, E): query heads of the same keys side by side, so that keys are not copied per head."""
     B, H, T, E = x_BHTE.shape
     return x_BHTE.reshape(B, groups, H // groups * T, E)
 
@@ -18,14 +18,14 @@ def side_by_side(x_BHTE: Tensor, groups: int) -> Tensor:
 def scores(q_BHTE: Tensor, k_BKSE: Tensor, scale: float, bias_BHTS: Tensor | None, softcap: float | None) -> Tensor:
     """cap(q k^T * scale + bias) in fp32, (B, H, T, S)."""
     B, H, T, _ = q_BHTE.shape
-    found = (side_by_side(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
+    scores_BHTS = (side_by_side(q_BHTE, k_BKSE.shape[1]) @ k_BKSE.mT).view(B, H, T, -1).float() * scale
     if bias_BHTS is not None:
-        found = found + bias_BHTS
-    return found if softcap is None else softcap * torch.tanh(found / softcap)
+        scores_BHTS = scores_BHTS + bias_BHTS
+    return scores_BHTS if softcap is None else softcap * torch.tanh(scores_BHTS / softcap)
 
 
 def shares(scores_BHTS: Tensor, allowed: Tensor | None, sink_H: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """softmax where `allowed`, (B, H, T, S); and the share (B, H, T, 1) of a sink, which is one more score of each head."""
+    """Attention weights, the softmax where `allowed`, (B, H, T, S); and the weight (B, H, T, 1) of each head's sink."""
     if allowed is not None:
         scores_BHTS = scores_BHTS.masked_fill(~allowed, float("-inf"))
     if sink_H is None:

@@ -12,13 +12,13 @@ from anyformer.describe import Count, Positive, Registry, Value
 
 
 class Temperature(Value):
-    """A factor of the queries that depends on their positions."""
+    """The base of factors of the queries that depend on their positions."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
     def factor(self, positions_BT: Tensor) -> Tensor:
-        """(B, T) in fp32."""
+        """The factor of each query, (B, T) in fp32."""
         raise NotImplementedError
 
 
@@ -42,5 +42,5 @@ class LengthTemperature(Temperature):
     trained: Annotated[int, Field(ge=2)] = 2048
 
     def factor(self, positions_BT: Tensor) -> Tensor:
-        seen = (positions_BT.clamp(min=0) + 1).float()
-        return (seen.log() / torch.log(torch.tensor(float(self.trained)))).clamp(min=1)
+        length = (positions_BT.clamp(min=0) + 1).float()
+        return (length.log() / torch.log(torch.tensor(float(self.trained)))).clamp(min=1)

@@ -1,7 +1,7 @@
 """Context: the data of one call of a stack that its layers read, and the values that they share.
 
 Positions, padding, document boundaries and prefix lengths are data of a call, not of the description. Masks and rotary
-tables that several layers need are computed once per call and kept here.
+tables that several layers need are computed once per call and stored here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ V = TypeVar("V", bound=Value)
 
 @dataclass(frozen=True)
 class Digested(Generic[V]):
-    """A description and its digest, taken once at build time: layers with equal descriptions share what is computed from them.
+    """A description and its digest, taken once at build time: layers with equal descriptions share masks and tables made of it.
 
     (A compiler can trace a comparison of strings, not the hash of a description.)
     """
@@ -51,35 +51,35 @@ _CAUSAL = Causal().digest
 class Visible:
     """The keys that each query may see: all of them, or those where `allowed`, bool (B or 1, 1, T or 1, S), is true.
 
-    `causal`: the lower triangle of a square, which kernels know without a mask; `over` writes it out.
-    `band`: `allowed` stands for each block of queries over the keys around it, bool (B or 1, n, size, keys).
+    `causal`: the lower triangle of a square, which kernels know without a mask; `dense` makes it a tensor.
+    `band`: `allowed` holds each block of queries against the keys around it, bool (B or 1, n, size, keys).
     """
 
     allowed: Tensor | None = None
     causal: bool = False
     band: Band | None = None
 
-    def over(self, length: int, device: torch.device) -> Tensor | None:
-        """The mask of T queries, written out; None where every key is visible."""
+    def dense(self, length: int, device: torch.device) -> Tensor | None:
+        """The mask of T queries as a tensor; None where every key is visible."""
         if not self.causal:
             return self.allowed
         return torch.ones(length, length, dtype=torch.bool, device=device).tril()[None, None]
 
-    def narrowed(self, chosen: Tensor) -> Visible:
-        """The visible keys that are also `chosen`, bool (B or 1, 1, T, S)."""
-        assert self.band is None, "a choice of keys is laid out for all pairs, so its layer asks for no band"
-        allowed = self.over(chosen.shape[2], chosen.device)
-        return Visible(chosen if allowed is None else allowed & chosen)
+    def narrowed(self, selected: Tensor) -> Visible:
+        """The visible keys that are also `selected`, bool (B or 1, 1, T, S)."""
+        assert self.band is None, "a selection of keys is laid out for all pairs, so its layer asks for no band"
+        allowed = self.dense(selected.shape[2], selected.device)
+        return Visible(selected if allowed is None else allowed & selected)
 
     def after(self, count: int, length: int, device: torch.device) -> Visible:
-        """The same for T queries, with `count` more keys in front, which every query sees."""
-        allowed = self.over(length, device)
+        """Visibility for T queries with `count` more keys in front, which every query sees."""
+        allowed = self.dense(length, device)
         return self if allowed is None else Visible(F.pad(allowed, (count, 0), value=True))
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a self-attention layer: keys (B, K, S, E), values (B, K, S, U) and the positions of both."""
+    """Keys (B, K, S, E), values (B, K, S, U) and positions of a self-attention layer, which later layers may read."""
 
     key: Tensor
     value: Tensor
@@ -88,7 +88,7 @@ class Memory:
 
 @dataclass(frozen=True)
 class Context:
-    """The data of one call of a stack that its layers read; a layer may get a copy with its own variant or noise."""
+    """The data of one call of a stack; a layer may get a copy with its own variant or noise."""
 
     positions: Tensor
     """(B or 1, T): counted from 0 within a row, or within a document; EMPTY on padding."""
@@ -96,37 +96,37 @@ class Context:
     aligned: bool = True
     """Every row is positions 0 ... T - 1, with no padding and one document: masks need no batch dimension."""
     padded: bool = True
-    """Some positions may be EMPTY."""
+    """Whether some positions may be EMPTY."""
     documents: Tensor | None = None
     prefix: Tensor | None = None
     noise: Noise | None = None
     tokens: Tensor | None = None
     """(B, T): the tokens that were embedded."""
     auxiliary: Auxiliary | None = None
-    """Where expert layers leave penalties and statistics, if the caller wants them."""
+    """The collector of expert layers' reports, if the caller wants them."""
     chunk: Chunk | None = None
     source: Tensor | None = None
-    """(B, S, D): the other sequence, which cross-attention reads; None where there is none, or decode state holds it."""
+    """(B, S, D): the other sequence, which cross-attention reads; None without one, or if decode state holds it."""
     source_padding: Tensor | None = None
     """(B, S) bool, true on padding."""
     variant: str | None = None
-    """The variant of the layer that is computed, if other layers read what it leaves."""
+    """The variant of the layer that is computed, if other layers read values of that variant."""
     shared: Shared = field(default_factory=dict)
     """Values that the stack and its layers have left for later layers."""
     _tables: dict[Hashable, Any] = field(default_factory=dict)
 
-    def alone(self, reads: Iterable[Read]) -> Context:
-        """The same call for a layer that may be computed again: it finds what it `reads`, and what it leaves, reports and
-        computes stays in this copy."""
-        auxiliary = self.auxiliary and self.auxiliary.apart()
+    def isolated(self, reads: Iterable[Read]) -> Context:
+        """A copy for a layer that may be computed again: it holds the shared values that the layer `reads`, and collects the
+        values, reports and tables that the layer makes."""
+        auxiliary = self.auxiliary and self.auxiliary.emptied()
         return replace(self, shared=read_only(self.shared, reads), auxiliary=auxiliary, _tables={})
 
     def leave(self, name: str, value: object) -> None:
-        """Leave something for later layers, as this variant; where `variant` is None, as the stack."""
+        """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""
         self.shared[self.variant, name] = value
 
     def once(self, key: Hashable, make: Callable[[], R]) -> R:
-        """`make()`, computed at the first call with this key."""
+        """The result of `make`, computed at the first call with this key."""
         if key not in self._tables:
             self._tables[key] = make()
         value: R = self._tables[key]
@@ -139,12 +139,12 @@ class Context:
 
     @property
     def valid(self) -> Tensor | None:
-        """Where tokens are not padding, bool (B or 1, T); None where all are."""
+        """True at tokens, false at padding, bool (B or 1, T); None without padding."""
         return self.once("valid", lambda: self.positions != EMPTY) if self.padded else None
 
     @property
     def segments(self) -> Tensor | None:
-        """Documents numbered 0, 1, ... as they follow each other in a row, (B, T); None without documents."""
+        """The number of each position's document, 0, 1, ... in the order of its row, (B, T); None without documents."""
         documents = self.documents
         if documents is None:
             return None
@@ -158,22 +158,18 @@ class Context:
         )
 
     def visible(self, mask: Digested[Mask], keys: Keys, *, banded: bool = False) -> Visible:
-        """Which of `keys` the mask lets each query of this call see; `banded`: as a band, where one holds it."""
+        """The keys that the mask lets each query of this call see; `banded`: as a band, if the mask fits into one."""
         band = self._band(mask.value, keys) if banded else None
-        key = "mask", mask.digest, keys.label, band is not None
-        if key not in self._tables:
-            self._tables[key] = self._visible(mask, keys, band)
-        visible: Visible = self._tables[key]
-        return visible
+        return self.once(("mask", mask.digest, keys.label, band is not None), lambda: self._visible(mask, keys, band))
 
     def visible_source(self) -> Visible:
-        """Cross-attention sees every position of the source that is not padding."""
+        """The keys of cross-attention: every position of the source that is not padding."""
         return Visible() if self.source_padding is None else Visible(~self.source_padding[:, None, None, :])
 
     def _band(self, mask: Mask, keys: Keys) -> Band | None:
-        """The band of this call: distances in a row must be those of the positions within a document, without gaps.
+        """The band that holds the mask; None where distances in a row differ from those of the positions within a document.
 
-        On the meta device there is none: what is counted there is every pair.
+        None on the meta device too, where every pair is counted.
         """
         if self.padded or self.prefix is not None or keys.label != "self" or self.positions.is_meta:
             return None
@@ -193,12 +189,12 @@ class Context:
         allowed = allowed & (key != EMPTY)
         if self.documents is not None:
             allowed = allowed & (self.documents[:, :, None] == self.documents[:, None, :])
-        # A padding query sees nothing, and a softmax over nothing is NaN: let it see everything; nobody reads its output.
+        # A padding query sees no key, and a softmax over no key is NaN: let it see all keys; its output is never read.
         allowed = allowed | (query == EMPTY)
         return Visible(allowed[:, None])
 
     def _banded(self, mask: Mask, band: Band) -> Tensor:
-        """(B or 1, n, size, keys)."""
+        """The mask of each block of queries over the keys around it: (B or 1, n, size, keys)."""
         query = band.blocks(self.positions, EMPTY)[..., :, None]
         key = band.surroundings(self.positions, EMPTY)[..., None, :]
         allowed = mask.allowed(query, key, 0) & (key != EMPTY)

@@ -25,17 +25,17 @@ class Noise:
 
     @staticmethod
     def at(seed: int, step: int, rows: Tensor) -> Noise:
-        """The noise of one training step."""
+        """Noise of one training step."""
         key = zlib.crc32(f"{seed}/{step}".encode())
         return Noise(torch.tensor(key, dtype=torch.int64, device=rows.device), rows)
 
     @staticmethod
     def fresh(batch: int, device: torch.device) -> Noise:
-        """Noise from torch's own generator, for callers that gave none."""
+        """Noise from torch's own generator, for a call without counters."""
         return Noise(torch.randint(0, _LOW32, (), device=device), torch.arange(batch, device=device))
 
     def other(self, number: int) -> Noise:
-        """Different noise of the same step."""
+        """Noise of the same step that is independent for each `number`."""
         return Noise(mix(self.key ^ (number + 1)), self.rows)
 
 
@@ -62,7 +62,7 @@ def bits(noise: Noise, site: int, shape: torch.Size) -> Tensor:
 
 
 def bits_of(noise: Noise, site: int, elements: Tensor) -> Tensor:
-    """The same of some elements of every row, given by their numbers (...) int64: (B, ...)."""
+    """Uniform 32-bit integers (B, ...) of some elements of every row, given by their numbers (...) int64."""
     row_key = mix(mix(noise.rows & _LOW32) ^ mix(noise.key ^ site))
     return mix(mix(elements)[None] ^ row_key.view(-1, *[1] * elements.dim()))
 
@@ -79,15 +79,15 @@ def keep_factors(bits: Tensor, rate: float) -> Tensor:
 
 @dataclass(frozen=True)
 class Drop:
-    """Dropout of one site in one call: where its bits come from, and its rate."""
+    """Dropout of one site in one call: the source of its bits, and its rate."""
 
     noise: Noise
     site: int
     rate: float
 
-    def __call__(self, x: Tensor) -> Tensor:
-        """x (B, ...), some elements of it zero and the rest larger."""
-        return x * keep_factors(bits(self.noise, self.site, x.shape), self.rate).to(x.dtype)
+    def __call__(self, x: Tensor, drawn: torch.Size | None = None) -> Tensor:
+        """x (B, ...) with some elements zero and the rest scaled up; `drawn`: the shape of the draws, by default that of x."""
+        return x * keep_factors(bits(self.noise, self.site, drawn or x.shape), self.rate).to(x.dtype)
 
 
 class Draws(nn.Module):
@@ -112,7 +112,7 @@ class Dropout(Draws):
 
     def forward(self, x: Tensor, noise: Noise | None) -> Tensor:
         drop = self.drop(noise)
-        return x if drop is None else x * keep_factors(bits(drop.noise, drop.site, self.drawn(x)), drop.rate).to(x.dtype)
+        return x if drop is None else drop(x, self.drawn(x))
 
     def drop(self, noise: Noise | None) -> Drop | None:
         """The dropout of a call with this noise; None where nothing is dropped."""

@@ -10,7 +10,7 @@ from torch import Tensor
 from anyformer.parts.call.state import StateError
 
 SUM_BYTES = 4
-"""Bytes per element of a running sum: fp32 whatever the activations are, for its error grows with time."""
+"""Bytes per element of a running sum: fp32 whatever the type of the activations, because its error grows with time."""
 
 
 class ConvolutionState:
@@ -40,7 +40,7 @@ class ConvolutionState:
 
 
 class RecurrentState:
-    """Running sums (B, K, G, M, E) in fp32, and the states of the convolutions before them by name."""
+    """Running sums (B, K, G, M, E) in fp32, and by name the states of the convolutions before them."""
 
     allows_padding = True
 
@@ -63,7 +63,7 @@ class RecurrentState:
     def check_trim(self, written: int, count: int) -> None:
         if count:
             raise StateError(
-                f"a recurrent state is one sum over the {written} positions it has seen: the last {count} cannot be taken "
+                f"a recurrent state is one sum over the {written} positions so far: the last {count} cannot be taken "
                 f"back; fork the state before you extend it"
             )
 

@@ -14,28 +14,28 @@ from anyformer.describe import UserError
 
 @dataclass(frozen=True)
 class Load:
-    """How many choices fell on each expert, (X,), and how many of all found no place, 0-d; of tokens that count."""
+    """The load of a layer's experts, of tokens that count: choices of each expert, (X,); choices without a place, 0-d."""
 
-    chosen: Tensor
+    counts: Tensor
     dropped: Tensor
 
     def __add__(self, other: Load) -> Load:
-        return Load(self.chosen + other.chosen, self.dropped + other.dropped)
+        return Load(self.counts + other.counts, self.dropped + other.dropped)
 
     @property
     def shares(self) -> list[float]:
         """Each expert's share of the choices: 1 / X at perfect balance."""
-        everything = max(int(self.chosen.sum()), 1)
-        return [round(count / everything, 4) for count in self.chosen.tolist()]
+        total = max(int(self.counts.sum()), 1)
+        return [round(count / total, 4) for count in self.counts.tolist()]
 
     @property
     def dropped_share(self) -> float:
-        """The share of the choices that found no place."""
-        return round(int(self.dropped) / max(int(self.chosen.sum()), 1), 4)
+        """The share of choices without a place."""
+        return round(int(self.dropped) / max(int(self.counts.sum()), 1), 4)
 
 
 def add_loads(loads: Mapping[str, Load], more: Mapping[str, Load]) -> dict[str, Load]:
-    """The loads of two calls together."""
+    """The summed loads of two calls, by path of the layer."""
     return {**loads, **{path: loads[path] + load if path in loads else load for path, load in more.items()}}
 
 
@@ -60,10 +60,10 @@ class Auxiliary:
     reports: dict[str, Report] = field(default_factory=dict)
 
     def of_source(self) -> Auxiliary:
-        """The same collector for another sequence, whose tokens all count but padding."""
+        """The same collector for another sequence, all of whose tokens count but padding."""
         return Auxiliary(None, self.reports)
 
-    def apart(self) -> Auxiliary:
+    def emptied(self) -> Auxiliary:
         """An empty collector for the same tokens."""
         return Auxiliary(self.counted)
 
@@ -93,12 +93,12 @@ class Auxiliary:
 
     @property
     def loads(self) -> dict[str, Load]:
-        """How the load fell, by layer."""
+        """The load of each layer's experts, by path."""
         return {path: report.load for path, report in self.reports.items()}
 
 
 def _sum(name: str, losses: Iterable[Tensor | None]) -> Tensor:
-    there = [loss for loss in losses if loss is not None]
-    if not there:
+    given = [loss for loss in losses if loss is not None]
+    if not given:
         raise UserError(f"objective.{name} penalises routers, and no layer of this architecture has one; set it to 0")
-    return torch.stack(there).sum()
+    return torch.stack(given).sum()

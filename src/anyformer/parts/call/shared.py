@@ -1,4 +1,4 @@
-"""What layers share: a layer reads by name what a layer of another variant, its stack or the call left for it."""
+"""Values that layers share: a layer reads by name a value left by a layer of another variant, by its stack or by the call."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 
 Shared = dict[tuple[str | None, str], Any]
-"""Values left in one call of a stack by (variant, name); the variant is None where the stack itself left the value."""
+"""Values left in one call of a stack, by (variant, name); the variant is None for a value of the stack itself."""
 
 
 @dataclass(frozen=True)
 class Read:
-    """One thing that a sublayer reads beside the residual stream."""
+    """One value that a sublayer reads beside the residual stream."""
 
     name: str
     variant: str | None = None
-    """Read of the latest layer of this variant; None: of the stack or the call."""
+    """The value is read of the latest layer of this variant; None: of the stack or the call."""
     size: int | None = None
-    """How many heads or rows it must have; None for any."""
+    """Heads or rows that it must have; None for any number."""
     required: bool = True
-    """Whether it must be there; else it is read where it is."""
+    """Whether its absence is an error; else the sublayer does without."""
     state: bool = False
     """Whether it is the decode state of the other layer, which each decode step then reads again."""
 
     def problem(self, left: Mapping[str, int] | None) -> str | None:
-        """Why nothing of `left`, names and sizes, can be read so; `left` is None where nobody stands there to leave it."""
+        """The reason why `left`, names and sizes, does not satisfy this; `left` is None if no such layer stands before."""
         whose = "its stack" if self.variant is None else f"variant {self.variant!r}"
         if left is None:
             return f"reads {self.name!r} of {whose}, and no layer of that variant stands before it"
@@ -45,6 +45,6 @@ TOKENS = Read("tokens")
 
 
 def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:
-    """The shared values that `reads` name, where they are there."""
+    """The shared values that `reads` name."""
     keys = ((read.variant, read.name) for read in reads)
     return {key: shared[key] for key in keys if key in shared}

@@ -13,7 +13,7 @@ from anyformer.parts.call.state import Slots, State, StateError
 class StackState:
     """The decode state of a stack: its slots, and the state of each layer's branches by name.
 
-    The first chunk says once for all where the source is padding, and how long each row's prefix is.
+    Padding of the source and prefix lengths are set by the first chunk and hold for all later ones.
     """
 
     slots: Slots
@@ -49,7 +49,7 @@ class StackState:
         self.source_padding, self.prefix = other.source_padding, other.prefix
 
     def trim(self, count: int) -> None:
-        """Forget the last `count` positions, as after a rejected draft; `StateError` where a memory cannot."""
+        """Forget the last `count` positions, as after a rejected draft; `StateError` if a layer's memory cannot."""
         if not 0 <= count <= self.slots.used:
             raise StateError(f"cannot forget {count} positions of {self.slots.used}")
         for layer in self.layers:

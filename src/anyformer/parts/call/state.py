@@ -1,7 +1,7 @@
-"""Decode state: the memory that a layer keeps of earlier positions. Preallocated, one protocol, chosen by the part.
+"""Decode state: a layer's memory of earlier positions. Preallocated, one protocol, its kind chosen by the part.
 
-The stack keeps one table (`Slots`) of the position in each slot; each layer's state keeps only its tensors. Positions
-are tensors, so one compiled graph serves every step.
+The stack has one table (`Slots`) of the position in each slot; each layer's state has only its tensors. Positions are
+tensors, so one compiled graph serves every step.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from torch import Tensor
 from anyformer.describe import UserError
 
 EMPTY = -1
-"""The position of a slot that holds nothing: never written, or written by padding."""
+"""The position of a slot that was never written, or written by padding."""
 
 
 class StateError(UserError):
-    """A decode state cannot hold, forget or continue as asked."""
+    """A decode state cannot hold the positions asked for, or cannot forget them."""
 
 
 class State(Protocol):
@@ -33,7 +33,7 @@ class State(Protocol):
 
     @property
     def allows_padding(self) -> bool:
-        """Whether padding may come between the positions of a row: not where a fixed number of slots is kept."""
+        """Whether padding may come between the positions of a row; a memory of a fixed number of slots allows none."""
         ...
 
     def fork(self, rows: Tensor) -> State:
@@ -50,10 +50,10 @@ class State(Protocol):
 
 
 class Slots:
-    """The slots of a stack's state: `positions` (B, C), the position that stands in each slot, EMPTY where none.
+    """The slots of a stack's state: `positions` (B, C), the position held in each slot, EMPTY in a free one.
 
-    `reserve` keeps count on the host; the graph of a step reads only tensors and `visible`, a bound on the slots in use
-    that a compiled step keeps constant for many steps.
+    `reserve` counts on the host; the graph of a step reads only tensors and `visible`, a bound on the slots in use that stays
+    constant for many compiled steps.
     """
 
     def __init__(self, positions: Tensor, used: int = 0) -> None:
@@ -78,10 +78,10 @@ class Slots:
         return self.positions.shape[1]
 
     def reserve(self, count: int, multiple: int = 1) -> None:
-        """Make room for a chunk of `count` positions; `visible` is rounded up to a multiple, so that it changes rarely."""
+        """Reserve slots for a chunk of `count` positions; `visible` is rounded up to a multiple, so that it changes rarely."""
         if self.used + count > self.capacity:
             raise StateError(
-                f"the decode state has room for {self.capacity} positions: {self.used} are used and {count} more asked for; "
+                f"the decode state holds at most {self.capacity} positions: {self.used} are used and {count} more asked for; "
                 f"allocate it with a larger capacity"
             )
         self.start = torch.tensor(self.used, device=self.positions.device)
@@ -116,7 +116,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Keys:
-    """The positions of the keys that a layer shows, (B or 1, S); equal labels in one forward mean equal positions."""
+    """The positions of a layer's keys, (B or 1, S); equal labels in one forward pass mean equal positions."""
 
     positions: Tensor
     label: Hashable
@@ -124,7 +124,7 @@ class Keys:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Where the current chunk goes: its `slots` (T,) and `positions` (B, T); and the position in every visible slot, (B, S)."""
+    """The `slots` (T,) and `positions` (B, T) of the current chunk, and the position in every visible slot, (B, S)."""
 
     slots: Tensor
     positions: Tensor
@@ -147,7 +147,7 @@ class KeyValueState:
         return self.key.nbytes + self.value.nbytes
 
     def take(self, other: KeyValueState) -> None:
-        """Copy the contents of `other`, which stand at the same slots (in a ring too, as long as none is overwritten)."""
+        """Copy the contents of `other` to the same slots (right for a ring too, as long as none is overwritten)."""
         take_over(self.key, other.key)
         take_over(self.value, other.value)
 
@@ -156,7 +156,7 @@ class KeyValueState:
 
 
 class FullState(KeyValueState):
-    """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk, then shows the whole memory."""
+    """Keys and values of every position: (B, K, C, E) each. `extend` writes the chunk and returns the whole memory."""
 
     allows_padding = True
 
@@ -164,17 +164,17 @@ class FullState(KeyValueState):
         """(B, K, T, E) twice -> keys and values (B, K, S, E) of all visible slots."""
         self.key.index_copy_(2, chunk.slots, key.to(self.key.dtype))
         self.value.index_copy_(2, chunk.slots, value.to(self.value.dtype))
-        seen = chunk.slot_positions.shape[1]
-        return self.key[:, :, :seen], self.value[:, :, :seen], Keys(chunk.slot_positions, "full")
+        visible = chunk.slot_positions.shape[1]
+        return self.key[:, :, :visible], self.value[:, :, :visible], Keys(chunk.slot_positions, "full")
 
     def check_trim(self, written: int, count: int) -> None:
-        """Every position is kept, so any number can be forgotten."""
+        """Every position is stored, so any number can be forgotten."""
 
 
 class RingState(KeyValueState):
     """Keys and values of the latest W positions: (B, K, W, E) each, slot s at place s mod W.
 
-    A chunk looks at the old ring and at itself *before* it overwrites anything, so that chunks of any length are right.
+    A chunk attends to the old ring and to itself *before* it overwrites any slot, so that chunks of any length are right.
     """
 
     allows_padding = False
@@ -186,22 +186,22 @@ class RingState(KeyValueState):
     def extend(self, key: Tensor, value: Tensor, chunk: Chunk) -> tuple[Tensor, Tensor, Keys]:
         """(B, K, T, E) twice -> keys and values (B, K, W + T, E): the old ring, then the chunk."""
         key, value = key.to(self.key.dtype), value.to(self.value.dtype)
-        kept = chunk.slots[-self.size :]
+        slots = chunk.slots[-self.size :]
         if key.shape[2] == 1:
             # The one slot overwritten held the position that just left the window: write first, and copy nothing.
-            self._write(key, value, kept)
+            self._write(key, value, slots)
             return self.key, self.value, Keys(self._positions(chunk, chunk.slots[0] + 1), ("ring", self.size))
         positions = torch.cat([self._positions(chunk, chunk.slots[0]), chunk.positions], 1)
-        seen = torch.cat([self.key, key], 2), torch.cat([self.value, value], 2), Keys(positions, ("ring", self.size))
-        self._write(key[:, :, -self.size :], value[:, :, -self.size :], kept)
-        return seen
+        extended = torch.cat([self.key, key], 2), torch.cat([self.value, value], 2), Keys(positions, ("ring", self.size))
+        self._write(key[:, :, -self.size :], value[:, :, -self.size :], slots)
+        return extended
 
     def _write(self, key: Tensor, value: Tensor, slots: Tensor) -> None:
         self.key.index_copy_(2, slots % self.size, key)
         self.value.index_copy_(2, slots % self.size, value)
 
     def _positions(self, chunk: Chunk, written: Tensor) -> Tensor:
-        """Positions of the ring's places when `written` slots had been written: place p holds the latest slot = p mod W."""
+        """The position at each place of the ring after `written` slots: place p holds the latest slot with slot mod W = p."""
         place = torch.arange(self.size, device=written.device)
         slot = written - 1 - (written - 1 - place) % self.size
         held = chunk.slot_positions.index_select(1, slot.clamp(min=0))
@@ -210,7 +210,7 @@ class RingState(KeyValueState):
     def check_trim(self, written: int, count: int) -> None:
         if written > self.size:
             raise StateError(
-                f"a window of {self.size} has overwritten what it held before slot {written - self.size}: "
+                f"a window of {self.size} has overwritten all slots before {written - self.size}: "
                 f"the last {count} positions cannot be taken back; fork the state before you extend it"
             )
 

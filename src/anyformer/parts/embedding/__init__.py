@@ -1,1 +1,1 @@
-"""The two ends of a model: inputs turn tokens, patches and features into vectors, the head turns vectors into logits."""
+"""The two ends of a model: embeddings of tokens, patches and features, and the head that makes logits."""

@@ -1,4 +1,4 @@
-"""Token embedding: a row of a table per token; and the base of every kind of input."""
+"""Token embedding: a row of a table for each token; and the base of every kind of input."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ WHOLE = (torch.int64, torch.int32)
 
 
 class InputModule(nn.Module):
-    """The input of a model, with padding and types of segments if there are any -> (B, T, D)."""
+    """The input of a model, its padding and its types of segments -> (B, T, D)."""
 
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
         raise NotImplementedError
 
 
 class Input(Drawn):
-    """A kind of input: how it becomes positions of the residual stream."""
+    """A kind of input, and how it becomes positions of the residual stream."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
     @property
     def symbols(self) -> int | None:
-        """How many different tokens it knows; None where it reads numbers."""
+        """The number of different tokens; None for an input of real numbers."""
         return None
 
     @property
@@ -42,11 +42,11 @@ class Input(Drawn):
         return ()
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        """How many positions `given` becomes; `InputError` where it does not fit."""
+        """The number of positions that `given` becomes; `InputError` if it has the wrong shape or type."""
         raise NotImplementedError
 
     def padding(self, padding: Tensor | None) -> Tensor | None:
-        """The padding of its positions (B, T), from the padding of the tokens, frames or patches that it reads."""
+        """Padding of the positions (B, T), from the padding of the tokens, frames or patches."""
         return padding
 
     def build(self, width: int) -> InputModule:
@@ -58,18 +58,18 @@ class Input(Drawn):
         raise NotImplementedError
 
     def resolved(self, width: int) -> Self:
-        """The same, with every number written out that follows from the width."""
+        """A copy with a number for every factor that follows from the width."""
         return self
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
-        """A random input of B rows that becomes T positions: for measuring and for trying."""
+        """A random input of B rows that becomes T positions, for measurements and trials."""
         raise NotImplementedError
 
 
 class MaskedTokens(Value):
     """x = 0 where a token is masked, and (1 - share) / (1 - share of the row that is masked) * x elsewhere
 
-    (Lin et al. 2022, ESM-2, doi 10.1126/science.ade2574: masks as an input dropout, rescaled by how many there were).
+    (Lin et al. 2022, ESM-2, doi 10.1126/science.ade2574: masks as an input dropout, rescaled by their share).
     """
 
     token: Annotated[int, Field(ge=0)]
@@ -79,12 +79,12 @@ class MaskedTokens(Value):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        """Contracts that a whole row's share breaks."""
-        reason = "how many tokens of a row are masked scales every other"
+        """Contracts broken because a share of the whole row scales each token."""
+        reason = "the share of a row's tokens that are masked scales all others"
         return (Limit("causal", reason), Limit("packed", reason))
 
     def rescale(self, x_BTD: Tensor, tokens_BT: Tensor, padding_BT: Tensor | None) -> Tensor:
-        """Masked tokens to 0, the others as if a usual share were masked."""
+        """x with masked tokens at 0 and the others scaled as if the usual share were masked."""
         masked_BT = tokens_BT == self.token
         real_BT = torch.ones_like(masked_BT) if padding_BT is None else ~padding_BT
         count_B1 = real_BT.sum(1, keepdim=True)
@@ -118,9 +118,9 @@ class Embedding(Input):
         return self.but(scale=of_width(self.scale, width))
 
     def sketch(self, width: int) -> Sketch:
-        there = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
-        more = {f"+ {self.types} types": self.types, "masked tokens are 0": self.masked}
-        return Sketch("Token embedding", tuple(fact for fact, is_there in (there | more).items() if is_there))
+        facts = {f"{self.vocab:,} × {number(width)}": True, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
+        facts |= {f"+ {self.types} types": self.types > 0, "masked tokens are 0": self.masked is not None}
+        return Sketch("Token embedding", tuple(fact for fact, holds in facts.items() if holds))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if given.dim() != 2:

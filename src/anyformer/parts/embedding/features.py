@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 import torch.nn.functional as F
 from pydantic import Field, field_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Count, Positive
+from anyformer.describe import Count
 from anyformer.operations import Operation, Product, Tally, Weight, matrix, total
+from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.embedding.embedding import Input, InputModule
 from anyformer.parts.lookup import InputError
 from anyformer.parts.norms.norm import Norm
@@ -20,7 +21,7 @@ from anyformer.parts.sketch import Sketch, number
 class Features(Input):
     """x_t = norm(W f_t + b), f (B, T, I): image embeddings, sensor readings, any vectors (W: (D, I)).
 
-    As what stands before a text's tokens it is the projector of vision language models (LLaVA, arXiv 2304.08485).
+    In front of the tokens of a text it is the projector of vision language models (LLaVA, arXiv 2304.08485).
     """
 
     kind: Literal["features"] = "features"
@@ -59,26 +60,48 @@ class FeaturesModule(InputModule):
         return self.norm(self.projection(given.to(self.projection.weight.dtype)))  # type: ignore[no-any-return]
 
 
-class AudioFrames(Input):
+class Frames(Input):
+    """Audio frames (B, n T, I) -> (B, T, D). A rest of fewer than n gets its own position; padding must follow the frames."""
+
+    features: Count = 80
+    """I, mel bands of a frame."""
+
+    @property
+    def frames(self) -> int:
+        """n, frames that become one position."""
+        raise NotImplementedError
+
+    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
+        # Values cannot be read on the meta device, nor while a compiler traces.
+        checked = None if padding is None or padding.is_meta or torch.compiler.is_compiling() else padding
+        if checked is not None and bool((checked[:, :-1] & ~checked[:, 1:]).any()):
+            raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
+        return -(-_vectors(name, given, self.features) // self.frames)
+
+    def padding(self, padding: Tensor | None) -> Tensor | None:
+        return None if padding is None else padding[:, :: self.frames]
+
+    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
+        generator = torch.Generator().manual_seed(seed)
+        return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
+
+
+class AudioFrames(Frames):
     """Two convolutions over time with GELU, the second of stride 2: frames (B, 2 T, I) -> (B, T, D).
 
-    Whisper's entrance for log-mel frames (Radford et al. 2022, arXiv 2212.04356): kernels of 3, the first (D, I, 3), the
-    second (D, D, 3), with biases. An odd frame at the end gets a position of its own; padding must stand after the frames.
+    Whisper's input layers for log-mel frames (Radford et al. 2022, arXiv 2212.04356): kernels of 3, the first (D, I, 3), the
+    second (D, D, 3), with biases.
     """
 
     kind: Literal["audio_frames"] = "audio_frames"
-    features: Count = 80
-    """I, mel bands of a frame."""
+
+    @property
+    def frames(self) -> int:
+        return 2
 
     def sketch(self, width: int) -> Sketch:
         sizes = f"{self.features} → {number(width)} → {number(width)}"
         return Sketch("2 convolutions over time", (sizes, "kernels 3", "GELU", "every 2nd frame"))
-
-    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        return -(-_frames(name, given, self.features, padding) // 2)
-
-    def padding(self, padding: Tensor | None) -> Tensor | None:
-        return None if padding is None else padding[:, ::2]
 
     def build(self, width: int) -> AudioFramesModule:
         return AudioFramesModule(self, width)
@@ -90,12 +113,9 @@ class AudioFrames(Input):
             "second.weight": Weight((width, width, 3), "replicate", "matrix"),
             "second.bias": Weight((width,), "replicate", "zeros"),
         }
-        # The second convolution has a stride of 2: it reads twice as many frames as it gives.
+        # The second convolution has a stride of 2, so the first one computes twice as many frames.
         first = Product(2 * batch * length, 3 * self.features, width, "column", constant=True)
         return Tally(weights, {"first": first, "second": Product(batch * length, 3 * width, width, "replicate")})
-
-    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
-        return torch.randn(batch, 2 * length, self.features, generator=torch.Generator().manual_seed(seed)).to(device)
 
 
 class AudioFramesModule(InputModule):
@@ -109,27 +129,25 @@ class AudioFramesModule(InputModule):
     def forward(self, given: Tensor, padding: Tensor | None, types: Tensor | None) -> Tensor:
         x_BDT = F.gelu(self.first(_silent(given.to(self.first.weight.dtype).mT, padding)))
         x_BDT = F.gelu(self.second(_silent(x_BDT, padding)))
-        # Side by side in memory, or every projection that reads the stream would copy it first, and keep the copy.
+        # Contiguous, or every projection that reads the stream would make a copy and save it for backward.
         return x_BDT.mT.contiguous()
 
 
-class GatedFrames(Input):
+class GatedFrames(Frames):
     """n convolutions over time of stride 2, each gated: frames (B, 2^n T, I) -> scale * (B, T, D).
 
         h = GLU(W * h + b), GLU([u; v]) = u * sigmoid(v)
 
-    The entrance of fairseq's speech models (Synnaeve et al. 2019, arXiv 1911.08460; Wang et al. 2020, arXiv 2010.05171). What
-    is left over at the end gets a position of its own; padding must stand after the frames.
+    The input layers of fairseq's speech models (Synnaeve et al. 2019, arXiv 1911.08460; Wang et al. 2020, arXiv 2010.05171).
     """
 
     kind: Literal["gated_frames"] = "gated_frames"
-    features: Count = 80
-    """I, mel bands of a frame."""
     kernels: Annotated[tuple[int, ...], Field(min_length=1)] = (5, 5)
     """Frames that each convolution reads at once: odd numbers."""
     channels: Annotated[int, Field(ge=2, multiple_of=2)] = 1024
-    """Outputs of every convolution but the last, of which the gate leaves half."""
-    scale: Positive = 1.0
+    """Outputs of every convolution but the last; the gate halves them."""
+    scale: WidthFactor = 1.0
+    """Factor of every position (fairseq: `sqrt_width`)."""
 
     @field_validator("kernels")
     @classmethod
@@ -140,7 +158,6 @@ class GatedFrames(Input):
 
     @property
     def frames(self) -> int:
-        """How many frames become a position: 2^n."""
         return 1 << len(self.kernels)
 
     def sides(self, width: int) -> list[tuple[int, int]]:
@@ -148,11 +165,8 @@ class GatedFrames(Input):
         outputs = [self.channels] * (len(self.kernels) - 1) + [2 * width]
         return list(zip(outputs, [self.features, *(half // 2 for half in outputs[:-1])], strict=True))
 
-    def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
-        return -(-_frames(name, given, self.features, padding) // self.frames)
-
-    def padding(self, padding: Tensor | None) -> Tensor | None:
-        return None if padding is None else padding[:, :: self.frames]
+    def resolved(self, width: int) -> Self:
+        return self.but(scale=of_width(self.scale, width))
 
     def build(self, width: int) -> GatedFramesModule:
         return GatedFramesModule(self, width)
@@ -167,17 +181,13 @@ class GatedFrames(Input):
             work[f"layers.{i}"] = Product(rows, inputs * kernel, outputs, "replicate", constant=i == 0)
         return Tally(weights, work)
 
-    def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
-        generator = torch.Generator().manual_seed(seed)
-        return torch.randn(batch, self.frames * length, self.features, generator=generator).to(device)
-
 
 class GatedFramesModule(InputModule):
     """(B, frames, I) -> (B, ceil(frames / 2^n), D)."""
 
     def __init__(self, part: GatedFrames, width: int) -> None:
         super().__init__()
-        self.scale = part.scale
+        self.scale = of_width(part.scale, width)
         self.layers = nn.ModuleList(
             nn.Conv1d(inputs, outputs, kernel, stride=2, padding=kernel // 2)
             for kernel, (outputs, inputs) in zip(part.kernels, part.sides(width), strict=True)
@@ -192,25 +202,13 @@ class GatedFramesModule(InputModule):
         return x_BTI if self.scale == 1.0 else x_BTI * self.scale
 
 
-def _frames(name: str, given: Tensor, features: int, padding: Tensor | None) -> int:
-    """The number of frames, after which padding stands if there is any."""
-    if padding is not None and _readable(padding) and bool((padding[:, :-1] & ~padding[:, 1:]).any()):
-        raise InputError(f"padding of audio frames must stand after them; in {name} a frame follows padding")
-    return _vectors(name, given, features)
-
-
-def _readable(padding: Tensor) -> bool:
-    """Whether a check may look at values: not on the meta device, nor where a compiler traces."""
-    return not padding.is_meta and not torch.compiler.is_compiling()
-
-
 def _silent(x_BIT: Tensor, padding_BT: Tensor | None) -> Tensor:
-    """Zero where padding is, as a convolution finds beyond the end of a row that stands alone."""
+    """x with padding set to zero, which is also what a convolution reads beyond the end of a row."""
     return x_BIT if padding_BT is None else x_BIT.masked_fill(padding_BT[:, None], 0)
 
 
 def _vectors(name: str, given: Tensor, features: int) -> int:
-    """The length of (B, T, features)."""
+    """T of vectors (B, T, features); `InputError` for any other shape."""
     if given.dim() != 3 or given.shape[2] != features:
         raise InputError(f"{name} should be vectors (B, T, {features}), got {tuple(given.shape)}")
     return given.shape[1]

@@ -27,10 +27,10 @@ class Transform(Value):
     """Features of y; by default as many as the embeddings have (RemBERT: its own, ELECTRA's discriminator: D)."""
 
     @property
-    def said(self) -> str:
+    def words(self) -> str:
         """In words: `dense, GELU, LayerNorm`."""
-        acted = None if self.activation is None else activation_name(self.activation, gated=False)
-        return ", ".join(filter(None, ("dense", acted, None if self.norm is None else type(self.norm).__name__)))
+        activation = None if self.activation is None else activation_name(self.activation, gated=False)
+        return ", ".join(filter(None, ("dense", activation, None if self.norm is None else type(self.norm).__name__)))
 
     def cost(self, width: int, outputs: int, rows: int) -> Tally:
         parts = matrix("dense", width, outputs, rows, role="replicate", bias=self.bias)
@@ -54,9 +54,9 @@ class Head(Drawn):
     """Factor of the logits (T5: `inverse_sqrt_width`)."""
     softcap: Positive | None = None
     outputs: Count | Literal["features"] | None = None
-    """How many logits: classes, for instance; by default one per token of the embedding. `features`: no logits."""
+    """The number of logits (classes, for instance); by default one per token of the embedding. `features`: no logits."""
     pool: Literal["first", "mean"] | None = None
-    """One x per row: the first position's (ViT, BERT), or the mean over positions that are not padding."""
+    """One x for each row: that of the first position (ViT, BERT), or the mean over all but padding."""
     transform: Transform | None = None
 
     @model_validator(mode="after")
@@ -72,25 +72,24 @@ class Head(Drawn):
         return self
 
     def sketch(self, width: int) -> Sketch:
-        first = {"first": "first position", "mean": "mean of positions"}
-        facts = [first[self.pool]] if self.pool else []
-        facts += [self.transform.said] if self.transform else []
-        there = {"tied to the embedding": self.tied, f"scaled by {number(of_width(self.scale, width))}": self.scale != 1}
-        facts += [fact for fact, is_there in there.items() if is_there]
+        facts = [{"first": "first position", "mean": "mean of positions"}[self.pool]] if self.pool else []
+        facts += [self.transform.words] if self.transform else []
+        facts += ["tied to the embedding"] if self.tied else []
+        facts += [f"scaled by {number(of_width(self.scale, width))}"] if self.scale != 1 else []
         facts += [f"soft-cap {number(self.softcap)}"] if self.softcap else []
         return Sketch("Pooler" if self.outputs == "features" else "Linear head", tuple(facts))
 
     @property
     def may_be_tied(self) -> bool:
-        """Whether the embedding's table could stand for W."""
+        """Whether the embedding's table could serve as W."""
         return self.outputs is None and (self.transform is None or self.transform.width is None)
 
     def resolved(self, width: int) -> Head:
-        """The same, with the number that `scale` is where D = `width`."""
+        """A copy with the value of `scale` at D = `width`."""
         return self.but(scale=of_width(self.scale, width))
 
     def features(self, width: int, table_width: int) -> int:
-        """How many features W multiplies; `table_width`: those of the embedding's table."""
+        """The number of features that W multiplies; `table_width`: the features of the embedding's table."""
         if self.transform is None:
             return table_width if self.tied else width
         return self.transform.width or table_width
@@ -125,7 +124,7 @@ class TransformModule(nn.Module):
 
 
 class HeadModule(nn.Module):
-    """(..., D) -> (..., V). A tied table is handed in at each call, so that no copy, cast or move can break the tie."""
+    """(..., D) -> (..., V). A tied table is an argument of each call, so that no copy, cast or move can break the tie."""
 
     def __init__(self, head: Head, outputs: int, width: int, features: int) -> None:
         super().__init__()
@@ -142,7 +141,7 @@ class HeadModule(nn.Module):
         if self.head.outputs == "features":
             return self.transform(x_D)  # type: ignore[no-any-return]
         table = table_VD if self.weight is None else self.weight
-        assert table is not None, "a tied head is handed the table"
+        assert table is not None, "a tied head gets the embedding's table"
         logits_V = F.linear(self.transform(x_D), table, self.bias)
         if self.scale != 1.0:
             logits_V = logits_V * self.scale

@@ -11,7 +11,7 @@ from anyformer.operations import Shape, Tally, Weight, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import TOKENS, Read
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
-from anyformer.parts.sketch import Cell, Given, Sketch, chain, fan, number
+from anyformer.parts.sketch import Cell, SideInput, Sketch, chain, fan, number
 from anyformer.parts.sublayer import Sublayer
 from anyformer.plan import Plan
 
@@ -32,9 +32,9 @@ class LayerEmbedding(Sublayer):
     scale: Positive = 1.0
 
     def sketch(self, width: int) -> Sketch:
-        acted = Cell(activation_name(self.activation, gated=False), "pointwise")
-        row = Given(Cell(f"the token's row of {self.vocab:,} × {self.width}", "memory"))
-        inner = fan(chain(Cell(f"in {self.width}"), acted), row, join="×")
+        activation = Cell(activation_name(self.activation, gated=False), "pointwise")
+        row = SideInput(Cell(f"the token's row of {self.vocab:,} × {self.width}", "memory"))
+        inner = fan(chain(Cell(f"in {self.width}"), activation), row, join="×")
         return Sketch("Embedding of this layer", flow=chain(inner, Cell(f"out {number(width)}")))
 
     @property
@@ -66,6 +66,6 @@ class LayerEmbeddingModule(nn.Module):
         self.output = nn.Linear(part.width, width, bias=False)
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
-        assert context.tokens is not None, "a stack that reads tokens is given them"
+        assert context.tokens is not None, "a stack whose layers read tokens gets them"
         rows_BTP = self.table(context.tokens).to(x_BTD.dtype) * self.scale
         return self.output(self.activation(self.input(x_BTD)) * rows_BTP)  # type: ignore[no-any-return]

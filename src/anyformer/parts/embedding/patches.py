@@ -18,7 +18,7 @@ from anyformer.parts.sketch import Sketch, number
 class Patches(Input):
     """x_n = W patch_n + b: an image (B, I, height, width) cut into squares of p x p, row by row (ViT, arXiv 2010.11929).
 
-    W: (D, I * p * p), a patch's pixels by channel, row and column, as a convolution of stride p has them. Learned vectors may
+    W: (D, I * p * p), a patch's pixels in the order channel, row, column, as in a convolution of stride p. Learned vectors may
     stand in front: ViT's class token, registers (arXiv 2309.16588). The image's size is data of a call.
     """
 
@@ -33,8 +33,8 @@ class Patches(Input):
 
     def sketch(self, width: int) -> Sketch:
         pixels = self.channels * self.size**2
-        first = [f"{self.class_tokens} learned vector{'s' * (self.class_tokens > 1)} in front"] if self.class_tokens else []
-        return Sketch(f"Patches of {self.size} × {self.size}", (f"{number(pixels)} → {number(width)}", *first))
+        extra = [f"{self.class_tokens} learned vector{'s' * (self.class_tokens > 1)} in front"] if self.class_tokens else []
+        return Sketch(f"Patches of {self.size} × {self.size}", (f"{number(pixels)} → {number(width)}", *extra))
 
     def check(self, name: str, given: Tensor, padding: Tensor | None) -> int:
         if padding is not None:
@@ -57,7 +57,7 @@ class Patches(Input):
         return parts + Tally({"class_tokens": Weight((self.class_tokens, width), "replicate", "embedding")})
 
     def example(self, batch: int, length: int, device: torch.device | str = "cpu", seed: int = 0) -> Tensor:
-        """One row of patches."""
+        """Random images with a single row of patches."""
         shape = batch, self.channels, self.size, self.size * max(length - self.class_tokens, 1)
         return torch.randn(shape, generator=torch.Generator().manual_seed(seed)).to(device)
 

@@ -7,15 +7,15 @@ from torch import Tensor
 
 
 def picked(chosen_ZJ: Tensor, experts: int) -> Tensor:
-    """(Z, J) experts -> (Z, X): whether a token chose an expert."""
+    """(Z, J) experts -> (Z, X): true where a token chose an expert."""
     return (chosen_ZJ[..., None] == torch.arange(experts, device=chosen_ZJ.device)).any(1)
 
 
 def balance_loss(probabilities_ZX: Tensor, picked_ZX: Tensor, counted_Z: Tensor) -> Tensor:
     """X * sum over experts of f_e * P_e: f_e the share of tokens that chose e, P_e their mean probability of e.
 
-    Means over the tokens that count. k at perfect balance, X where all goes to k = 1 expert with certainty (GShard, arXiv
-    2006.16668; Switch Transformer, arXiv 2101.03961, equation 4, for k = 1). Only P has a gradient.
+    Means over the tokens that count. k at perfect balance; X if all tokens go to one expert with certainty, k = 1 (GShard,
+    arXiv 2006.16668; Switch Transformer, arXiv 2101.03961, equation 4, for k = 1). Only P has a gradient.
     """
     tokens = counted_Z.sum().clamp(min=1)
     f_X = (picked_ZX & counted_Z[:, None]).sum(0) / tokens
@@ -24,10 +24,10 @@ def balance_loss(probabilities_ZX: Tensor, picked_ZX: Tensor, counted_Z: Tensor)
 
 
 def sequence_balance_loss(probabilities_BTX: Tensor, picked_BTX: Tensor, counted_BT: Tensor, chosen: int) -> Tensor:
-    """X / k * sum over experts of f_e * P_e within each sequence, f and P as above but over its own tokens; then their mean.
+    """Mean over sequences of X / k * sum over experts of f_e * P_e, f and P as in `balance_loss` over one sequence's tokens.
 
-    1 at perfect balance (DeepSeek-V2, arXiv 2405.04434, equations 23 to 25; DeepSeek-V3, arXiv 2412.19437, 17 to 20). A
-    sequence weighs as many tokens as it has, so that cutting a batch into micro-batches changes nothing.
+    1 at perfect balance (DeepSeek-V2, arXiv 2405.04434, equations 23 to 25; DeepSeek-V3, arXiv 2412.19437, 17 to 20). Each
+    sequence is weighted by its number of tokens, so that micro-batches do not change the loss.
     """
     n_B = counted_BT.sum(1)
     f_BX = (picked_BTX & counted_BT[..., None]).sum(1) / n_B.clamp(min=1)[:, None]

@@ -1,4 +1,4 @@
-"""Capacity: at most so many tokens for each expert, and what happens to tokens beyond that."""
+"""Capacity: the most tokens that an expert takes, and the treatment of tokens beyond that."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from anyformer.operations import Contract, Limit
 from anyformer.parts.experts.dispatch import Placement, in_places, sorted_by_expert
 from anyformer.parts.sketch import number
 
-_REASON = "an expert with a capacity takes tokens in the order of the whole batch, so what it takes depends on all of them"
+_REASON = "an expert with a capacity takes tokens in the order of the whole batch, so its choice depends on all of them"
 _CONTRACTS: tuple[Contract, ...] = ("causal", "chunked", "packed", "padded", "cached")
 _ROW_REASON = "an expert takes the first tokens of each row of a call that choose it"
 _ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
@@ -25,8 +25,8 @@ _ROW_CONTRACTS: tuple[Contract, ...] = ("chunked", "packed", "cached")
 class CapacityRequest:
     """The experts that the Z = B * T tokens of a call ask for, before any capacity.
 
-    `wanted` (Z, J): the experts that each token chose; `real` (B, T): false at padding; `experts`: X; `ranked` returns
-    (Z, A), all experts that a token may be sent to, the best first.
+    `wanted` (Z, J): the experts chosen by each token; `real` (B, T): false at padding; `experts`: X; `ranked` returns (Z, A),
+    every expert that a token may be sent to, the best first.
     """
 
     wanted: Tensor
@@ -36,14 +36,14 @@ class CapacityRequest:
 
 
 class ExpertCapacity(Value):
-    """How many tokens an expert takes, and which."""
+    """The rule for how many tokens an expert takes, and which."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
     @property
     def words(self) -> str:
-        """In words, for pictures."""
+        """The rule in words, for pictures."""
         raise NotImplementedError
 
     @property
@@ -53,19 +53,19 @@ class ExpertCapacity(Value):
 
     @property
     def reroutes(self) -> bool:
-        """Whether a token that finds no place asks its next expert."""
+        """Whether a token without a place is sent to its next expert."""
         return False
 
     def holds(self, training: bool) -> bool:
-        """Whether places are limited."""
+        """Whether places are limited in this mode."""
         return True
 
     def rows(self, tokens: int, experts: int, chosen: int) -> int:
-        """How many rows all experts compute together."""
+        """Rows that all experts compute together."""
         raise NotImplementedError
 
     def place(self, request: CapacityRequest) -> Placement:
-        """Which rows go where."""
+        """The rows in which experts compute the tokens."""
         raise NotImplementedError
 
 
@@ -73,16 +73,16 @@ class Capacity(ExpertCapacity):
     """Every expert takes at most ceil(factor * k * Z / X) of the Z = B * T tokens of a call, and is padded to that many.
 
     First choices are served before second ones, tokens in the order of the batch (GShard, arXiv 2006.16668; Switch
-    Transformer, arXiv 2101.03961, whose formula is that of k = 1). `drop`: what finds no place adds nothing, and the other
-    weights stay as they are. `reroute`: it asks the next expert in the token's order (within its groups), and the weights
-    are those of the experts that took the token.
+    Transformer, arXiv 2101.03961, whose formula is that of k = 1). `drop`: a choice without a place adds nothing, and the
+    other weights stay as they are. `reroute`: it goes to the next expert in the token's order (within its groups), and the
+    weights are those of the experts that took the token.
     """
 
     kind: Literal["call"] = "call"
     factor: Positive = 1.25
     overflow: Literal["drop", "reroute"] = "drop"
     when: Literal["training", "always"] = "training"
-    """`training`: evaluation and generation give every token the experts that it chose; `always`: as Switch does it."""
+    """`training`: in evaluation and generation every token gets the experts that it chose; `always`: as in Switch."""
 
     @property
     def words(self) -> str:
@@ -90,7 +90,7 @@ class Capacity(ExpertCapacity):
         return f"each takes {number(self.factor)} × its even share{when}, then tokens {self.overflow}"
 
     def places(self, tokens: int, experts: int, chosen: int) -> int:
-        """How many tokens an expert takes; no more than there are."""
+        """Tokens that an expert takes; no more than the call has."""
         return min(tokens, math.ceil(self.factor * chosen * tokens / experts))
 
     @property
@@ -118,7 +118,7 @@ class Capacity(ExpertCapacity):
 class RowCapacity(ExpertCapacity):
     """Every expert takes the first `tokens` of each row of a call that chose it, and the others add nothing.
 
-    In training and evaluation alike: Switch Transformer as transformers has it.
+    In training and evaluation alike: Switch Transformer as implemented in transformers.
     """
 
     kind: Literal["row"] = "row"
@@ -136,7 +136,7 @@ class RowCapacity(ExpertCapacity):
         return tokens * chosen
 
     def place(self, request: CapacityRequest) -> Placement:
-        # Every choice has its row all the same, so that no size depends on the routing.
+        # A choice without a place has a row too, so that no size depends on the routing.
         taken_ZJ = first_in_row(request.wanted, request.real, request.experts, self.tokens)
         return replace(sorted_by_expert(request.wanted, request.experts), taken=taken_ZJ)
 
@@ -144,9 +144,9 @@ class RowCapacity(ExpertCapacity):
 def assign(
     order_ZA: Tensor, asking_Z: Tensor, experts: int, chosen: int, places: int, *, reroute: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Fill the places: in round r every token that still wants an expert asks for the r-th of its order.
+    """Fill the places: in round r every token that still wants an expert asks for the r-th in its order.
 
-    Returns the experts chosen, whether each took the token, and at which place: (Z, J) each. Dropping has k rounds.
+    Returns the experts chosen, whether each took the token, and the place it gave: (Z, J) each. Dropping has k rounds.
     """
     number_X = torch.arange(experts, device=order_ZA.device)
     slot_J = torch.arange(chosen, device=order_ZA.device)
@@ -162,15 +162,15 @@ def assign(
         taken_ZX = asks_ZX & (place_ZX < places)
         used_X = used_X + taken_ZX.sum(0)
         slot_ZJ = slot_J == (has_Z[:, None] if reroute else r)
-        here_ZJ = slot_ZJ & taken_ZX.any(1, keepdim=True)
-        chosen_ZJ = torch.where(here_ZJ, expert_Z[:, None], chosen_ZJ)
-        place_ZJ = torch.where(here_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
-        taken_ZJ = taken_ZJ | here_ZJ
+        filled_ZJ = slot_ZJ & taken_ZX.any(1, keepdim=True)
+        chosen_ZJ = torch.where(filled_ZJ, expert_Z[:, None], chosen_ZJ)
+        place_ZJ = torch.where(filled_ZJ, (place_ZX * taken_ZX).sum(1, keepdim=True), place_ZJ)
+        taken_ZJ = taken_ZJ | filled_ZJ
     return chosen_ZJ, taken_ZJ, place_ZJ
 
 
 def first_in_row(chosen_ZJ: Tensor, asking_BT: Tensor, experts: int, most: int) -> Tensor:
-    """Whether a choice is among the first `most` of its row that fall on its expert, token after token: (Z, J)."""
+    """True for the first `most` choices of each expert in a row, token after token: (Z, J)."""
     chosen = chosen_ZJ.reshape(len(asking_BT), -1)
     asking = asking_BT.repeat_interleave(chosen_ZJ.shape[1], 1)
     asks = (chosen[..., None] == torch.arange(experts, device=chosen_ZJ.device)) & asking[..., None]

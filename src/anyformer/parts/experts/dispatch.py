@@ -1,7 +1,7 @@
 """Dispatch and combine: from tokens to the rows that experts compute, side by side by expert, and back.
 
-Every size is known before the routing is, so nothing waits for the device and a compiler needs no graph break. Rows move
-by reading, forward and backward: nothing is added in an order that could change from run to run.
+Every size is known before the routing, so nothing waits for the device and a compiler needs no graph break. Rows move by
+look-up, forward and backward: no sum is taken in an order that could change from run to run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Placement:
-    """Which row computes what: Z tokens with J = k choices each, and Q rows, those of one expert side by side.
+    """The rows that experts compute: Z tokens with J = k choices each, and Q rows, those of one expert side by side.
 
-    `chosen` (Z, J): experts; `row` (Z, J): where each choice is computed; `choice` (Q,): which choice, counted from 0 to
-    Z * J - 1, a row computes. `expert` (Q,): the expert of each row. `ends` (X,): where each expert's rows end; None where
-    all have equally many. `taken` (Z, J) and `filled` (Q,): false where a choice found no row, and on rows that pad an
-    expert; None where there are none of these.
+    `chosen` (Z, J): experts; `row` (Z, J): the row of each choice; `choice` (Q,): the choice, from 0 to Z * J - 1, of each
+    row; `expert` (Q,): the expert of each row. `ends` (X,): the end of each expert's rows; None if all have equally many.
+    `taken` (Z, J): false for a choice without a row; `filled` (Q,): false for a row that pads an expert; None if all are true.
     """
 
     chosen: Tensor
@@ -41,7 +40,7 @@ class Placement:
         return _move(weights_ZJ.reshape(-1, 1), self.choice, self.row.view(-1, 1), taken)
 
     def combine(self, y_QD: Tensor) -> Tensor:
-        """(Q, D) -> (Z, J, D): the expert's output for each choice, 0 where no expert took it."""
+        """(Q, D) -> (Z, J, D): the expert's output for each choice, 0 for a choice without a row."""
         filled = None if self.filled is None else self.filled[:, None]
         y_ZJD = _move(y_QD, self.row, self.choice[:, None], filled)
         return y_ZJD if self.taken is None else y_ZJD * self.taken[..., None]
@@ -57,10 +56,10 @@ def sorted_by_expert(chosen_ZJ: Tensor, experts: int) -> Placement:
 
 
 def in_places(chosen_ZJ: Tensor, taken_ZJ: Tensor, place_ZJ: Tensor, experts: int, places: int) -> Placement:
-    """`places` rows for each expert: Q = X * places; rows that nobody took read any token and are read by nobody."""
+    """`places` rows for each expert: Q = X * places; a free row computes some token, and its output is not used."""
     rows = experts * places
     row_ZJ = torch.where(taken_ZJ, chosen_ZJ * places + place_ZJ, rows)
-    # One row more, for the tokens that found no place.
+    # One more row, for choices without a place.
     choice = torch.zeros(rows + 1, dtype=torch.int64, device=row_ZJ.device)
     choice = choice.scatter(0, row_ZJ.flatten(), torch.arange(row_ZJ.numel(), device=row_ZJ.device))
     filled = torch.zeros_like(choice, dtype=torch.bool).scatter(0, row_ZJ.flatten(), True)
@@ -80,9 +79,9 @@ def _moved(x: Tensor, index: Tensor) -> Tensor:
 
 
 class _Move(torch.autograd.Function):
-    """x[index]; the gradient of x[i] is the sum of the gradients at inverse[i], as far as `real` says they are its own.
+    """x[index]; the gradient of x[i] is the sum of the gradients at inverse[i] where `real` is true.
 
-    The plain gradient of x[index] adds into rows in any order; here the inverse of the index is known.
+    The plain gradient of x[index] adds into rows in any order; here the inverse of the index gives a fixed one.
     """
 
     @staticmethod

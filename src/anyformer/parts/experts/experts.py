@@ -1,4 +1,4 @@
-"""Mixture of experts: many feed-forward networks, of which each token passes a few."""
+"""Mixture of experts: many feed-forward networks, a few of which each token passes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SharedExpert(Value):
     feedforward: FeedForward
     gate: Literal["sigmoid"] | None = None
     join: Literal["sum", "mean"] = "sum"
-    """How it meets the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
+    """How its output joins that of the experts chosen: their sum, or half of it (Cohere 2 MoE)."""
 
 
 class Experts(PositionwiseNetwork):
@@ -51,16 +51,16 @@ class Experts(PositionwiseNetwork):
     G, U: (X, F, D), W: (X, D, F), stacked; biases (X, F) or (X, D); weights (Z, J) from the `Router`, Z = B * T (Shazeer et
     al. 2017, arXiv 1701.06538). `weigh = "input"`: FFN_e(weight_e * x) instead (Llama 4). The papers' E or N is X, their
     top-k is `chosen`.
-    Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included.
-    (One that holds in training only is priced without: what pads an expert is then not counted.) With identity experts the
-    price is that of tokens that choose none (`dense`), or an even share of them (`exact`, and the parameters in use).
+    Every token costs k experts, whatever the routing; a capacity that always holds costs all of its rows, padding included,
+    and one that holds in training only costs no padding. With identity experts `dense` is the cost of tokens that choose none
+    of them; `exact` and the parameters in use, of tokens that choose an even share.
     """
 
     kind: Literal["experts"] = "experts"
     experts: Count
     """X."""
     identity_experts: Annotated[int, Field(ge=0)] = 0
-    """So many more to choose from, numbered after the others, that return what they read (LongCat-Flash, arXiv 2509.01322)."""
+    """Further experts, numbered after the others, that return their input (LongCat-Flash, arXiv 2509.01322)."""
     chosen: Count
     """k, experts that a token passes."""
     norm: Norm | None = None
@@ -70,7 +70,7 @@ class Experts(PositionwiseNetwork):
     """Whether the weights multiply an expert's output or its input."""
     shared: SharedExpert | None = None
     capacity: ExpertCapacity | None = None
-    """At most so many tokens for each expert; without it, every expert takes all that chose it."""
+    """The most tokens for each expert; without it, every expert takes all tokens that chose it."""
 
     @model_validator(mode="after")
     def _makes_sense(self) -> Experts:
@@ -83,7 +83,7 @@ class Experts(PositionwiseNetwork):
 
     @property
     def resizing(self) -> Resizing:
-        """The shared expert stays as many times as wide."""
+        """The width of the shared expert changes in proportion."""
         shared = () if self.shared is None else ("shared.feedforward.width",)
         return Resizing(network=Network(self.width, self.gated, self.experts, self.chosen, ("width", *shared)))
 
@@ -95,13 +95,8 @@ class Experts(PositionwiseNetwork):
         return (TOKENS,) if self.router.choice.reads_tokens else ()
 
     def sketch(self, width: int) -> Sketch:
-        choice = self.router.choice.words
-        rule = [
-            f"router: {self.router.score.replace('_', ' ')}",
-            f"{self.chosen} of {self.choices}",
-            *([choice] if choice else []),
-        ]
-        router = Cell(", ".join(rule), "choice")
+        rule = f"router: {self.router.score.replace('_', ' ')}", f"{self.chosen} of {self.choices}", self.router.choice.words
+        router = Cell(", ".join(filter(None, rule)), "choice")
         experts = Cell(f"{self.experts} × {self.title} {number(self.width)}", count=self.experts, used=self.chosen)
         identity = Cell(f"{self.identity_experts} × identity", count=self.identity_experts) if self.identity_experts else None
         routed = chain(router, fan(experts, identity))
@@ -114,7 +109,7 @@ class Experts(PositionwiseNetwork):
 
     @property
     def choices(self) -> int:
-        """How many the router chooses among: experts and identity experts."""
+        """The number of experts that the router chooses among, identity experts included."""
         return self.experts + self.identity_experts
 
     def sides(self, projection: Projection, width: int) -> tuple[int, int]:
@@ -175,8 +170,8 @@ class ExpertsModule(nn.Module):
         self.shared_gate = nn.Linear(width, 1, bias=False) if shared and shared.gate else None
 
     def extra_repr(self) -> str:
-        of = self.description
-        return f"experts={of.experts}, chosen={of.chosen}, width={of.width}, activation={of.activation}"
+        d = self.description
+        return f"experts={d.experts}, chosen={d.chosen}, width={d.width}, activation={d.activation}"
 
     def forward(self, x_BTD: Tensor, context: Context, state: None = None) -> Tensor:
         real_BT = (context.positions != EMPTY).expand(x_BTD.shape[:2])
@@ -192,7 +187,7 @@ class ExpertsModule(nn.Module):
         return y_BTD if self.description.shared is None else self._joined(y_BTD, x_BTD, self.description.shared, context)
 
     def _joined(self, y_BTD: Tensor, x_BTD: Tensor, rule: SharedExpert, context: Context) -> Tensor:
-        """The experts' output and the shared one's."""
+        """The output of the experts joined with that of the shared expert."""
         assert self.shared is not None
         shared_BTD: Tensor = self.shared(x_BTD, context)
         if self.shared_gate is not None:
@@ -200,7 +195,7 @@ class ExpertsModule(nn.Module):
         return y_BTD + shared_BTD if rule.join == "sum" else (y_BTD + shared_BTD) / 2
 
     def _place(self, routing: Routing, wanted_ZJ: Tensor, real_BT: Tensor) -> Placement:
-        """Which row computes which token, with a capacity where it holds."""
+        """The rows in which experts compute the tokens, within the capacity if it holds."""
         experts, capacity = self.description.experts, self.description.capacity
         if capacity is None or not capacity.holds(self.training):
             return sorted_by_expert(wanted_ZJ, experts)
@@ -218,7 +213,7 @@ class ExpertsModule(nn.Module):
         return (placement.combine(self._experts(rows_QD, placement)) * weights_ZJ[..., None]).sum(1)
 
     def _experts(self, rows_QD: Tensor, placement: Placement) -> Tensor:
-        """Each row through its expert's network: (Q, D) -> (Q, D)."""
+        """The output of each row's expert: (Q, D) -> (Q, D)."""
         up_QF = self._project("up", rows_QD, placement)
         gate_QF = self._project("gate", rows_QD, placement) if self.description.gated else None
         h_QF = self.description.between(self.activation, gate_QF, up_QF)
@@ -232,13 +227,13 @@ class ExpertsModule(nn.Module):
         y_QO = grouped_product(rows_QI, getattr(self, name), placement.ends, whole=identities == 0)
         if name not in self.description.bias:
             return y_QO
-        # Rows of identity experts look up a bias too; their result is thrown away.
+        # Rows of identity experts look up a bias too; their result is not used.
         expert_Q = placement.expert.clamp(max=self.description.experts - 1) if identities else placement.expert
-        # A look-up whose gradient is added up in a fixed order.
+        # A look-up, because its gradient is summed in a fixed order.
         return y_QO + F.embedding(expert_Q, getattr(self, f"{name}_bias")).to(y_QO.dtype)
 
     def _report(self, routing: Routing, wanted_ZJ: Tensor, placement: Placement, counted_BT: Tensor) -> Report:
-        """Penalties and load; the load is what the router asked for, before a capacity."""
+        """Penalties, and the load that the router asked for before any capacity."""
         choices, counted_Z = self.description.choices, counted_BT.flatten()
         picked_ZX = picked(wanted_ZJ, choices)
         dropped = torch.zeros((), dtype=torch.int64, device=wanted_ZJ.device)
@@ -248,7 +243,7 @@ class ExpertsModule(nn.Module):
         inputs, probabilities_ZX = routing.inputs, routing.probabilities
         if inputs.logits is None or inputs.scores is None or probabilities_ZX is None:
             return Report(load)
-        # DeepSeek-V3 counts, within sequences, the experts that scores alone would choose: corrections must not hide skew.
+        # DeepSeek-V3 counts, within sequences, the experts that scores alone would choose: corrections must not hide imbalance.
         by_score_ZX = picked_ZX if inputs.correction is None else picked(best(inputs.scores, inputs.chosen), choices)
         return Report(
             load,

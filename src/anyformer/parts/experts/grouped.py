@@ -1,6 +1,6 @@
 """Grouped product: rows that lie side by side by group, each group times a matrix of its own.
 
-An operator of ours, because torch's (`grouped_mm`) compiles for bf16 only; where that one fits, it is what computes. To a
+A custom operator, because torch's `grouped_mm` compiles for bf16 only; where `grouped_mm` fits, it does the computing. To a
 compiler it is one call of known size; its gradients are grouped products too.
 """
 
@@ -23,12 +23,12 @@ def grouped_product(rows_QI: Tensor, weight_XOI: Tensor, ends_X: Tensor | None, 
         rows = rows_QI.view(len(weight_XOI), -1, rows_QI.shape[1])
         return torch.bmm(rows, weight_XOI.transpose(1, 2)).flatten(0, 1)
     if rows_QI.device.type == "meta":
-        # No groups are known there, and all matrices are alike: the same products with the first one, which torch counts.
+        # Groups are unknown there, and all matrices have one size: a product with the first one has the same count.
         return rows_QI @ weight_XOI[0].T
     if torch.is_grad_enabled() or torch.compiler.is_compiling():
         product: Tensor = _product(rows_QI, weight_XOI, ends_X, whole)
         return product
-    # Of one token, calling the operator takes longer than its products.
+    # For one token the call of the operator takes longer than its products.
     return _products(rows_QI, weight_XOI, ends_X, whole)
 
 
@@ -66,7 +66,7 @@ def _outer(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
 
 
 PRODUCT = torch.ops.anyformer.grouped_product.default
-"""The operator as dispatch modes (FLOP counters, tracers) see it."""
+"""The operator under which dispatch modes (FLOP counters, tracers) meet it."""
 
 
 @_product.register_fake
@@ -79,7 +79,7 @@ def _(y_QO: Tensor, rows_QI: Tensor, ends_X: Tensor) -> Tensor:
     return rows_QI.new_empty(ends_X.shape[0], y_QO.shape[1], rows_QI.shape[1])
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor, bool], output: Tensor) -> None:
     *tensors, ctx.whole = inputs
     ctx.save_for_backward(*tensors)
 
@@ -91,11 +91,11 @@ def _backward(ctx: Any, gradient_QO: Tensor) -> tuple[Tensor | None, Tensor | No
     return rows, _outer(gradient_QO, rows_QI, ends_X) if needs_weight else None, None, None
 
 
-_product.register_autograd(_backward, setup_context=_keep)
+_product.register_autograd(_backward, setup_context=_save)
 
 
 def _fits_torch(rows: Tensor) -> bool:
-    """Whether torch's grouped product runs on the device without asking it for the sizes."""
+    """Whether torch's grouped product fits: it then runs on the device without waiting for the sizes."""
     return rows.is_cuda and rows.dtype == torch.bfloat16
 
 
@@ -105,7 +105,7 @@ def _after(ends_X: Tensor, rows: int) -> Tensor:
 
 
 def _missing(x: Tensor) -> int:
-    """How many more columns make a row a multiple of 16 bytes, as torch's grouped product wants it."""
+    """Columns to add so that a row is a multiple of 16 bytes, as torch's grouped product requires."""
     return -x.shape[-1] % (16 // x.element_size())
 
 
@@ -115,6 +115,6 @@ def _aligned(x: Tensor) -> Tensor:
 
 
 def _groups(ends_X: Tensor) -> list[tuple[int, int, int]]:
-    """(x, start, stop) of every group that has rows: of few tokens most have none, and an empty product costs a call."""
+    """(x, start, stop) of every group with rows: with few tokens most have none, and an empty product costs a call."""
     ends = ends_X.tolist()
     return [(x, start, stop) for x, (start, stop) in enumerate(zip([0, *ends[:-1]], ends, strict=True)) if start < stop]

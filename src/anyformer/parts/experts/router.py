@@ -1,4 +1,4 @@
-"""The router: how much each token wants each expert, which experts it gets, and how they are weighed."""
+"""The router: scores of every expert for each token, the choice of experts, and their weights."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCORES: Mapping[str, Callable[[Tensor], Tensor]] = MappingProxyType(
         "sqrt_softplus": lambda logits: F.softplus(logits).sqrt(),
     }
 )
-"""Name -> scores (Z, X) from logits."""
+"""Name of a score -> function from logits to scores (Z, X)."""
 
 
 class Renormalise(Value):
@@ -57,7 +57,7 @@ class Router(Value):
     over: Literal["all", "chosen"] = "all"
     """Whether a softmax sums over all experts or over the chosen ones (gpt-oss, Granite)."""
     norm: Norm | None = None
-    """Norm of the router's input, and of nothing else (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
+    """Norm of the router's input alone (Gemma 4: an RMSNorm, whose gain is its learned scale)."""
     multiplier: WidthFactor = 1.0
     """Factor of the router's input (Gemma 4: `inverse_sqrt_width`)."""
     bias: bool = False
@@ -81,9 +81,10 @@ class Router(Value):
         if self.score == "equal":
             if self.choice.reads_scores:
                 raise ValueError(f"score = 'equal' gives no scores, and choice {self.choice.kind!r} chooses by them")
-            given = [name for name, there in self._of_the_map.items() if there]
-            if given:
-                raise ValueError(f"score = 'equal' has no linear map, and all weigh the same: leave {', '.join(given)} out")
+            superfluous = [name for name, is_set in self._of_the_map.items() if is_set]
+            if superfluous:
+                names = ", ".join(superfluous)
+                raise ValueError(f"score = 'equal' has no linear map, and all experts weigh the same: leave {names} out")
         if self.choice.weighs and (self.score, self.over, self.renormalise) != ("softmax", "all", None):
             raise ValueError(
                 f"choice {self.choice.kind!r} weighs by softmaxes of its own: leave score, over and renormalise out"
@@ -117,14 +118,14 @@ class Router(Value):
 
 @dataclass(frozen=True)
 class Routing:
-    """A router's choice for Z = B * T tokens: `preference` (Z, X), without gradient, orders the experts by the `inputs`."""
+    """A router's scores for Z = B * T tokens: the `inputs` of the choice, and by them the `preference` (Z, X), no gradient."""
 
     inputs: RouterInputs
     preference: Tensor
 
     @property
     def probabilities(self) -> Tensor | None:
-        """The scores of all experts, as shares of their sum (Z, X); None where all weights are equal."""
+        """The scores of all experts as shares of their sum, (Z, X); None if all weights are equal."""
         scores = self.inputs.scores
         return None if scores is None else scores / scores.sum(-1, keepdim=True)
 
@@ -145,7 +146,7 @@ class RouterModule(Draws):
         self.correction = nn.Parameter(torch.empty(experts), requires_grad=False) if rule else None
         self.rounds = router.choice.rounds(chosen)
         self.draws = router.jitter > 0 or self.rounds > 0
-        self._sites = {what: zlib.crc32(f"{name}.{what}".encode()) for what in ("jitter", "choice")}
+        self._sites = {use: zlib.crc32(f"{name}.{use}".encode()) for use in ("jitter", "choice")}
 
     def extra_repr(self) -> str:
         return repr(self.router)
@@ -163,14 +164,14 @@ class RouterModule(Draws):
             return Routing(inputs, self.router.choice.preference(inputs))
 
     def weigh(self, routing: Routing, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
-        """The weights (Z, J) of the experts chosen; where `taken` is false there is none, and the others share."""
+        """The weights (Z, J) of the experts chosen; a renormalisation leaves out those with `taken` false."""
         inputs = routing.inputs
         if inputs.scores is None:
             return torch.full(chosen_ZJ.shape, self.router.scale / self.chosen, device=chosen_ZJ.device)
         weights = self._shares(inputs, chosen_ZJ, taken_ZJ) * self.router.scale
         if self.expert_scale is None:
             return weights
-        # A look-up whose gradient is added up in a fixed order.
+        # A look-up, because its gradient is summed in a fixed order.
         return weights * F.embedding(chosen_ZJ, self.expert_scale[:, None])[..., 0].to(weights.dtype)
 
     def _shares(self, inputs: RouterInputs, chosen_ZJ: Tensor, taken_ZJ: Tensor | None) -> Tensor:
@@ -209,10 +210,10 @@ class RouterModule(Draws):
         x_BTD = self.norm(x_BTD)
         return x_BTD if self.multiplier == 1.0 else x_BTD * self.multiplier
 
-    def _uniform(self, what: str, rows: torch.Size, features: int, context: Context) -> Tensor:
-        """(Z, features) numbers in (0, 1)."""
+    def _uniform(self, use: str, rows: torch.Size, features: int, context: Context) -> Tensor:
+        """(Z, features) uniform numbers in (0, 1)."""
         assert context.noise is not None, "the model draws noise whenever it trains with a router that needs it"
-        return uniform(context.noise, self._sites[what], torch.Size((*rows, features))).flatten(0, 1)
+        return uniform(context.noise, self._sites[use], torch.Size((*rows, features))).flatten(0, 1)
 
 
 def _without_autocast(device: str) -> contextlib.AbstractContextManager[object]:
@@ -221,7 +222,7 @@ def _without_autocast(device: str) -> contextlib.AbstractContextManager[object]:
 
 
 def corrected(correction_X: Tensor, counts_X: Tensor, rate: float) -> Tensor:
-    """The next correction: b + rate * sign(mean(c) - c), c the tokens each expert was chosen by in a step, (X,)
+    """The next correction: b + rate * sign(mean(c) - c), c the tokens that chose each expert in a step, (X,)
 
     (Wang et al. 2024, arXiv 2408.15664, algorithm 1; DeepSeek-V3, arXiv 2412.19437, section 2.1.2, whose gamma is the rate).
     """
@@ -231,8 +232,8 @@ def corrected(correction_X: Tensor, counts_X: Tensor, rate: float) -> Tensor:
 
 @torch.no_grad()
 def rebalance(model: nn.Module, counts: Mapping[str, Tensor]) -> None:
-    """Move every correction of `model` after a step. `counts`: by path of the layer, how many choices of the whole step fell
-    on each expert, (X,)."""
+    """Move every correction of `model` after a step. `counts`: by path of the layer, the choices of each expert in the whole
+    step, (X,)."""
     for path, counts_X in counts.items():
         module = model.get_submodule(f"{path}.router")
         assert isinstance(module, RouterModule)

@@ -1,4 +1,4 @@
-"""Which experts a token gets: the k that a preference orders first, by score, by chance, or by the token alone."""
+"""The choice of k experts for a token: by score, by chance, or by the token alone."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from torch import Tensor
 
 from anyformer.describe import Count, NotNegative, Positive, Registry, Value
 from anyformer.parts.call.noise import mix
+from anyformer.parts.experts.balance import picked
 
 
 def best(preference_ZX: Tensor, count: int) -> Tensor:
-    """The `count` that are preferred most, (Z, count), best first; of equals the one of the lower number.
+    """The `count` most preferred experts, (Z, count), best first; the lower number first among equals.
 
-    Scores do tie (a sigmoid that has reached 1, a softmax that has reached 0), and then `topk` promises no order.
+    Scores do tie (a sigmoid saturated at 1, a softmax at 0), and then `topk` promises no order.
     """
     return torch.argsort(preference_ZX, dim=-1, descending=True, stable=True)[:, :count]
 
 
 class Groups(Value):
-    """Experts stand in `count` equal groups side by side, and a token's choice falls into its `keep` best groups.
+    """Experts are split into `count` equal groups, and a token chooses within its `keep` best groups.
 
-    Groups are devices, so that a token is sent to few (DeepSeek-V2, arXiv 2405.04434, section 2.2.2, whose D and M are
+    Groups are devices, so that a token is sent to few of them (DeepSeek-V2, arXiv 2405.04434, section 2.2.2, whose D and M are
     count and keep).
     """
 
@@ -33,7 +34,7 @@ class Groups(Value):
     score: Literal["max", "top_2"] = "max"
     """A group's score: its best expert's, or the sum of its two best (DeepSeek-V3)."""
     others: Literal["never", "zero"] = "never"
-    """Experts of other groups are never chosen, or count as 0 (A.X K2): above one that a correction has made negative."""
+    """Experts of other groups are never chosen, or score 0 (A.X K2): above one that a correction has made negative."""
 
     def check(self, experts: int, chosen: int) -> None:
         """Refuse groups that do not fit the experts."""
@@ -48,19 +49,18 @@ class Groups(Value):
             raise ValueError(f"groups.keep leaves {self.keep * size} experts to choose from, and chosen = {chosen}")
 
     def masked(self, preference_ZX: Tensor) -> Tensor:
-        """The preferences, -inf or 0 outside the groups kept."""
+        """The preferences, -inf or 0 outside the best groups."""
         grouped = preference_ZX.view(len(preference_ZX), self.count, -1)
         score = grouped.topk(1 if self.score == "max" else 2, -1).values.sum(-1)
-        kept = best(score, self.keep)
-        keep = (kept[:, :, None] == torch.arange(self.count, device=kept.device)).any(1)
+        among_best = picked(best(score, self.keep), self.count)
         others = -torch.inf if self.others == "never" else 0.0
-        return torch.where(keep[:, :, None], grouped, others).view(preference_ZX.shape)
+        return torch.where(among_best[:, :, None], grouped, others).view(preference_ZX.shape)
 
 
 class ScoreCorrectionBias(Value):
     """A bias per expert, added to the scores for the choice only (DeepSeek-V3's e_score_correction_bias).
 
-    It takes no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints hold it.
+    It has no gradient: each step moves it against the load (Wang et al. 2024, arXiv 2408.15664). Checkpoints contain it.
     """
 
     rate: NotNegative = 0.001
@@ -71,8 +71,8 @@ class ScoreCorrectionBias(Value):
 class RouterInputs:
     """The inputs of a choice of `chosen` (k) among `experts` (X, identity experts included) for Z = B * T tokens.
 
-    `logits`, `scores` (Z, X): None where the router has no linear map. `correction` (X,): its bias per expert, if it has one.
-    `noise` (Z, A, X): uniform in (0, 1), in training only and of as many rounds as the choice draws. `tokens` (B, T).
+    `logits`, `scores` (Z, X): None if the router has no linear map. `correction` (X,): its bias per expert, if it has one.
+    `noise` (Z, A, X): uniform in (0, 1), in training only, for each of the A rounds in which the choice draws. `tokens` (B, T).
     """
 
     experts: int
@@ -85,39 +85,39 @@ class RouterInputs:
 
 
 class Selection(Value):
-    """A way of choosing experts: it owes an order of them for each token."""
+    """A rule that puts the experts in an order for each token; the first k are chosen."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
     reads_scores: ClassVar[bool] = True
     reads_tokens: ClassVar[bool] = False
-    """Whether it looks at which token stands somewhere."""
+    """Whether the choice depends on the tokens themselves."""
     weighs: ClassVar[bool] = False
-    """Whether it gives the weights too, in the place of the router's rule."""
+    """Whether its `weights` replace the router's rule."""
 
     @property
     def words(self) -> str:
-        """How it chooses, in a few words; nothing of the plain best."""
+        """The rule in a few words, for pictures; empty for the plain k best scores."""
         return self.kind.replace("_", " ")
 
     @property
     def correction_rule(self) -> ScoreCorrectionBias | None:
-        """How its bias per expert moves; None where it has none."""
+        """The rule of its bias per expert; None without one."""
         return None
 
     def rounds(self, chosen: int) -> int:
-        """A, how many numbers per token and expert it draws in training."""
+        """A, the random numbers drawn per token and expert in training."""
         return 0
 
     def check(self, experts: int, chosen: int) -> None:
-        """Refuse a number of experts, or of experts chosen, that does not fit."""
+        """Refuse a number of experts, or of experts chosen, that does not fit the rule."""
 
     def candidates(self, experts: int) -> int:
-        """How many of a token's first experts it may be sent to."""
+        """The number of experts, from the first in a token's order, that it may be sent to."""
         return experts
 
     def preference(self, inputs: RouterInputs) -> Tensor:
-        """(Z, X): the larger, the sooner chosen."""
+        """(Z, X): experts are chosen from the largest down."""
         raise NotImplementedError
 
     def weights(self, inputs: RouterInputs, chosen_ZJ: Tensor) -> Tensor:
@@ -126,18 +126,18 @@ class Selection(Value):
 
 
 class TopK(Selection):
-    """The k best scores, a correction per expert added and only the best groups looked at where the description says so."""
+    """The k best scores, optionally with a correction per expert, and from the best groups only."""
 
     kind: Literal["top_k"] = "top_k"
     by: Literal["scores", "logits"] = "scores"
-    """Whether scores or logits are compared and corrected (Kolibri: logits). Where scores saturate, only logits differ."""
+    """Whether scores or logits are compared and corrected (Kolibri: logits); saturated scores tie, logits do not."""
     groups: Groups | None = None
     correction: ScoreCorrectionBias | None = None
 
     @property
     def words(self) -> str:
-        groups = [] if self.groups is None else [f"from {self.groups.keep} of {self.groups.count} groups"]
-        return ", ".join([*groups, *([] if self.correction is None else ["corrected by a bias"])])
+        groups = "" if self.groups is None else f"from {self.groups.keep} of {self.groups.count} groups"
+        return ", ".join(filter(None, (groups, "corrected by a bias" if self.correction else "")))
 
     @property
     def correction_rule(self) -> ScoreCorrectionBias | None:
@@ -178,7 +178,7 @@ class Sampled(Selection):
 class Hashed(Selection):
     """A fixed random k experts for each token of the vocabulary (Hash Layers, Roller et al. 2021, arXiv 2106.04426).
 
-    Computed from (seed, token, expert) with no table. Scores, where the router has them, only weigh (DeepSeek-V4).
+    Computed from (seed, token, expert) with no table. If the router has scores, they are weights only (DeepSeek-V4).
     """
 
     kind: Literal["hashed"] = "hashed"
@@ -187,7 +187,7 @@ class Hashed(Selection):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
 
     def preference(self, inputs: RouterInputs) -> Tensor:
-        assert inputs.tokens is not None, "a stack gets the tokens that it embeds"
+        assert inputs.tokens is not None, "a stack whose layers read tokens gets them"
         token = mix(inputs.tokens.flatten().long() ^ (self.seed * 0x9E3779B1 & 0xFFFFFFFF))
         expert = mix(torch.arange(inputs.experts, device=token.device, dtype=torch.int64))
         return mix(token[:, None] ^ expert)
@@ -199,12 +199,12 @@ def gumbel(uniform: Tensor) -> Tensor:
 
 
 class SparseMixer(Selection):
-    """k experts one after the other, each among those near the best logit left (GRIN, Liu et al. 2024, arXiv 2409.12136).
+    """k experts one after the other, each from those near the best logit left (GRIN, Liu et al. 2024, arXiv 2409.12136).
 
-        near: the e, not chosen before, of which (m - z_e) / max(|z_e|, m) <= margin; m the largest logit z not chosen before
-        chosen: the best; in training one drawn from softmax(z over near). weight: what it has of softmax(z over near)
+        near: the e, not chosen before, with (m - z_e) / max(|z_e|, m) <= margin; m the largest logit z not chosen before
+        chosen: the best; in training one drawn from softmax(z over near). weight: its share of softmax(z over near)
 
-    In training the weight of a draw that is not the best is a third, three times in four, while its gradient stays as it is
+    In training the weight of a draw that is not the best is divided by 3, three times in four, while its gradient is not
     (Heun's third-order estimate of the gradient of drawing). With margin = 2 * jitter these are PhiMoE's rules.
     """
 
@@ -213,40 +213,36 @@ class SparseMixer(Selection):
     margin: Positive = 0.02
 
     def rounds(self, chosen: int) -> int:
-        return chosen + 1  # a round for each draw, and one for the thirds
+        return chosen + 1  # a round for each draw, and one for the divisions by 3
 
     def preference(self, inputs: RouterInputs) -> Tensor:
         assert inputs.logits is not None
         assert inputs.scores is not None
-        order, gone = inputs.scores, torch.zeros_like(inputs.scores, dtype=torch.bool)
+        order, taken = inputs.scores, torch.zeros_like(inputs.scores, dtype=torch.bool)
         for j in range(inputs.chosen):
-            near = self._near(inputs.logits, gone)
+            near = self._near(inputs.logits, taken)
             drawn = near if inputs.noise is None else near + gumbel(inputs.noise[:, j])
-            picked = _one_hot(drawn.argmax(-1), inputs.experts)
-            # Above every score, which is a share: those chosen first come first, then the others by score.
-            order, gone = torch.where(picked, float(1 + inputs.chosen - j), order), gone | picked
+            now = picked(drawn.argmax(-1, keepdim=True), inputs.experts)
+            # Scores are shares, at most 1: the experts drawn come first, in their order, then the others by score.
+            order, taken = torch.where(now, float(1 + inputs.chosen - j), order), taken | now
         return order
 
     def weights(self, inputs: RouterInputs, chosen_ZJ: Tensor) -> Tensor:
         assert inputs.logits is not None
-        weights, gone = [], torch.zeros_like(inputs.logits, dtype=torch.bool)
+        weights, taken = [], torch.zeros_like(inputs.logits, dtype=torch.bool)
         for j in range(inputs.chosen):
-            expert_Z, near = chosen_ZJ[:, j], self._near(inputs.logits, gone)
-            weight_Z = near.softmax(-1).gather(-1, expert_Z[:, None])[:, 0]
+            expert_Z1, near = chosen_ZJ[:, j : j + 1], self._near(inputs.logits, taken)
+            weight_Z = near.softmax(-1).gather(-1, expert_Z1)[:, 0]
             if inputs.noise is not None:
-                whole_Z = (expert_Z == near.argmax(-1)) | (inputs.noise[:, inputs.chosen, j] > 0.75)
+                whole_Z = (expert_Z1[:, 0] == near.argmax(-1)) | (inputs.noise[:, inputs.chosen, j] > 0.75)
                 weight_Z = weight_Z - (weight_Z * ~whole_Z * 2 / 3).detach()
             weights.append(weight_Z)
-            gone = gone | _one_hot(expert_Z, inputs.experts)
+            taken = taken | picked(expert_Z1, inputs.experts)
         return torch.stack(weights, -1)
 
-    def _near(self, logits_ZX: Tensor, gone_ZX: Tensor) -> Tensor:
-        """The logits, -inf where an expert is gone or far from the best that is left."""
-        left = logits_ZX.masked_fill(gone_ZX, -torch.inf)
+    def _near(self, logits_ZX: Tensor, taken_ZX: Tensor) -> Tensor:
+        """The logits, -inf for an expert that is taken or far from the best one left."""
+        left = logits_ZX.masked_fill(taken_ZX, -torch.inf)
         best_Z1 = left.detach().amax(-1, keepdim=True)
         far = (best_Z1 - logits_ZX) / torch.maximum(logits_ZX.abs(), best_Z1) > self.margin
         return left.masked_fill(far, -torch.inf)
-
-
-def _one_hot(expert_Z: Tensor, experts: int) -> Tensor:
-    return expert_Z[:, None] == torch.arange(experts, device=expert_Z.device)

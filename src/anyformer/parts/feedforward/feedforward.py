@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
@@ -24,13 +24,13 @@ PROJECTIONS: tuple[Projection, ...] = ("gate", "up", "down")
 
 
 class PositionwiseNetwork(Sublayer):
-    """The projections and the nonlinearity that a feed-forward network and each expert of a mixture have in common."""
+    """The base of feed-forward networks and of mixtures of experts: projections around a nonlinearity."""
 
     width: Count
-    """Features between the projections, F."""
+    """F, features between the projections."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] = "silu"
     gated: bool = True
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
     clamp: Positive | None = None
     """Bound c: gate <= c, -c <= up <= c; without a gate up <= c (gpt-oss: 7; DeepSeek-V4, GLM-5: 10)."""
@@ -39,11 +39,6 @@ class PositionwiseNetwork(Sublayer):
     up_offset: float = 0.0
     """Added to the up projection of a gated network: act(gate) * (up + offset) (gpt-oss: 1)."""
 
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
-
     @model_validator(mode="after")
     def _has_its_gate(self) -> Self:
         if "gate" in self.bias and not self.gated:
@@ -51,7 +46,7 @@ class PositionwiseNetwork(Sublayer):
         if self.up_offset and not self.gated:
             raise ValueError("up_offset belongs to a gated network: set gated = true, or use a bias on 'up'")
         if self.clamp_at != "before_activation" and self.clamp is None:
-            raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp holds, and there is none: set clamp")
+            raise ValueError(f"clamp_at = {self.clamp_at!r} says where a clamp acts, and there is none: set clamp")
         return self
 
     @property
@@ -65,7 +60,7 @@ class PositionwiseNetwork(Sublayer):
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """Biases, clamp and offset in words, for pictures."""
+        """Its biases, clamp and offset in words, for pictures."""
         clamp = () if self.clamp is None else (f"clamped at {number(self.clamp)}",)
         offset = (f"up + {number(self.up_offset)}",) if self.up_offset else ()
         return (*biases(self.bias, len(self.projections)), *clamp, *offset)
@@ -76,7 +71,7 @@ class PositionwiseNetwork(Sublayer):
         return PROJECTIONS if self.gated else ("up", "down")
 
     def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
-        """act(gate) * (up + offset), or act(up) without a gate, inside the clamp: what the down projection reads."""
+        """act(gate) * (up + offset), or act(up) without a gate, clamped: the input of the down projection."""
         acted = up if gate is None else gate
         if self.clamp is not None and self.clamp_at == "before_activation":
             acted = acted.clamp(max=self.clamp)
@@ -105,8 +100,8 @@ class FeedForward(PositionwiseNetwork):
 
     @property
     def traits(self) -> Traits:
-        shared = super().traits
-        return shared if self.sub_norm is None else replace(shared, stability=(*shared.stability, "sub-norm"))
+        traits = super().traits
+        return traits if self.sub_norm is None else replace(traits, stability=(*traits.stability, "sub-norm"))
 
     @property
     def resizing(self) -> Resizing:
@@ -125,13 +120,11 @@ class FeedForward(PositionwiseNetwork):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
-        parts = matrix("up", width, self.width, rows, role="column", bias="up" in self.bias)
-        if self.gated:
-            parts = matrix("gate", width, self.width, rows, role="column", bias="gate" in self.bias) + parts
+        into = (matrix(name, width, self.width, rows, role="column", bias=name in self.bias) for name in self.projections[:-1])
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
-        parts += total(inner)
+        parts = sum((*into, total(inner)), Tally())
         return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
 
 
@@ -158,5 +151,5 @@ class FeedForwardModule(nn.Module):
 
 
 def gated_width(width: int, multiple: int = 256) -> int:
-    """F of a gated network as large as a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
+    """F of a gated network with as many parameters as a plain one of 4 D: 8/3 D, rounded up to a multiple (Llama: 256)."""
     return -(-(8 * width // 3) // multiple) * multiple

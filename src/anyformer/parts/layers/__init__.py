@@ -1,1 +1,1 @@
-"""How sublayers become a model's depth: branches, blocks, their wiring and order, stacks, recomputation."""
+"""Layers made of sublayers: branches, blocks, their wiring and order, stacks, recomputation."""

@@ -47,7 +47,7 @@ class Step(Value):
     residual_scale: Positive = 1.0
     """Factor of the residual that the branches are added to (DeepNorm's alpha, arXiv 2203.00555)."""
     gain: Gain | None = None
-    """A learned factor of all that leaves the step (Gemma 4's layer_scalar, one number)."""
+    """A learned factor of the step's output (Gemma 4's layer_scalar, one number)."""
 
     @field_validator("branches")
     @classmethod
@@ -67,7 +67,7 @@ class Step(Value):
 
     @property
     def shapes_residual(self) -> bool:
-        """Whether anything but addition happens to the residual stream."""
+        """Whether the step does more to the residual stream than add to it."""
         return self.norm_after is not None or self.residual != "input" or self.residual_scale != 1.0 or self.gain is not None
 
     @property
@@ -84,7 +84,7 @@ class Step(Value):
 
     @property
     def placement(self) -> tuple[str, ...]:
-        """Where the norms of each branch stand; a residual taken from the normed value is a post-norm of what came before."""
+        """The place of each branch's norms; a residual taken from the normed value is a post-norm of the step before."""
         if self.norm_after is not None or self.residual == "normed":
             return ("post",)
         places = {(True, True): "sandwich", (True, False): "pre", (False, True): "output", (False, False): "none"}
@@ -95,10 +95,10 @@ class Step(Value):
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """Techniques for stable training, in the field's words."""
-        there = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
+        """Techniques for stable training, its own and those of its branches."""
+        own = {"residual scale": self.residual_scale != 1, "layer scale": self.gain is not None}
         inner = (word for branch in self.branches.values() for word in branch.stability)
-        return (*(name for name, is_there in there.items() if is_there), *inner)
+        return (*(name for name, used in own.items() if used), *inner)
 
 
 class Block(Value):
@@ -112,7 +112,7 @@ class Block(Value):
         names = [name for step in self.steps for name in step.branches]
         twins = sorted({name for name in names if names.count(name) > 1})
         if twins:
-            raise ValueError(f"branch names must be unique in a block, {twins} stand more than once")
+            raise ValueError(f"branch names must be unique in a block, {twins} occur more than once")
         return self
 
     @property
@@ -127,12 +127,12 @@ class Block(Value):
 
     @property
     def reads(self) -> tuple[Read, ...]:
-        """The values that it reads beside the stream, each once."""
+        """The values that its sublayers read beside the stream, each once."""
         return tuple(dict.fromkeys(read for sublayer in self.sublayers for read in sublayer.reads))
 
     @property
     def leaves(self) -> dict[str, int]:
-        """The values that it leaves for later layers, by name with sizes."""
+        """The values that its sublayers leave for later layers, by name with sizes."""
         return {name: size for sublayer in self.sublayers for name, size in sublayer.leaves.items()}
 
     @property
@@ -142,7 +142,7 @@ class Block(Value):
 
     @property
     def placement(self) -> tuple[str, ...]:
-        """Where norms stand, each word once: `pre`, `post`, `sandwich` (before and after a sublayer), `output` (after it)."""
+        """The places of norms, each once: `pre`, `post`, `sandwich` (before and after a sublayer), `output` (after it)."""
         return tuple(dict.fromkeys(word for step in self.steps for word in step.placement))
 
     @property
@@ -152,7 +152,7 @@ class Block(Value):
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """Techniques for stable training, in the field's words."""
+        """Techniques for stable training, each once."""
         return tuple(dict.fromkeys(word for step in self.steps for word in step.stability))
 
     def check(self, width: int, path: str) -> None:
@@ -228,16 +228,16 @@ class BlockModule(nn.Module):
         h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)
         read_BTD = self.get_submodule(f"step_{i}_norm_before")(h_BTD)
         first_BTD, *others = self._branches(i, step, read_BTD, context, states)
-        given_BTD = sum(others, first_BTD)
-        return mixed_BTND + write_BTN1 * given_BTD[..., None, :]  # type: ignore[no-any-return]
+        sum_BTD = sum(others, first_BTD)
+        return mixed_BTND + write_BTN1 * sum_BTD[..., None, :]  # type: ignore[no-any-return]
 
     def _branches(
         self, i: int, step: Step, read_BTD: Tensor, context: Context, states: dict[str, State] | None
     ) -> Iterator[Tensor]:
-        """The output of each branch, one after the other; where the step norms their sum, that norm alone."""
-        given = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
+        """The output of each branch, one after the other; if the step norms their sum, the normed sum alone."""
+        outputs = (self.get_submodule(name)(read_BTD, context, states.get(name) if states else None) for name in step.branches)
         if step.norm_branches is None:
-            yield from given
+            yield from outputs
         else:
-            first_BTD, *others = given
+            first_BTD, *others = outputs
             yield self.get_submodule(f"step_{i}_norm_branches")(sum(others, first_BTD))

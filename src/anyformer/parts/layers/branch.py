@@ -36,9 +36,9 @@ class Branch(Value):
 
     @property
     def stability(self) -> tuple[str, ...]:
-        """Techniques for stable training, in the field's words."""
-        there = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
-        return (*self.sublayer.traits.stability, *(name for name, is_there in there.items() if is_there))
+        """Its techniques for stable training."""
+        own = {"residual multiplier": self.multiplier != 1, "layer scale": self.gain is not None}
+        return (*self.sublayer.traits.stability, *(name for name, used in own.items() if used))
 
     def build(self, width: int, plan: Plan, name: str) -> BranchModule:
         return BranchModule(self, width, plan, name)
@@ -53,6 +53,8 @@ class Branch(Value):
 
 
 class BranchModule(nn.Module):
+    """(B, T, D) -> (B, T, D), to be added to the stream."""
+
     def __init__(self, branch: Branch, width: int, plan: Plan, name: str) -> None:
         super().__init__()
         self.multiplier = branch.multiplier

@@ -1,4 +1,4 @@
-"""The notation of layers in order: names, `*n` and parentheses, as in `dense*3 moe*58` or `(local*5 global)*8`."""
+"""The notation of an order of layers: names, `*n` and parentheses, as in `dense*3 moe*58` or `(local*5 global)*8`."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from functools import cache
 from itertools import groupby
 
 Run = tuple[str, int]
-"""The name of a variant, and how many of it stand in a row."""
+"""The name of a variant, and how many layers of it follow each other."""
 LONGEST = 64
-"""Runs of a unit that is looked for; the time to look is quadratic in it."""
+"""Most runs in a repeated unit; the time of the search is quadratic in it."""
 MOST_LAYERS = 10_000
-"""Most layers of a stack: ten times the deepest that was published, and priced in seconds."""
+"""Most layers of a stack: ten times the deepest one published, and still priced in seconds."""
 _TOKEN = re.compile(r"\s*(?:([a-z][a-z0-9_]*)|(\()|(\))|\*\s*(\d+))", re.ASCII)
 
 
 def write_order(names: Iterable[str]) -> str:
-    """The shortest notation found of a list of names: a a b -> `a*2 b`, a a b a a b a -> `(a*2 b)*2 a`."""
+    """A short notation of a list of names: a a b -> `a*2 b`, a a b a a b a -> `(a*2 b)*2 a`."""
     units = repeats(runs(names))
     return " ".join(_times(" ".join(_times(*run) for run in unit), times, len(unit)) for unit, times in units)
 
 
 def runs(names: Iterable[str]) -> list[Run]:
-    """Each name with how many of it stand in a row: a a b -> (a, 2), (b, 1)."""
+    """Each name with the length of its run: a a b -> (a, 2), (b, 1)."""
     return [(name, len(list(group))) for name, group in groupby(names)]
 
 
-def repeats(row: Sequence[Run]) -> list[tuple[tuple[Run, ...], int]]:
-    """Runs of layers as units, and how often each stands in a row; what repeats over the most runs is one unit."""
+def repeats(layers: Sequence[Run]) -> list[tuple[tuple[Run, ...], int]]:
+    """Units of runs, and how often each is repeated; of the units that start at a run, the one that covers the most."""
     found: list[tuple[tuple[Run, ...], int]] = []
     at = 0
-    while at < len(row):
+    while at < len(layers):
         unit, times = max(
-            (_repeat(row, at, size) for size in range(1, min(LONGEST, (len(row) - at) // 2) + 1)),
+            (_repeat(layers, at, size) for size in range(1, min(LONGEST, (len(layers) - at) // 2) + 1)),
             key=lambda pair: len(pair[0]) * pair[1] if pair[1] > 1 else 0,
-            default=(tuple(row[at : at + 1]), 1),
+            default=(tuple(layers[at : at + 1]), 1),
         )
         if times == 1:
             unit = unit[:1]
@@ -44,10 +44,10 @@ def repeats(row: Sequence[Run]) -> list[tuple[tuple[Run, ...], int]]:
     return found
 
 
-def _repeat(row: Sequence[Run], at: int, size: int) -> tuple[tuple[Run, ...], int]:
-    """The `size` runs that start at `at`, and how often they stand there in a row."""
-    unit, times = tuple(row[at : at + size]), 1
-    while tuple(row[at + size * times : at + size * (times + 1)]) == unit:
+def _repeat(layers: Sequence[Run], at: int, size: int) -> tuple[tuple[Run, ...], int]:
+    """The `size` runs that start at `at`, and how often they follow each other there."""
+    unit, times = tuple(layers[at : at + size]), 1
+    while tuple(layers[at + size * times : at + size * (times + 1)]) == unit:
         times += 1
     return unit, times
 
@@ -58,7 +58,7 @@ def _times(text: str, times: int, parts: int = 1) -> str:
 
 @cache
 def parse_order(text: str) -> tuple[str, ...]:
-    """The names that an order stands for, in order: `(a*2 b)*2` -> a a b a a b. At most `MOST_LAYERS`, counted before made."""
+    """The names that an order stands for: `(a*2 b)*2` -> a a b a a b. At most `MOST_LAYERS`, checked before they are made."""
     levels: list[list[list[str]]] = [[]]
     at = 0
     while at < len(text.rstrip()):
@@ -95,5 +95,5 @@ def parse_order(text: str) -> tuple[str, ...]:
 
 
 def _short(text: str) -> str:
-    """The text in quotes, its beginning where it is long."""
+    """The text in quotes, or its beginning if it is long."""
     return repr(text if len(text) <= 60 else text[:57] + "...")

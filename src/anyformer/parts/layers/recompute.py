@@ -34,31 +34,31 @@ PRODUCTS: tuple[Any, ...] = (
     PRODUCT,
     BLOCKS,
 )
-"""Operators whose outputs `selective` keeps: nearly all work of a layer is in them."""
+"""Operators whose outputs `selective` saves: nearly all work of a layer is in them."""
 
 
 def recomputed(how: Checkpointing, block: nn.Module, x: Tensor, context: Context, reads: tuple[Read, ...]) -> Tensor:
-    """block(x), of which the backward pass repeats what `how` says: x is kept, and of `selective` the outputs of `PRODUCTS`.
+    """block(x), computed again in the backward pass: x is saved, and with `selective` also the outputs of `PRODUCTS`.
 
-    The layer has a context of its own each time, with what it `reads` of other layers; what it leaves for later layers, and
-    its report to the caller, come from the first time. Noise is a function of a counter, so no generator's state has to be
-    kept. Chen et al. 2016 (arXiv 1604.06174); selective: Korthikanti et al. 2022 (arXiv 2205.05198).
+    Each time the layer has a context of its own, with the values that it `reads` of other layers; the values that it leaves
+    for later layers, and its report to the caller, come from the first time. Noise is a function of a counter, so no
+    generator's state has to be saved. Chen et al. 2016 (arXiv 1604.06174); selective: Korthikanti et al. 2022 (2205.05198).
     """
-    given = context.alone(reads)
+    inputs = context.isolated(reads)
 
     def layer(x: Tensor) -> tuple[Tensor, Shared, dict[str, Report]]:
-        own = given.alone(reads)
+        own = inputs.isolated(reads)
         y = block(x, own)
-        left = {key: value for key, value in own.shared.items() if key not in given.shared}
+        left = {key: value for key, value in own.shared.items() if key not in inputs.shared}
         return y, left, own.auxiliary.reports if own.auxiliary else {}
 
-    again: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if not torch.compiler.is_compiling():
-        again = {"context_fn": partial(_contexts, how, block)}
+        options = {"context_fn": partial(_contexts, how, block)}
     elif how == "selective":
-        # A compiler repeats operations, not calls, so that statistics move once by themselves.
-        again = {"context_fn": partial(create_selective_checkpoint_contexts, list(PRODUCTS))}
-    y, left, reports = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False, **again)
+        # A compiler repeats operations, not calls, so running statistics are updated only once anyhow.
+        options = {"context_fn": partial(create_selective_checkpoint_contexts, list(PRODUCTS))}
+    y, left, reports = checkpoint(layer, x, use_reentrant=False, preserve_rng_state=False, **options)
     context.shared.update(left)
     if context.auxiliary is not None:
         context.auxiliary.reports.update(reports)

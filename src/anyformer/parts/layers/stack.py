@@ -43,11 +43,11 @@ class Stack(Value):
     input_norm: Norm | None = None
     """Norm of the input."""
     input_norm_at: Literal["after_position", "before_position"] = "after_position"
-    """Whether it normalises tokens with their positions (BERT), or tokens alone (the decoder of BlenderbotSmall)."""
+    """Whether the norm reads tokens with their positions (BERT), or tokens alone (the decoder of BlenderbotSmall)."""
     dropout: Probability = 0.0
     """Dropout of the input (embedding dropout)."""
     input_projection: InputProjection | None = None
-    """Where the architecture's `embedding_width` is not its width."""
+    """For an architecture whose `embedding_width` is not its width."""
     variants: Named[Block]
     order: str
     """Names of variants, each optionally `*n`; parentheses group: `dense*3 moe*58`, `(local*5 global)*8`."""
@@ -59,7 +59,7 @@ class Stack(Value):
     streams: HyperConnections | None = None
     """Several residual streams."""
     shared_weights: tuple[str, ...] = ()
-    """Variants whose layers are one set of weights, computed again and again (ALBERT)."""
+    """Variants all of whose layers share one set of weights (ALBERT)."""
 
     @model_validator(mode="after")
     def _order_names_variants(self) -> Stack:
@@ -72,7 +72,7 @@ class Stack(Value):
                 raise ValueError(f"order names no variant {name!r}{did_you_mean(name, self.variants)}")
         idle = sorted(set(self.variants) - set(layers))
         if idle:
-            raise ValueError(f"variants {idle} stand nowhere in the order {self.order!r}: use them or leave them out")
+            raise ValueError(f"variants {idle} do not occur in the order {self.order!r}: use them or leave them out")
         return self
 
     @model_validator(mode="after")
@@ -85,13 +85,13 @@ class Stack(Value):
         for name, block in self.variants.items():
             if self.streams is not None and any(step.shapes_residual for step in block.steps):
                 raise ValueError(
-                    f"streams weigh the residual themselves: take norm_after, residual and its scale, and gain out of {name!r}"
+                    f"streams weigh the residual themselves: take norm_after, residual, residual_scale and gain out of {name!r}"
                 )
         return self
 
     @model_validator(mode="after")
     def _finds_what_it_reads(self) -> Stack:
-        """Every layer reads what its stack, or an earlier layer, leaves."""
+        """Refuse a layer that reads a value which neither its stack nor an earlier layer leaves."""
         left: dict[str | None, dict[str, int]] = {None: self.leaves}
         for i, variant in enumerate(self.layers):
             if variant in left:
@@ -106,7 +106,7 @@ class Stack(Value):
 
     @property
     def leaves(self) -> dict[str, int]:
-        """Values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
+        """The values that the stack leaves for its layers, with sizes: heads of the score bias, rows of a table's direction."""
         bias, table = self.score_bias, self.relative
         return ({SCORE_BIAS: bias.heads} if bias else {}) | ({RELATIVE: table.span} if table else {})
 
@@ -117,12 +117,12 @@ class Stack(Value):
 
     @property
     def layers(self) -> tuple[str, ...]:
-        """The variant's name of each of the L layers."""
+        """The name of the variant of each of the L layers."""
         return parse_order(self.order)
 
     @property
     def owners(self) -> tuple[int, ...]:
-        """For each layer the number of the layer whose weights it has: its own, or the first one's of a shared variant."""
+        """For each layer the number of the layer that owns its weights: itself, or the first layer of a shared variant."""
         layers = self.layers
         return tuple(layers.index(name) if name in self.shared_weights else i for i, name in enumerate(layers))
 
@@ -138,11 +138,11 @@ class Stack(Value):
 
     @property
     def max_length(self) -> int | None:
-        """Longest sequence that the position table covers; None without limit."""
+        """The longest sequence that the position table covers; None without a table."""
         return self.position.length if self.position else None
 
     def width_before(self, width: int, embedding_width: int) -> int:
-        """Features where positions, norm and dropout of the input act."""
+        """The width at which positions, norm and dropout of the input act."""
         late = self.input_projection is not None and self.input_projection.place == "last"
         return embedding_width if late else width
 
@@ -183,7 +183,7 @@ class Stack(Value):
         return self._surroundings(width, embedding_width, shape) + Tally(inner=layers)
 
     def _surroundings(self, width: int, embedding_width: int, shape: Shape) -> Tally:
-        """The parts before, after and beside the layers."""
+        """The tally of the parts before, after and beside the layers."""
         parts, before = {}, self.width_before(width, embedding_width)
         if self.position is not None:
             parts["position"] = self.position.cost(before)
@@ -229,9 +229,9 @@ class StackModule(nn.Module):
         self.relative = stack.relative.build(width) if stack.relative else None
         self.checkpointing = plan.checkpointing
         self.reads = tuple(stack.variants[variant].reads for variant in stack.layers)
-        read = {read.variant for read in stack.reads}
-        self.leaving = tuple(variant if variant in read else None for variant in stack.layers)
-        """The variant of each layer from which others read, None of all others."""
+        sources = {read.variant for read in stack.reads}
+        self.leaving = tuple(variant if variant in sources else None for variant in stack.layers)
+        """The variant of each layer if other layers read values of that variant, else None."""
         self.kinds = tuple(dict.fromkeys(self.leaving))
 
     def forward(self, x_BTD: Tensor, context: Context, states: list[dict[str, State]] | None = None) -> Tensor:
@@ -251,11 +251,11 @@ class StackModule(nn.Module):
         if self.streams is not None:
             x_BTD = x_BTD[:, :, None].expand(-1, -1, self.streams, -1)
         # A layer leaves values for later layers under the name of its variant.
-        layers = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
+        contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):
-            layer = layers[self.leaving[i]]
+            layer = contexts[self.leaving[i]]
             if self.owners[i] != i and layer.noise is not None:
-                # A layer computed again must not drop the same elements again.
+                # Layers that share weights must not drop the same elements.
                 layer = replace(layer, noise=layer.noise.other(i))
             if self.checkpointing == "none" or states is not None or not torch.is_grad_enabled():
                 x_BTD = block(x_BTD, layer, states[i] if states else None)
@@ -280,14 +280,14 @@ class StackOptions(TypedDict, total=False):
 
 
 def stack(layers: Iterable[Block], *, names: Named[Block] | None = None, **options: Unpack[StackOptions]) -> Stack:
-    """A stack from its layers in order. Equal blocks are one variant, called as in `names`, else `layer` or `layer_a`, ..."""
+    """A stack from its layers in order. Equal blocks are one variant, named as in `names`, else `layer` or `layer_a`, ..."""
     blocks = list(layers)
     distinct = list(dict.fromkeys(blocks))
-    called = {block: name for name, block in (names or {}).items()}
+    name_of = {block: name for name, block in (names or {}).items()}
     for i, block in enumerate(distinct):
-        called.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
+        name_of.setdefault(block, "layer" if len(distinct) == 1 else f"layer_{chr(ord('a') + i)}" if i < 26 else f"layer_{i}")
     return Stack(
-        variants=Named({called[block]: block for block in distinct}),
-        order=write_order(called[block] for block in blocks),
+        variants=Named({name_of[block]: block for block in distinct}),
+        order=write_order(name_of[block] for block in blocks),
         **options,
     )

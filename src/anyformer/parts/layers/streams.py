@@ -48,7 +48,7 @@ class HyperConnections(Drawn):
 
 
 class HyperConnectionsModule(nn.Module):
-    """The stored weights are differences from a plain residual network, so that they start at zero."""
+    """N residual streams. Stored weights are differences from a plain residual network, so that they start at zero."""
 
     def __init__(self, streams: HyperConnections, width: int, index: int) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class HyperConnectionsModule(nn.Module):
         self.strength = nn.Parameter(torch.empty(3)) if streams.dynamic else None
 
     def forward(self, x_BTND: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """What the branches read (B, T, D), the mixed streams (B, T, N, D), what is written with (B, T, N, 1)."""
+        """The input of the branches (B, T, D), the mixed streams (B, T, N, D), the weights of the output (B, T, N, 1)."""
         N, dtype = self.count, x_BTND.dtype
         start = torch.zeros(N, device=x_BTND.device)
         start[self.first] = 1

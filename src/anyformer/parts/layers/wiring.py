@@ -1,4 +1,4 @@
-"""The common block wirings, spelled as steps of branches. A branch is named after the kind of its sublayer."""
+"""The common wirings of a block as steps of branches. A branch is named after the kind of its sublayer."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def output_norm(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0) -> Block
 
 
 def parallel(norm: Norm, *sublayers: Sublayer, dropout: float = 0.0, shared_norm: bool = True) -> Block:
-    """x = x + sum of sublayer(norm(x)): one norm for all (GPT-J, PaLM) or one each (GPT-NeoX)."""
+    """x = x + sum of sublayer(norm(x)): one norm for all branches (GPT-J, PaLM) or one each (GPT-NeoX)."""
     before = None if shared_norm else norm
     branches: dict[str, Branch] = {s.kind: Branch(norm_before=before, sublayer=s, dropout=dropout) for s in sublayers}
     return Block(steps=(Step(norm_before=norm if shared_norm else None, branches=Named(branches)),))
 
 
 def residual(*sublayers: Sublayer, dropout: float = 0.0) -> Block:
-    """x = x + sublayer(x): for sublayers that hold their norms (dual cross-attention)."""
+    """x = x + sublayer(x): for sublayers with norms of their own (dual cross-attention)."""
     return _serial([(s.kind, Branch(sublayer=s, dropout=dropout)) for s in sublayers])
 
 

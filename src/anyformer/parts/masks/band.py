@@ -1,4 +1,4 @@
-"""Bands: local attention by blocks of queries, each beside the few blocks of keys that it can reach."""
+"""Bands: local attention by blocks of queries, each with the few blocks of keys that its window reaches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from anyformer.parts.masks.mask import Mask
 
 LEAST = 64
-"""Positions of the smallest block: in smaller ones a kernel's calls cost more than the pairs they leave out."""
+"""Positions of the smallest block: with smaller ones the kernel's calls cost more than the pairs that they leave out."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Band:
 
     @property
     def keys(self) -> int:
-        """How many keys a block of queries meets."""
+        """The number of keys beside a block of queries."""
         return (self.before + 1) * self.size
 
     def blocks(self, x: Tensor, fill: int = 0) -> Tensor:
@@ -34,7 +34,7 @@ class Band:
         return torch.unflatten(x, 1, (-1, self.size))
 
     def surroundings(self, x: Tensor, fill: int = 0) -> Tensor:
-        """(B, T, ...) -> (B, n, keys, ...): every block after those before it, which are `fill` before the first."""
+        """(B, T, ...) -> (B, n, keys, ...): every block, behind the blocks before it; `fill` stands before the first."""
         x = self.blocks(x, fill)
         if self.before == 0:
             return x
@@ -44,10 +44,10 @@ class Band:
 
 
 def band_of(mask: Mask, length: int, *, aligned: bool) -> Band | None:
-    """The band that holds every pair `mask` allows, None where there is none or it leaves out less than a third of all pairs.
+    """The band that holds every pair `mask` allows; None if there is none or it leaves out less than a third of all pairs.
 
-    `aligned`: positions count from 0 in every row, so that blocks can be made to meet the borders of chunks. Blocks of a
-    quarter of a window waste few pairs and copy no key more than five times.
+    `aligned`: positions count from 0 in every row, so that blocks can end where chunks end. Blocks of a quarter of a window
+    waste few pairs and copy no key more than five times.
     """
     if aligned and mask.chunk is not None:
         band = Band(-(-LEAST // mask.chunk) * mask.chunk, 0)

@@ -1,8 +1,8 @@
-"""Masks: which keys a query may look at, as one value closed under `&` and `|`.
+"""Masks: the keys that each query may attend to, as one value closed under `&` and `|`.
 
-Each mask speaks twice. `allowed` is the predicate (query position, key position) -> bool on tensors, from which the kernel's
-mask is made. `ranges` gives the same set as key ranges per query row, from which come the exact number of pairs, the
-size of a ring cache and the picture, without ever writing a (T, S) matrix. Tests hold the two against each other.
+Each mask has two forms, which the tests compare. `allowed` is the predicate (query position, key position) -> bool on tensors;
+the kernel's mask is made from it. `ranges` gives the same set as key ranges per query; the exact number of pairs and the
+picture come from them, without ever writing a (T, S) matrix.
 
 Padding and document boundaries are run-time data, not description: the context adds them to every mask.
 """
@@ -10,29 +10,30 @@ Padding and document boundaries are run-time data, not description: the context 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import reduce
 from math import lcm
-from typing import ClassVar, Literal
+from operator import and_, or_
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 from torch import Tensor
 
 from anyformer.describe import Registry, Value, brief
-from anyformer.operations import Contract, Limit, Shape
+from anyformer.operations import Limit, Shape
 from anyformer.parts.masks.pairs import count_pairs
 from anyformer.parts.masks.ranges import Integers, Ranges
 from anyformer.parts.sketch import words
 
 
 class Mask(Value):
-    """The base of masks; the defaults describe a mask that looks back without limit and never ahead."""
+    """The base of masks; the defaults describe one with an unlimited window into the past and none into the future."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
-        """Whether a query at position `query` may look at the key at position `key`; the three broadcast."""
+        """Whether a query at position `query` may see the key at position `key`; the three broadcast."""
         raise NotImplementedError
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
@@ -41,12 +42,12 @@ class Mask(Value):
 
     @property
     def looks_ahead(self) -> bool:
-        """Whether a query may look at keys after it (outside the prefix)."""
+        """Whether a query may see later keys (outside the prefix)."""
         return False
 
     @property
     def window(self) -> int | None:
-        """How many of the latest positions a query can see, its own included; None without limit."""
+        """The number of latest positions that a query can see, its own included; None without limit."""
         return None
 
     @property
@@ -61,40 +62,41 @@ class Mask(Value):
 
     @property
     def span(self) -> int:
-        """The least length that shows its pattern: its window, chunk or stride; 1 where every length does."""
-        return 1
+        """The least length that shows its pattern: its window, chunk or stride; 1 if every length does."""
+        return self.window or self.repeats
 
     def period(self, keys: int) -> int:
-        """`repeats` among so many keys; 1 where the pattern does not repeat before the last of them."""
+        """`repeats` within a row of `keys` keys; 1 if the pattern does not repeat before the last one."""
         return self.repeats if self.repeats < keys else 1
 
     def cache_length(self, capacity: int) -> int:
-        """How many positions the key-value cache of a sequence of `capacity` keeps: no more than the window."""
+        """The positions in the key-value cache of a sequence of `capacity` positions: no more than the window."""
         return capacity if self.window is None else min(self.window, capacity)
 
     @property
     def limits(self) -> tuple[Limit, ...]:
         """Contracts that this mask breaks by its nature."""
-        contracts: tuple[Contract, ...] = ("causal", "stepwise") if self.looks_ahead else ()
-        return tuple(Limit(contract, f"the mask '{self.kind}' lets a token see later ones") for contract in contracts)
+        return (
+            Limit.each(f"the mask '{self.kind}' lets a token see later ones", "causal", "stepwise") if self.looks_ahead else ()
+        )
 
     @property
     def written(self) -> str:
-        """As it is written in Python, in short."""
+        """Its expression in Python, in short: `causal & window(size=8)`."""
         return brief(self)
 
     @property
     def words(self) -> str:
-        """In words, for pictures: `window 1,024`."""
+        """Its description in words, for pictures: `window 1,024`."""
         kind, *facts = words(self).split(", ")
         return f"{kind} {facts[0].rpartition(' ')[2]}" if len(facts) == 1 else ", ".join([kind, *facts])
 
     def pairs(self, shape: Shape) -> int:
         """Allowed (query, key) pairs of one head of one row: `shape.length` queries after `shape.past` cached positions."""
-        return _pairs(self, shape.past, shape.keys, shape.prefix)
+        return count_pairs(self, shape.past, shape.keys, shape.prefix)
 
     def counts(self, shape: Shape) -> Integers:
-        """How many keys each query of one row sees, (T,); `pairs` is their sum."""
+        """The number of keys that each query of one row sees, (T,); `pairs` is their sum."""
         return self.ranges(np.arange(shape.past, shape.keys, dtype=np.int64), shape.keys, shape.prefix).counts()
 
     def __and__(self, other: Mask) -> AllOf:
@@ -104,18 +106,21 @@ class Mask(Value):
         return AnyOf(masks=_members(self, AnyOf) + _members(other, AnyOf))
 
 
-@lru_cache(maxsize=1024)
-def _pairs(mask: Mask, past: int, keys: int, prefix: int) -> int:
-    """Counted once for every mask and length: an architecture is priced again and again."""
-    return count_pairs(mask, past, keys, prefix)
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {"&": and_, "|": or_}
 
 
 class _Combined(Mask):
-    """Shared by `&` and `|`."""
+    """The base of `&` and `|`."""
 
     sign: ClassVar[str]
     masks: tuple[Mask, ...] = Field(min_length=2)
     through: ClassVar[tuple[str, ...]] = ("masks",)
+
+    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
+        return reduce(_OPERATORS[self.sign], (mask.allowed(query, key, prefix) for mask in self.masks))
+
+    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
+        return reduce(_OPERATORS[self.sign], (mask.ranges(query, keys, prefix) for mask in self.masks))
 
     def period(self, keys: int) -> int:
         return lcm(*(mask.period(keys) for mask in self.masks))
@@ -128,8 +133,8 @@ class _Combined(Mask):
     def words(self) -> str:
         return self._joined(lambda mask: mask.words)
 
-    def _joined(self, said: Callable[[Mask], str]) -> str:
-        return f" {self.sign} ".join(f"({said(mask)})" if isinstance(mask, _Combined) else said(mask) for mask in self.masks)
+    def _joined(self, text: Callable[[Mask], str]) -> str:
+        return f" {self.sign} ".join(f"({text(mask)})" if isinstance(mask, _Combined) else text(mask) for mask in self.masks)
 
     @property
     def span(self) -> int:
@@ -147,31 +152,17 @@ class AllOf(_Combined):
     sign: ClassVar[str] = "&"
     kind: Literal["all_of"] = "all_of"
 
-    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
-        first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
-        for other in rest:
-            first = first & other
-        return first
-
-    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
-        for other in rest:
-            first = first & other
-        return first
-
     @property
     def looks_ahead(self) -> bool:
         return all(mask.looks_ahead for mask in self.masks)
 
     @property
     def window(self) -> int | None:
-        windows = [mask.window for mask in self.masks if mask.window is not None]
-        return min(windows) if windows else None
+        return min((mask.window for mask in self.masks if mask.window is not None), default=None)
 
     @property
     def chunk(self) -> int | None:
-        chunks = [mask.chunk for mask in self.masks if mask.chunk is not None]
-        return min(chunks) if chunks else None
+        return min((mask.chunk for mask in self.masks if mask.chunk is not None), default=None)
 
 
 class AnyOf(_Combined):
@@ -179,18 +170,6 @@ class AnyOf(_Combined):
 
     sign: ClassVar[str] = "|"
     kind: Literal["any_of"] = "any_of"
-
-    def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
-        first, *rest = (mask.allowed(query, key, prefix) for mask in self.masks)
-        for other in rest:
-            first = first | other
-        return first
-
-    def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        first, *rest = (mask.ranges(query, keys, prefix) for mask in self.masks)
-        for other in rest:
-            first = first | other
-        return first
 
     @property
     def looks_ahead(self) -> bool:

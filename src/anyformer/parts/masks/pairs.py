@@ -1,13 +1,14 @@
-"""How many (query, key) pairs a mask allows, in a time that does not grow with the length.
+"""The number of (query, key) pairs that a mask allows, in a time that does not grow with the length.
 
-The keys of a query lie between edges: numbers that stand still, or grow with the query. All queries that are equal modulo the
-mask's period P move their edges in steps of P, so that what they see grows linearly from where one edge crosses another to
-where the next does: an arithmetic series, of which the two ends are counted. O(P) for any length.
+The keys of a query lie between edges, positions that are constant or grow with the query. For the queries of one class, which
+are equal modulo the mask's period P, edges move in steps of P, so that the number of keys grows linearly from one crossing of
+two edges to the next: an arithmetic series, of which only the two ends are counted. O(P) for any length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -16,9 +17,9 @@ from anyformer.describe import UserError
 from anyformer.parts.masks.ranges import Integers, Ranges
 
 AT_ONCE = 1 << 13
-"""Queries, or classes of them, that are counted side by side."""
+"""Queries, or classes of queries, in one array."""
 MOST_QUERIES = 1 << 24
-"""Most queries that are counted one by one: a longer period is refused."""
+"""The most queries that are counted one by one: a longer period is refused."""
 
 
 class Repeating(Protocol):
@@ -34,8 +35,9 @@ class TooLongError(UserError):
     """The period of a mask is too long to count its pairs."""
 
 
+@lru_cache(maxsize=1024)
 def count_pairs(mask: Repeating, past: int, keys: int, prefix: int) -> int:
-    """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1."""
+    """Pairs of the queries `past` ... keys - 1 with the keys 0 ... keys - 1, remembered: they are asked for again and again."""
     period, count = mask.period(keys), keys - past
     one_by_one = count < max(2 * period, AT_ONCE)
     if (count if one_by_one else period) > MOST_QUERIES:
@@ -54,13 +56,13 @@ def _pieces(start: int, stop: int) -> Iterator[Integers]:
 
 
 def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix: int) -> int:
-    """Of the queries first, first + P, first + 2 P, ... below `keys`: (classes,)."""
+    """Pairs of the queries first, first + P, first + 2 P, ... below `keys`; `first`: (classes,)."""
     members = -((first - keys) // period)
     starts = _starts(mask.ranges(first, keys, prefix), mask.ranges(first + period, keys, prefix), first, period, keys)
     starts = np.sort(np.clip(starts, 0, members), axis=0)
     stops = np.concatenate([starts[1:], members[None]])
-    there = stops > starts
-    origin, start, last = (np.broadcast_to(x, there.shape)[there] for x in (first, starts, stops - 1))
+    filled = stops > starts
+    origin, start, last = (np.broadcast_to(x, filled.shape)[filled] for x in (first, starts, stops - 1))
     lowest, highest = (mask.ranges(origin + period * at, keys, prefix).counts() for at in (start, last))
     # Python's integers, since a sum over 10^15 queries is beyond 64 bits.
     twice = int(((last - start + 1).astype(object) * (lowest + highest).astype(object)).sum())
@@ -69,7 +71,7 @@ def _of_classes(mask: Repeating, first: Integers, period: int, keys: int, prefix
 
 
 def _starts(here: Ranges, later: Ranges, first: Integers, period: int, keys: int) -> Integers:
-    """(members, classes): in each class the members at which a new series may begin: the first, and those where edges cross.
+    """The members of each class at which a new series may begin, (members, classes): the first, and those where edges cross.
 
     An edge e + P m meets a fixed one f at m = (f - e) / P: a series ends before it, and another begins after it.
     """

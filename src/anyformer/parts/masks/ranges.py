@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import gcd, lcm
@@ -28,41 +28,41 @@ class Progression:
 
     @property
     def plain(self) -> bool:
-        """Whether every key between start and stop belongs."""
+        """Whether it holds every key between start and stop."""
         return self.run >= self.step
 
     def counts(self) -> Integers:
-        """How many keys each query sees, (T,)."""
+        """The number of keys of each query, (T,)."""
         return np.where(self.stop > self.start, self._below(self.stop) - self._below(self.start), 0)
 
     def _below(self, end: Integers) -> Integers:
-        """Members between the phase and `end`, negative where the end lies before it."""
+        """The number of members between the phase and `end`, negative if the end lies before it."""
         whole, rest = np.divmod(end - self.phase, self.step)
         return whole * self.run + np.minimum(rest, self.run)
 
     def within(self, start: Integers, stop: Integers) -> Progression:
-        """The same keys, cut to other bounds."""
+        """Its keys between other bounds."""
         return Progression(np.maximum(self.start, start), np.minimum(self.stop, stop), self.phase, self.step, self.run)
 
     def singles(self) -> list[Progression]:
-        """The same keys as disjoint progressions with a run of 1."""
+        """Its keys as disjoint progressions with a run of 1."""
         return [Progression(self.start, self.stop, self.phase + i, self.step) for i in range(self.run)]
 
 
 def _meet(a: Progression, b: Progression) -> list[Progression]:
-    """The keys of both, as disjoint progressions."""
+    """The common keys, as disjoint progressions."""
     if a.plain:
         return [b.within(a.start, a.stop)]
     if b.plain:
         return [a.within(b.start, b.stop)]
-    if a.step == b.step and np.array_equal((a.phase - b.phase) % a.step, np.zeros_like(a.phase)):
-        narrow = a if a.run <= b.run else b
-        return [narrow.within(np.maximum(a.start, b.start), np.minimum(a.stop, b.stop))]
+    if a.step == b.step and not ((a.phase - b.phase) % a.step).any():
+        narrow, wide = (a, b) if a.run <= b.run else (b, a)
+        return [narrow.within(wide.start, wide.stop)]
     return [_congruent(x, y) for x, y in product(a.singles(), b.singles())]
 
 
 def _congruent(a: Progression, b: Progression) -> Progression:
-    """Two runs of 1: the Chinese remainder theorem, row by row; empty where the phases never agree."""
+    """The common keys of two runs of 1, by the Chinese remainder theorem; none in rows whose phases never agree."""
     common, step = gcd(a.step, b.step), lcm(a.step, b.step)
     gap = b.phase - a.phase
     times = (gap // common) * pow(a.step // common, -1, b.step // common) % (b.step // common)
@@ -74,8 +74,8 @@ def _congruent(a: Progression, b: Progression) -> Progression:
 class Ranges:
     """The keys of each query, a union of progressions, which may overlap. Closed under `&` and `|`.
 
-    `edges`: of each mask in it, the positions (T,) between which a query's keys lie, before they are cut to those there are:
-    what a query sees changes its law only where one of them crosses another (`pairs.py`).
+    `edges`: the positions (T,) between which each mask's keys lie, before they are cut to the keys of the row: the number of
+    keys of a query grows linearly until one edge crosses another (`pairs.py`).
     """
 
     parts: tuple[Progression, ...]
@@ -83,7 +83,7 @@ class Ranges:
 
     @staticmethod
     def plain(start: Integers, stop: Integers, keys: int) -> Ranges:
-        """start <= k < stop, cut to the keys there are."""
+        """start <= k < stop, of the keys 0 ... keys - 1."""
         first, last = np.clip(start, 0, keys), np.clip(stop, 0, keys)
         return Ranges((Progression(first, last, np.zeros_like(first)),), (start, stop))
 
@@ -101,7 +101,7 @@ class Ranges:
         return Ranges(tuple(_alive((*self.parts, *other.parts))), self.edges + other.edges)
 
     def counts(self) -> Integers:
-        """How many keys each query sees, (T,), each counted once."""
+        """The number of keys of each query, (T,), each key counted once."""
         plain = _disjoint([part for part in self.parts if part.plain])
         strided = [part for part in self.parts if not part.plain]
         total = np.zeros_like(self.parts[0].start)
@@ -116,18 +116,13 @@ class Ranges:
 
     @property
     def pairs(self) -> int:
-        """How many (query, key) pairs there are, each counted once."""
+        """The number of (query, key) pairs, each counted once."""
         return int(self.counts().sum())
 
-    @property
-    def queries(self) -> int:
-        """T."""
-        return len(self.parts[0].start) if self.parts else 0
-
     def dense(self, keys: int) -> NDArray[np.bool_]:
-        """The same as a (T, S) matrix, for pictures and tests of small sizes."""
+        """The (T, S) matrix of the keys of each query, for pictures and tests of small sizes."""
         k = np.arange(keys)[None]
-        seen = np.zeros((self.queries, keys), dtype=bool)
+        seen = np.zeros((len(self.parts[0].start), keys), dtype=bool)
         for part in self.parts:
             inside = (k >= part.start[:, None]) & (k < part.stop[:, None])
             seen |= inside & ((k - part.phase[:, None]) % part.step < part.run)
@@ -135,9 +130,9 @@ class Ranges:
 
 
 def _inclusions(parts: list[Progression]) -> Iterator[tuple[int, Progression]]:
-    """What all of some parts share, with the sign that counts their union: those of one part add, of two subtract, ...
+    """The intersections of all combinations of parts, with the sign that counts their union: +1 for one part, -1 for two, ...
 
-    What is empty is empty with any other part too, so that disjoint parts cost their pairs alone.
+    An empty intersection stays empty with every further part, so that disjoint parts cost no more than their pairs.
     """
     ways: list[tuple[int, Progression, int]] = [(1, part, at + 1) for at, part in enumerate(parts)]
     while ways:
@@ -147,9 +142,9 @@ def _inclusions(parts: list[Progression]) -> Iterator[tuple[int, Progression]]:
             ways += [(-sign, met, at + 1) for met in _meet(shared, parts[at]) if (met.stop > met.start).any()]
 
 
-def _alive(parts: object) -> list[Progression]:
-    """Without the progressions that are empty for every query; one stays, so that the number of queries is known."""
-    given = list(parts)  # type: ignore[call-overload]
+def _alive(parts: Iterable[Progression]) -> list[Progression]:
+    """The progressions that are not empty for every query, or one of them if all are: it tells the number of queries."""
+    given = list(parts)
     return [part for part in given if (part.stop > part.start).any()] or given[:1]
 
 

@@ -43,7 +43,7 @@ class Bidirectional(Mask):
 
 
 class Window(Mask):
-    """A sliding window: query - size < key <= query + after. `size` counts the query itself (Hugging Face's sliding_window)."""
+    """A sliding window: query - size < key <= query + after. `size` includes the query (Hugging Face's sliding_window)."""
 
     kind: Literal["window"] = "window"
     size: Count
@@ -81,6 +81,5 @@ class Prefix(Mask):
 
     @property
     def limits(self) -> tuple[Limit, ...]:
-        return (
-            Limit("chunked", "positions of a bidirectional prefix see later ones, so the prefix must be computed in one piece"),
-        )
+        reason = "positions of a bidirectional prefix see later ones, so the prefix must be computed in one piece"
+        return (Limit("chunked", reason),)

@@ -40,10 +40,6 @@ class Chunk(Mask):
         return Ranges.plain(start, start + self.size, keys)
 
     @property
-    def span(self) -> int:
-        return self.size
-
-    @property
     def looks_ahead(self) -> bool:
         return self.size > 1
 
@@ -56,7 +52,15 @@ class Chunk(Mask):
         return self.size
 
 
-class Strided(Mask):
+class _Pattern(Mask):
+    """The base of patterns of keys on both sides of a query."""
+
+    @property
+    def looks_ahead(self) -> bool:
+        return True
+
+
+class Strided(_Pattern):
     """Keys at whole multiples of the stride from the query: (query - key) mod stride = 0."""
 
     kind: Literal["strided"] = "strided"
@@ -67,22 +71,14 @@ class Strided(Mask):
         return self.stride
 
     def allowed(self, query: Tensor, key: Tensor, prefix: Tensor | int) -> Tensor:
-        # A remainder of each position: of each pair it would cost several times the comparison.
+        # A remainder of each position is far cheaper than one of each pair.
         return query % self.stride == key % self.stride
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         return Ranges.strided(keys, query % self.stride, self.stride)
 
-    @property
-    def span(self) -> int:
-        return self.stride
 
-    @property
-    def looks_ahead(self) -> bool:
-        return True
-
-
-class Fixed(Mask):
+class Fixed(_Pattern):
     """The last `summary` positions of every chunk of `size`: key mod size >= size - summary. The paper's c is `summary`."""
 
     kind: Literal["fixed"] = "fixed"
@@ -105,16 +101,8 @@ class Fixed(Mask):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         return Ranges.strided(keys, np.full_like(query, self.size - self.summary), self.size, self.summary)
 
-    @property
-    def span(self) -> int:
-        return self.size
 
-    @property
-    def looks_ahead(self) -> bool:
-        return True
-
-
-class GlobalTokens(Mask):
+class GlobalTokens(_Pattern):
     """The first `count` positions see all and are seen by all (Longformer, Beltagy et al. 2020, arXiv 2004.05150)."""
 
     kind: Literal["global_tokens"] = "global_tokens"
@@ -124,16 +112,12 @@ class GlobalTokens(Mask):
         return (key < self.count) | (query < self.count)
 
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
-        seen = Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
-        return replace(seen, edges=(np.full_like(query, self.count),))
+        ranges = Ranges.plain(np.zeros_like(query), np.where(query < self.count, keys, self.count), keys)
+        return replace(ranges, edges=(np.full_like(query, self.count),))
 
     @property
     def span(self) -> int:
         return self.count
-
-    @property
-    def looks_ahead(self) -> bool:
-        return True
 
 
 class BlockWindow(Mask):
@@ -156,10 +140,6 @@ class BlockWindow(Mask):
         return Ranges.plain((first - self.count + 1) * self.block, (first + 1) * self.block, keys)
 
     @property
-    def span(self) -> int:
-        return self.block * self.count
-
-    @property
     def looks_ahead(self) -> bool:
         return self.block > 1
 
@@ -168,7 +148,7 @@ class BlockWindow(Mask):
         return self.block * self.count
 
 
-class VerticalStride(Mask):
+class VerticalStride(_Pattern):
     """Every `stride`-th block of keys: (floor(key / block) + 1) mod stride = 0 (the vertical part of Phi-3-small)."""
 
     kind: Literal["vertical_stride"] = "vertical_stride"
@@ -185,11 +165,3 @@ class VerticalStride(Mask):
     def ranges(self, query: Integers, keys: int, prefix: int = 0) -> Ranges:
         phase = np.full_like(query, self.block * (self.stride - 1))
         return Ranges.strided(keys, phase, self.block * self.stride, self.block)
-
-    @property
-    def span(self) -> int:
-        return self.block * self.stride
-
-    @property
-    def looks_ahead(self) -> bool:
-        return True

@@ -14,15 +14,13 @@ from anyformer.describe import Positive
 from anyformer.operations import Limit, Tally, Weight
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
-_IN_TRAINING = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
-
 
 class BatchNorm(Norm):
     """y = (x - mean) / sqrt(var + eps) * gain + bias, a mean and variance per feature (Ioffe & Szegedy 2015, arXiv 1502.03167).
 
-    In training they are those of the batch, over B and T for (B, T, D): patches of an image make this what vision has.
-    In evaluation they are running means, so that each token stands alone. They are parameters without a gradient, because
-    a model has no buffers that could be lost.
+    In training the statistics are those of the batch, over B and T for (B, T, D), as in vision over the patches of an image.
+    In evaluation they are running means, so that tokens do not depend on each other. Running means are parameters without a
+    gradient, because a model has no buffers that could be lost.
     """
 
     kind: Literal["batch_norm"] = "batch_norm"
@@ -40,7 +38,8 @@ class BatchNorm(Norm):
             "running_mean": Weight((width,), "replicate", "zeros"),
             "running_variance": Weight((width,), "replicate", "ones"),
         }
-        limits = tuple(Limit(contract, _IN_TRAINING, in_training=True) for contract in ("causal", "packed", "padded"))
+        reason = "BatchNorm's statistics in training are those of all tokens of the batch, padding included"
+        limits = Limit.each(reason, "causal", "packed", "padded", in_training=True)
         return gain_and_bias(self.gain, self.bias, width, vectors) + Tally(running, own_limits=limits)
 
 
@@ -69,7 +68,7 @@ class BatchNormModule(nn.Module):
 
 @contextlib.contextmanager
 def standing_still(module: nn.Module) -> Iterator[None]:
-    """Inside, running statistics do not move: a layer that is computed again has seen its batch already."""
+    """Keep running statistics constant: a layer that is computed again has counted its batch already."""
     norms = [inner for inner in module.modules() if isinstance(inner, BatchNormModule)]
     for norm in norms:
         norm.momentum = 0.0

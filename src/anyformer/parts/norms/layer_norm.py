@@ -14,49 +14,53 @@ from anyformer.operations import Tally
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
 
-class RMSNorm(Norm):
+class FeatureNorm(Norm):
+    """The base of norms over the features of one position: statistics in fp32, then a gain and a bias per feature."""
+
+    centres: ClassVar[bool] = True
+    eps: Positive = 1e-5
+    gain: GainKind = "weight"
+    """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
+    bias: bool = True
+    cast: Literal["before_gain", "after_gain"] = "after_gain"
+    """When the result returns to the input's type: before the gain (Llama) or after it (Gemma)."""
+
+    def build(self, width: int) -> NormModule:
+        return NormModule(self, width, partial(normalise, eps=self.eps, centre=self.centres))
+
+    def cost(self, width: int, vectors: int) -> Tally:
+        self.check(width)
+        return gain_and_bias(self.gain, self.bias, width, vectors)
+
+
+class RMSNorm(FeatureNorm):
     """Divide by the root mean square: y = x / sqrt(mean(x^2) + eps) * gain, over D (Zhang & Sennrich 2019, arXiv 1910.07467).
 
-    Statistics are taken in fp32. `cast` says when the result returns to the input's type: before the gain (Llama) or
-    after it (Gemma). The paper's g is our gain.
+    The paper's g is our gain.
     """
 
     centres: ClassVar[bool] = False
     kind: Literal["rms_norm"] = "rms_norm"
-    eps: Positive = 1e-5
-    gain: GainKind = "weight"
-    """`weight`: w, starting at 1; `one_plus_weight`: 1 + w, w starting at 0 (Gemma); `none`: no gain."""
     bias: bool = False
     cast: Literal["before_gain", "after_gain"] = "before_gain"
 
-    def build(self, width: int) -> NormModule:
-        return NormModule(self, width, partial(normalise, eps=self.eps, centre=False))
 
-    def cost(self, width: int, vectors: int) -> Tally:
-        return gain_and_bias(self.gain, self.bias, width, vectors)
-
-
-class LayerNorm(Norm):
+class LayerNorm(FeatureNorm):
     """Centre and scale: y = (x - mean(x)) / sqrt(var(x) + eps) * gain + bias, over D (Ba et al. 2016, arXiv 1607.06450).
 
-    Statistics are taken in fp32; `cast` as in `RMSNorm`. The paper's g and b are our gain and bias.
+    The paper's g and b are our gain and bias.
     """
 
-    centres: ClassVar[bool] = True
     kind: Literal["layer_norm"] = "layer_norm"
-    eps: Positive = 1e-5
-    gain: GainKind = "weight"
-    bias: bool = True
-    cast: Literal["before_gain", "after_gain"] = "after_gain"
-
-    def build(self, width: int) -> NormModule:
-        return NormModule(self, width, partial(normalise, eps=self.eps, centre=True))
-
-    def cost(self, width: int, vectors: int) -> Tally:
-        return gain_and_bias(self.gain, self.bias, width, vectors)
 
 
-class GroupedLayerNorm(Norm):
+class _Groups(Norm):
+    """The field `groups` alone: as a second base, it comes before the fields of `FeatureNorm` in saved files."""
+
+    groups: Count
+
+
+class GroupedLayerNorm(FeatureNorm, _Groups):
     """LayerNorm of each of `groups` equal groups of features of one position, then one gain and bias over all of them.
 
     Not GroupNorm (Wu & He 2018, arXiv 1803.08494), whose statistics run over a group's channels and all pixels: over text a
@@ -64,37 +68,25 @@ class GroupedLayerNorm(Norm):
     """
 
     kind: Literal["grouped_layer_norm"] = "grouped_layer_norm"
-    groups: Count
-    eps: Positive = 1e-5
-    gain: GainKind = "weight"
-    bias: bool = True
-    cast: Literal["before_gain", "after_gain"] = "after_gain"
 
     def build(self, width: int) -> NormModule:
         self.check(width)
-        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps))
+        return NormModule(self, width, partial(normalise_groups, groups=self.groups, eps=self.eps, centre=True))
 
     def check(self, width: int) -> None:
         if width % self.groups:
             raise ValueError(f"groups must divide the width it normalises, got groups = {self.groups} and width = {width}")
 
-    def cost(self, width: int, vectors: int) -> Tally:
-        self.check(width)
-        return gain_and_bias(self.gain, self.bias, width, vectors)
-
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:
     """`norm` of each head by itself, every head with a gain of its own: (..., H * E) -> (..., H * E)."""
-    normalised = partial(normalise_heads, heads=heads, eps=norm.eps, centre=norm.centres)
-    return NormModule(norm, heads * head_width, normalised)
+    return NormModule(norm, heads * head_width, partial(normalise_groups, groups=heads, eps=norm.eps, centre=norm.centres))
 
 
 class NormModule(nn.Module):
-    """`normalised` in fp32, then gain and bias. It is a partial function of this file, so that a model can be pickled."""
+    """`normalised` in fp32, then gain and bias; `normalised` is a partial function, so that a model can be pickled."""
 
-    def __init__(
-        self, norm: RMSNorm | LayerNorm | GroupedLayerNorm, width: int, normalised: Callable[[Tensor], Tensor]
-    ) -> None:
+    def __init__(self, norm: FeatureNorm, width: int, normalised: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
         self.norm, self.normalised = norm, normalised
         self.weight = nn.Parameter(torch.empty(width)) if norm.gain != "none" else None
@@ -124,13 +116,6 @@ def normalise(x_D: Tensor, eps: float, *, centre: bool) -> Tensor:
     return x_D * torch.rsqrt(x_D.square().mean(-1, keepdim=True) + eps)
 
 
-def normalise_heads(x_D: Tensor, heads: int, eps: float, *, centre: bool) -> Tensor:
-    """`normalise` of each of `heads` equal pieces of the last dimension."""
-    split = x_D.view(*x_D.shape[:-1], heads, -1)
-    return normalise(split, eps, centre=centre).flatten(-2)
-
-
-def normalise_groups(x_D: Tensor, groups: int, eps: float) -> Tensor:
-    """`normalise` of each group of the last dimension, centred."""
-    split = x_D.view(*x_D.shape[:-1], groups, -1)
-    return normalise(split, eps, centre=True).view(x_D.shape)
+def normalise_groups(x_D: Tensor, groups: int, eps: float, *, centre: bool) -> Tensor:
+    """`normalise` of each of `groups` equal pieces of the last dimension."""
+    return normalise(x_D.view(*x_D.shape[:-1], groups, -1), eps, centre=centre).flatten(-2)

@@ -16,7 +16,7 @@ GainKind = Literal["weight", "one_plus_weight", "none"]
 
 
 class Norm(Drawn):
-    """y (..., D) of x (..., D): the features of a vector brought to a common size."""
+    """The base of norms, which scale the features of each vector to a common size: (..., D) -> (..., D)."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
@@ -32,12 +32,12 @@ class Norm(Drawn):
         raise NotImplementedError
 
     def cost(self, width: int, vectors: int) -> Tally:
-        """Its weights, and its work on so many vectors."""
+        """Its weights, and its work on `vectors` vectors."""
         raise NotImplementedError
 
 
 def gain_and_bias(gain: GainKind, bias: bool, width: int, vectors: int) -> Tally:
-    """The weights of a norm over `width` features, and its work on so many vectors."""
+    """The weights of a norm over `width` features, and its work on `vectors` vectors."""
     weights: dict[str, Weight] = {}
     if gain != "none":
         weights["weight"] = Weight((width,), "replicate", "ones" if gain == "weight" else "zeros")

@@ -1,4 +1,4 @@
-"""Activations: elementwise functions by name, some with learned numbers."""
+"""Activations: element-wise functions by name, some with learned parameters."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from anyformer.operations.elementwise import activated
 class Activation:
     """`function(x, *learned)`.
 
-    `title`: the field's word for it; `gated`: for a network whose gate it acts on, where that has a word of its own.
-    `learned`: the first value of each number that it learns, `per` layer (1,) or per feature (D,).
+    `title`: its usual name; `gated`: the usual name of a network whose gate it acts on, None if there is none.
+    `learned`: the initial value of each of its parameters, which are `per` layer (1,) or per feature (D,).
     """
 
     function: Callable[..., Tensor]
@@ -31,9 +31,10 @@ class Activation:
     per: Literal["layer", "feature"] = "layer"
 
     def cost(self, width: int, vectors: int, *, gated: bool = False) -> Tally:
-        """Its weights over `width` features, and its work on so many vectors, multiplied by as many others that they gate."""
-        size, role = self._size(width), _ROLES[self.per]
-        weights = {name: Weight((size,), role, start) for name, start in self.learned.items()}
+        """Its weights over `width` features, and its work on `vectors` vectors; `gated`: then multiplied by as many others."""
+        # Parameters per feature are divided with the features.
+        role: Role = "column" if self.per == "feature" else "replicate"
+        weights = {name: Weight((self._size(width),), role, start) for name, start in self.learned.items()}
         return Tally(weights, {"": activated(width * vectors, gated=gated)})
 
     def build(self, width: int) -> ActivationModule:
@@ -44,12 +45,8 @@ class Activation:
         return width if self.per == "feature" else 1
 
 
-_ROLES: Mapping[str, Role] = {"feature": "column", "layer": "replicate"}
-"""Vectors are cut with the features that they belong to."""
-
-
 class ActivationModule(nn.Module):
-    """Elementwise."""
+    """(..., width) -> (..., width), element by element."""
 
     def __init__(self, function: Callable[..., Tensor], learned: tuple[str, ...], size: int) -> None:
         super().__init__()
@@ -101,19 +98,19 @@ ACTIVATIONS: Mapping[str, Activation] = MappingProxyType(
         "xielu": Activation(xielu, "xIELU", None, {"positive": 0.2025, "negative": -1.0502}),
     }
 )
-"""Name -> activation. To add one, add a line; its function has a name, so that models can be pickled.
+"""Activations by name. A new one takes one line; its function has a name, so that models can be pickled.
 
-`swish` learns its beta, `silu` has 1, `quick_gelu` 1.702. The first values of `xielu` make a = 0.8 and b = 0.8, up to
-rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
+`swish` learns its beta, which is 1 in `silu` and 1.702 in `quick_gelu`. The initial values of `xielu` make a = 0.8 and b = 0.8,
+up to rounding: softplus(0.2025) = 0.8, softplus(-1.0502) = 0.3.
 """
 
 
 def activation_name(activation: str, *, gated: bool) -> str:
-    """The field's word for a feed-forward network with this activation: SwiGLU, GeGLU, ReLU."""
-    found = ACTIVATIONS[activation]
-    return (found.gated or f"gated {found.title}") if gated else found.title
+    """The usual name of a feed-forward network with this activation: SwiGLU, GeGLU, ReLU."""
+    entry = ACTIVATIONS[activation]
+    return (entry.gated or f"gated {entry.title}") if gated else entry.title
 
 
 def built_activation(activation: str | None, width: int) -> nn.Module:
-    """The module of an activation, by its name; of none the identity."""
+    """The module of the activation of this name; the identity for None."""
     return nn.Identity() if activation is None else ACTIVATIONS[activation].build(width)

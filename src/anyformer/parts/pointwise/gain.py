@@ -9,14 +9,14 @@ from anyformer.operations import Weight
 
 
 class Gain(Value):
-    """A learned factor of a branch or of a step: y = g * x, g (D,) or one number in all.
+    """A learned factor of a branch or of a step: y = g * x, g: (D,) or one number.
 
     LayerScale: Touvron et al. 2021, arXiv 2103.17239; ReZero: Bachlechner et al. 2020, arXiv 2003.04887.
     """
 
     per: Literal["feature", "branch"] = "feature"
     initial: float = 1e-5
-    """Where it starts (CaiT: 1e-5; ReZero: 0)."""
+    """Its initial value (CaiT: 1e-5; ReZero: 0)."""
 
     def weight(self, width: int) -> Weight:
         """(D,) or (1,)."""

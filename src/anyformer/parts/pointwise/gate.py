@@ -33,7 +33,7 @@ class Gate(Value):
         return matrix("down", width, self.rank, rows, role="replicate") + parts if self.rank else parts
 
     def outputs(self, heads: int, head_width: int) -> int:
-        """Gates in all."""
+        """The number of gates of a token."""
         return heads * (head_width if self.per == "feature" else 1)
 
 

@@ -15,12 +15,12 @@ from anyformer.parts.sketch import Drawn, Sketch, number
 
 
 class Position(Drawn):
-    """A vector for each position, added to the stream."""
+    """The base of absolute positions: a vector for each position, added to the stream."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
     position_name: ClassVar[str]
-    """How it tells positions apart, in a word."""
+    """Its name in tables of architectures."""
     length: int | None = None
     """Longest sequence, in positions; None without limit."""
 
@@ -79,8 +79,6 @@ class SinusoidalPosition(Position):
     spacing: Literal["paper", "inclusive"] = "paper"
     theta: Positive = 10_000.0
     offset: Annotated[int, Field(ge=0)] = 0
-    length: int | None = None
-    """Longest sequence, in positions; None without limit."""
 
     def sketch(self, width: int) -> Sketch:
         return Sketch("Sinusoidal positions", (f"θ {number(self.theta)}",))

@@ -1,4 +1,4 @@
-"""Rotary positions: queries and keys turned by an angle that grows with their position."""
+"""Rotary positions: queries and keys rotated by an angle that grows with their position."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Rotary(Value):
     fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     pairing: Literal["halves", "adjacent"] = "halves"
     rotate_in: Literal["input", "fp32"] = "input"
-    """Type in which the rotation itself is computed: the activations' (Llama) or fp32 (OLMo, Cohere)."""
+    """Type in which the rotation is computed: that of the activations (Llama) or fp32 (OLMo, Cohere)."""
     place: Literal["first", "last"] = "first"
-    """Which R features of a head are rotated."""
+    """The place in a head of the R rotated features."""
     scaling: RotaryScaling | None = None
-    """Other frequencies, for longer texts."""
+    """Changed frequencies, for longer texts."""
 
     @property
     def limits(self) -> tuple[Limit, ...]:
@@ -57,7 +57,7 @@ class Rotary(Value):
         return positions_BT.float()[..., None] * frequencies
 
     def table(self, positions_BT: Tensor, head_width: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-        """Cosines and sines, (B, T, 1, R) each, laid out for `rotate`."""
+        """Cosines and sines, (B, T, 1, R) each, in the order of the features that `rotate` takes."""
         angles = self.angles(positions_BT, head_width)
         spread = angles.repeat_interleave(2, -1) if self.pairing == "adjacent" else torch.cat([angles, angles], -1)
         kind = dtype if self.rotate_in == "input" else torch.float32
@@ -65,15 +65,15 @@ class Rotary(Value):
         return (spread.cos() * factor)[..., None, :].to(kind), (spread.sin() * factor)[..., None, :].to(kind)
 
     def rotate(self, x_BTHE: Tensor, table: tuple[Tensor, Tensor]) -> Tensor:
-        """Turn R features of every head; the others pass."""
+        """Rotate R features of every head and leave the others."""
         cos, sin = table
         dims, width = cos.shape[-1], x_BTHE.shape[-1]
         start = 0 if self.place == "first" else width - dims
         x = x_BTHE[..., start : start + dims]
-        turned: Tensor = (x * cos + _quarter_turn(x, self.pairing) * sin).to(x_BTHE.dtype)
+        rotated: Tensor = (x * cos + _quarter_turn(x, self.pairing) * sin).to(x_BTHE.dtype)
         if dims == width:
-            return turned
-        return torch.cat([x_BTHE[..., :start], turned, x_BTHE[..., start + dims :]], -1)
+            return rotated
+        return torch.cat([x_BTHE[..., :start], rotated, x_BTHE[..., start + dims :]], -1)
 
 
 def _quarter_turn(x: Tensor, pairing: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Rotary scaling: other frequencies than the trained ones, so that a model reads texts longer than it was trained on."""
+"""Rotary scaling: changed frequencies, so that a model can read longer texts than it was trained on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from anyformer.describe import Positive, Registry, Value
-from anyformer.operations import Contract, Limit
+from anyformer.operations import Limit
 from anyformer.parts.sketch import number
 
 Trained = Annotated[int, Field(ge=2)]
@@ -24,12 +24,12 @@ class RotaryScaling(Value):
 
     @property
     def words(self) -> str:
-        """In words: `yarn × 40`."""
+        """Its description in words: `yarn × 40`."""
         return self.kind
 
     @property
     def wave_factor(self) -> float:
-        """Factor of the cosines and sines."""
+        """Factor of the cosines and sines (YaRN's attention temperature)."""
         return 1.0
 
     @property
@@ -40,16 +40,13 @@ class RotaryScaling(Value):
         """Refuse a number of pairs, R / 2, that does not fit."""
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
-        """`length`: positions in this call, the longest row's, a 0-d tensor."""
+        """The scaled frequencies; `length`: a 0-d tensor, the positions of the longest row of the call."""
         raise NotImplementedError
-
-
-_BY_LENGTH: tuple[Contract, ...] = ("causal", "chunked", "cached", "packed", "padded")
 
 
 def _depends_on_length(trained: int) -> tuple[Limit, ...]:
     reason = f"rotary frequencies depend on the length of the text once it passes {trained}"
-    return tuple(Limit(contract, reason) for contract in _BY_LENGTH)
+    return Limit.each(reason, "causal", "chunked", "cached", "packed", "padded")
 
 
 class Stretched(RotaryScaling):
@@ -63,23 +60,21 @@ class Stretched(RotaryScaling):
 
 
 class LinearScaling(Stretched):
-    """Positions squeezed by `factor`: every frequency / factor (Chen et al. 2023, arXiv 2306.15595)."""
+    """Every frequency divided by `factor`, which squeezes positions (Chen et al. 2023, arXiv 2306.15595)."""
 
     kind: Literal["linear"] = "linear"
-    factor: Positive
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         return base / self.factor
 
 
 class DynamicScaling(Stretched):
-    """Theta grows with the text once it is longer than `trained`: theta * (factor * n / trained - factor + 1)^(R / (R - 2)).
+    """Theta grows with a text longer than `trained`: theta * (factor * n / trained - factor + 1)^(R / (R - 2)).
 
-    Dynamic NTK (transformers' `dynamic`). A token's angles change as the text grows, so a cache and the whole disagree.
+    Dynamic NTK (transformers' `dynamic`). A token's angles change as the text grows: cached keys differ from recomputed ones.
     """
 
     kind: Literal["dynamic"] = "dynamic"
-    factor: Positive
     trained: Trained
 
     @property
@@ -94,10 +89,10 @@ class DynamicScaling(Stretched):
 
 
 class YaRN(Stretched):
-    """Fast waves as trained, slow ones squeezed by `factor`, a ramp between (Peng et al. 2023, arXiv 2309.00071).
+    """High frequencies as trained, low ones divided by `factor`, a ramp between them (Peng et al. 2023, arXiv 2309.00071).
 
     The ramp goes from the pair that turns `beta_fast` times within the trained length to the one that turns `beta_slow`
-    times. The paper's temperature is `attention_factor`, a factor of the waves: 0.1 ln(factor) + 1 where not given.
+    times. The paper's temperature is `attention_factor`, a factor of the cosines and sines: 0.1 ln(factor) + 1 by default.
     """
 
     kind: Literal["yarn"] = "yarn"
@@ -128,7 +123,7 @@ class YaRN(Stretched):
 
 
 class Llama3Scaling(Stretched):
-    """Waves beyond trained / low squeezed by `factor`, those below trained / high kept, between a blend (Llama 3.1)."""
+    """Wavelengths above trained / low times `factor`, those below trained / high as trained, a blend between (Llama 3.1)."""
 
     kind: Literal["llama3"] = "llama3"
     factor: Positive = 8.0
@@ -144,19 +139,19 @@ class Llama3Scaling(Stretched):
 
     def frequencies(self, base: Tensor, theta: float, length: Tensor) -> Tensor:
         turns = self.trained * base / (2 * math.pi)
-        kept = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
-        return base / self.factor * (1 - kept) + base * kept
+        share = ((turns - self.low) / (self.high - self.low)).clamp(0, 1)
+        return base / self.factor * (1 - share) + base * share
 
 
 class LongRoPE(RotaryScaling):
-    """A divisor for each pair, one list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753)."""
+    """A divisor for each pair: a list for short texts, one for texts longer than `trained` (Ding et al. 2024, 2402.13753)."""
 
     kind: Literal["longrope"] = "longrope"
     short: tuple[Positive, ...] = Field(min_length=1)
     long: tuple[Positive, ...] = Field(min_length=1)
     trained: Trained
     attention_factor: Positive = 1.0
-    """Factor of the waves; Phi-3: sqrt(1 + ln(longest / trained) / ln(trained))."""
+    """Factor of the cosines and sines; Phi-3: sqrt(1 + ln(longest / trained) / ln(trained))."""
 
     @property
     def wave_factor(self) -> float:
@@ -177,7 +172,7 @@ class LongRoPE(RotaryScaling):
 
 
 class Proportional(RotaryScaling):
-    """Only the fastest `fraction` of the pairs turn; the others have frequency 0 (Gemma 4's global layers)."""
+    """The fastest `fraction` of the pairs rotate; the others have frequency 0 (Gemma 4's global layers)."""
 
     kind: Literal["proportional"] = "proportional"
     fraction: Annotated[float, Field(gt=0, le=1)]

@@ -1,1 +1,1 @@
-"""Layers whose memory does not grow: linear attention, delta rules, short convolutions, and the scan beneath them."""
+"""Layers with memory of fixed size: linear attention, delta rules, short convolutions, and their scan."""

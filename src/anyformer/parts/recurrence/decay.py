@@ -1,4 +1,4 @@
-"""Learned decays of a recurrent state: how much of the past each token lets through."""
+"""Learned decays of a recurrent state: the share of the past that each token passes on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Decay(Value):
         raise NotImplementedError
 
     def cost(self, width: int, heads: int, key_width: int, rows: int) -> Tally:
-        """Its weights and its products with so many rows."""
+        """Its weights, and its products with `rows` rows."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""Delta attention: a recurrent state that overwrites the value of a key instead of adding to it."""
+"""Delta attention: a recurrent state in which a token overwrites the value of its key instead of adding to it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONVOLVED = ("query", "key", "value")
 class DeltaAttention(Sublayer):
     """S_t = (I - beta_t k_t k_t^T) diag(decay_t) S_{t-1} + beta_t k_t v_t^T, o_t = scale * q_t S_t, then gate(norm(o)) W_o.
 
-    q, k: (B, T, H, M), short convolutions of x W, divided by their lengths; v: (B, T, K, E) likewise but for the length, K a
+    q, k: (B, T, H, M), short convolutions of x W, divided by their lengths; v: (B, T, K, E) likewise but not divided, K a
     multiple of H; beta = beta_scale * sigmoid(x W_beta): (B, T, K); S: (M, E) per value head, in fp32. Without decay:
     DeltaNet (Yang et al. 2024, arXiv 2406.06484). `scalar_decay`: gated delta net (2412.06464; Qwen3-Next: gate silu).
     `channel_decay`: Kimi Delta Attention (2510.26692; gate low-rank sigmoid). M, E are the papers' d_k, d_v.
@@ -45,10 +45,10 @@ class DeltaAttention(Sublayer):
     value_width: Count | None = None
     """E, features of a value head; M by default."""
     convolution: ShortConvolution | None = None
-    """Of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
+    """Convolution of queries, keys and values, each with weights of its own (the papers: kernel 4, silu)."""
     decay: Decay | None = None
     beta_scale: Annotated[float, Field(gt=0, le=2)] = 1.0
-    """Above 1 the state can turn round along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
+    """Above 1 the state can change sign along a key: eigenvalues down to 1 - beta_scale (2: OLMo hybrid, arXiv 2411.12537)."""
     length_eps: Positive = 1e-6
     """Added to the squared lengths that queries and keys are divided by."""
     scale: Positive | None = None
@@ -81,14 +81,14 @@ class DeltaAttention(Sublayer):
 
     @property
     def widths(self) -> dict[str, int]:
-        """Features of all heads of each projection that may be convolved."""
+        """Features, over all heads, of each projection that may be convolved."""
         keys = self.heads * self.key_width
         return {"query": keys, "key": keys, "value": self.states * self.columns}
 
     def sketch(self, width: int) -> Sketch:
         H, M, K, E = self.heads, self.key_width, self.states, self.columns
         projected = fan(heads_cell("Q", H, M), heads_cell("K", H, M), heads_cell("V", K, E))
-        convolved = None if self.convolution is None else Cell(self.convolution.said, "mix")
+        convolved = None if self.convolution is None else Cell(self.convolution.words, "mix")
         decay = "" if self.decay is None else f" · {words(self.decay)}"
         read = fan(chain(projected, convolved), Cell(f"β{decay}", "memory"))
         state = Cell(f"state {K} × ({M} × {E}), delta rule", "memory")
@@ -102,7 +102,7 @@ class DeltaAttention(Sublayer):
 
     @property
     def scale_of_queries(self) -> float:
-        """Their factor."""
+        """The factor of the queries, as a number."""
         return self.key_width**-0.5 if self.scale is None else self.scale
 
     def resolved(self, width: int) -> Self:
@@ -137,7 +137,7 @@ class DeltaAttention(Sublayer):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
-        """B * K * M * E sums and the convolutions' latest inputs, whatever the capacity."""
+        """B * K * M * E sums and the convolutions' latest inputs, for any capacity."""
         convolution, H = self.convolution, self.heads
         recent = (
             {} if convolution is None else {name: convolution.state(w, batch, dtype, device) for name, w in self.widths.items()}
@@ -192,7 +192,7 @@ class DeltaAttentionModule(nn.Module):
         beta_BTK = d.beta_scale * exact(beta).sigmoid()
         log_decay_BTKM = None if log_decay is None else split_heads(log_decay, d.states)
         if context.valid is not None:
-            # Padding writes nothing and lets everything through.
+            # Padding writes nothing and decays nothing.
             beta_BTK = beta_BTK.masked_fill(~context.valid[..., None], 0)
             if log_decay_BTKM is not None:
                 log_decay_BTKM = log_decay_BTKM.masked_fill(~context.valid[..., None, None], 0)
@@ -213,7 +213,7 @@ class DeltaAttentionModule(nn.Module):
         return time_first(mixed).to(query.dtype)
 
     def _projected(self, name: str, x_BTD: Tensor, context: Context, state: RecurrentState | None) -> Tensor:
-        """Projected, and convolved where the description says so."""
+        """The projection of this name, convolved if there are convolutions."""
         y: Tensor = self.get_submodule(name)(x_BTD)
         if self.delta.convolution is None:
             return y
@@ -221,5 +221,5 @@ class DeltaAttentionModule(nn.Module):
         return self.get_submodule(f"{name}_convolution")(y, context, recent)  # type: ignore[no-any-return]
 
     def _unit(self, x_BTHM: Tensor) -> Tensor:
-        """Divided by its length."""
+        """x divided by its length."""
         return x_BTHM * torch.rsqrt(x_BTHM.square().sum(-1, keepdim=True) + self.delta.length_eps)

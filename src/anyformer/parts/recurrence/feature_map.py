@@ -14,23 +14,23 @@ from anyformer.describe import Count, Positive, Registry, Value
 
 
 class FeatureMap(Value):
-    """phi: (..., E) -> (..., M), elementwise unless it says otherwise."""
+    """phi: (..., E) -> (..., M), element-wise unless a map's formula is not."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
     signed: ClassVar[bool] = False
-    """Whether a sum of phi(q) . phi(k) means nothing as a denominator."""
+    """Whether a sum of phi(q) . phi(k) can vanish, so that it cannot be a denominator."""
 
     def features(self, head_width: int) -> int:
         """M."""
         return head_width
 
     def directions(self, head_width: int) -> Tensor | None:
-        """The random directions of the map, in float64: a pure function of the description, so nothing has to be stored."""
+        """The random directions of the map, in float64: a pure function of the description, so they need not be stored."""
         return None
 
     def flops(self, vectors: int, head_width: int) -> int:
-        """Matrix-product FLOPs for so many vectors."""
+        """Matrix-product FLOPs for `vectors` vectors."""
         return 0
 
     def apply(self, x: Tensor, directions: Tensor | None) -> Tensor:
@@ -98,16 +98,16 @@ class ExponentialNormalised(FeatureMap):
 
 
 class RandomFeatures(FeatureMap):
-    """What maps along random directions w (N(0, I), `count` of them) share.
+    """The base of maps along `count` random directions w, N(0, I).
 
     Draws come from the seed by torch's CPU generator in float64: first `count` directions; `orthogonal` ones are the
-    Gram-Schmidt of each E of them in order, with the lengths of as many further draws (Yu et al. 2016, arXiv 1610.09072).
+    Gram-Schmidt of each E of them in order, with the lengths of `count` further draws (Yu et al. 2016, arXiv 1610.09072).
     """
 
     count: Count
     seed: Annotated[int, Field(ge=0)] = 0
     orthogonal: bool = False
-    """Directions at right angles, in groups of E: the same expectation, less variance."""
+    """Directions orthogonal within groups of E: the same expectation, less variance."""
     scale: Positive | None = None
     """Factor of the scores that the features stand for, exp(scale * q . k); E^-0.5 by default."""
 
@@ -136,7 +136,7 @@ class RandomFourier(RandomFeatures):
     """phi(x) = [cos(w . x), sin(w . x)] / sqrt(count) * exp(|x|^2 / 2): softmax attention in expectation, M = 2 * count.
 
     Rahimi & Recht 2007; as attention Peng et al. 2021 (arXiv 2103.02143). `gaussian` leaves the last factor out: the kernel
-    exp(-|q - k|^2 / 2). The features change sign, so that few of them can make a denominator vanish.
+    exp(-|q - k|^2 / 2). The features have both signs, so with few of them a denominator can vanish.
     """
 
     kind: Literal["random_fourier"] = "random_fourier"
@@ -154,7 +154,7 @@ class RandomFourier(RandomFeatures):
 class PositiveRandom(RandomFeatures):
     """phi(x) = exp(w . x - |x|^2 / 2) / sqrt(count): softmax attention in expectation, M = count (Performer, FAVOR+).
 
-    Choromanski et al. 2020, arXiv 2009.14794. Positive, so that the denominator is; their m is our count.
+    Choromanski et al. 2020, arXiv 2009.14794. Positive, and so is the denominator; their m is our count.
     """
 
     kind: Literal["positive_random"] = "positive_random"
@@ -168,7 +168,6 @@ class PositiveRandom(RandomFeatures):
 
 
 def _orthonormal(rows: Tensor) -> Tensor:
-    """Gram-Schmidt of at most E rows (n, E), by a QR whose free signs are taken so that R's diagonal is positive."""
+    """Gram-Schmidt of at most E rows (n, E): a QR with its free signs chosen so that R's diagonal is positive."""
     q, r = torch.linalg.qr(rows.mT)
-    turned: Tensor = q * r.diagonal().sign()
-    return turned.mT
+    return (q * r.diagonal().sign()).mT  # type: ignore[no-any-return]

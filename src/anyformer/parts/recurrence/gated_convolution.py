@@ -1,11 +1,10 @@
-"""Gated short convolution: a mixer that sees a few positions back."""
+"""Gated short convolution: a mixer of a few neighbouring positions."""
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 import torch
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.operations import Shape, Tally, matrix, total
@@ -24,23 +23,18 @@ PROJECTIONS: tuple[Projection, ...] = ("gate_before", "gate_after", "value", "ou
 class GatedConvolution(Sublayer):
     """y = (x W_after * conv(x W_before * x W_value)) W_output, all W: (D, D) (LFM2, arXiv 2511.23404).
 
-    LFM2's B, C, x are what gate_before, gate_after and value project; its kernel is 3.
+    LFM2's B, C, x are the outputs of gate_before, gate_after and value; its kernel is 3.
     """
 
     kind: Literal["gated_convolution"] = "gated_convolution"
     convolution: ShortConvolution = ShortConvolution(kernel=3)
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     def sketch(self, width: int) -> Sketch:
         D = number(width)
         before = fan(Cell(f"gate {D}"), Cell(f"value {D}"), join="×")
-        inner = fan(chain(before, Cell(self.convolution.said, "mix")), Cell(f"gate {D}"), join="×")
+        inner = fan(chain(before, Cell(self.convolution.words, "mix")), Cell(f"gate {D}"), join="×")
         return Sketch("Gated convolution", biases(self.bias, 4), chain(inner, Cell(f"output {D}")))
 
     @property
@@ -62,7 +56,7 @@ class GatedConvolution(Sublayer):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> ConvolutionState:
-        """B * (n - 1) * D elements, whatever the capacity."""
+        """B * (n - 1) * D elements, for any capacity."""
         return self.convolution.state(width, batch, dtype, device)
 
 

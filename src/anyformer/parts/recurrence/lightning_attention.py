@@ -1,8 +1,7 @@
-"""Lightning attention: linear attention whose past fades at a fixed rate per head."""
+"""Lightning attention: linear attention whose state decays at a fixed rate per head."""
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Annotated, Literal
 
 import torch
@@ -39,22 +38,22 @@ class LightningAttention(RecurrentHeads):
 
     kind: Literal["lightning_attention"] = "lightning_attention"
     decay: NotNegative = 1.0
-    """Factor of all slopes; 0 never forgets."""
+    """Factor of all slopes; with 0 nothing decays."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
-    """Of queries, keys and values, which share what it learns."""
+    """Activation of queries, keys and values, which share its parameters."""
     norm: Norm | None = None
     """Norm of the mixed heads side by side, before the gate."""
     gate: Gate | None = None
 
     @property
     def slopes(self) -> list[float]:
-        """How much each head's log-weight falls per position."""
+        """The decay of each head: how much log-weights fall per position."""
         return [self.decay * 2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
 
     def sketch(self, width: int) -> Sketch:
         H, E = self.heads, self.width_of_head(width)
-        acted = None if self.activation is None else Cell(activation_name(self.activation, gated=False), "pointwise")
-        read = chain(fan(*(heads_cell(name, H, E) for name in "QKV")), acted)
+        activation = None if self.activation is None else Cell(activation_name(self.activation, gated=False), "pointwise")
+        read = chain(fan(*(heads_cell(name, H, E) for name in "QKV")), activation)
         state = Cell(f"state {H} × ({E} × {E}), decay {number(self.decay)}", "memory")
         mixed = chain(read, state, None if self.norm is None else Cell("norm of all heads", "norm"))
         return Sketch(
@@ -85,14 +84,9 @@ class LightningAttention(RecurrentHeads):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState:
-        """B * H * E * E elements, whatever the capacity."""
+        """B * H * E * E elements, for any capacity."""
         E = self.width_of_head(width)
         return RecurrentState.empty(batch, self.heads, 1, E, E, device=device)
-
-
-@cache
-def _alike(heads: int, head_width: int, activation: str | None) -> LightningAttention:
-    return LightningAttention(heads=heads, head_width=head_width, activation=activation)
 
 
 class LightningAttentionModule(RecurrentHeadsModule):
@@ -119,8 +113,8 @@ class LightningAttentionModule(RecurrentHeadsModule):
     def recur(self, query: Tensor, key: Tensor, value: Tensor, context: Context, state: RecurrentState | None = None) -> Tensor:
         """The mixed heads side by side, (B, T, H * E), of queries, keys and values, each (B, T, H * E)."""
         with exactly(query):
-            acted = (self.activation(y) for y in (query, key, value))
-            q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in acted)
+            activated = (self.activation(y) for y in (query, key, value))
+            q, k, v = (heads_first(split_heads(exact(y), self.heads), self.heads) for y in activated)
             log_decay = -torch.tensor(self.slopes, dtype=q.dtype, device=q.device)[:, None, None, None]
             log_decay = log_decay.expand(1, -1, 1, q.shape[-2], 1)
             if context.valid is not None:

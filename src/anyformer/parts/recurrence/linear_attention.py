@@ -31,9 +31,9 @@ from anyformer.plan import Plan
 class LinearAttention(RecurrentHeads):
     """o_t = phi(q_t) S_t / (phi(q_t) z_t + eps), S_t = sum over s <= t of phi(k_s) v_s^T, z_t = sum of phi(k_s).
 
-    q: (B, T, H, E); k, v: (B, T, K, E); S: (M, E) and z: (M,) of each kv head, where phi has M features: time and memory do
-    not depend on how long the past is (Katharopoulos et al. 2020, arXiv 2006.16236; their C, D, M are our M, E, E). Sums are
-    taken in fp32.
+    q: (B, T, H, E); k, v: (B, T, K, E); S: (M, E) and z: (M,) of each kv head, where phi has M features: time and memory of a
+    token do not depend on the length of the past (Katharopoulos et al. 2020, arXiv 2006.16236; their C, D, M are our M, E, E).
+    Sums are taken in fp32.
     """
 
     kind: Literal["linear_attention"] = "linear_attention"
@@ -126,11 +126,11 @@ class LinearAttention(RecurrentHeads):
     def state(
         self, width: int, batch: int, capacity: int, source: int, dtype: torch.dtype, device: torch.device
     ) -> RecurrentState | None:
-        """B * K * M * (E + 1 for the denominator) elements, whatever the capacity."""
+        """B * K * M * (E + 1 for the denominator) elements, for any capacity."""
         return RecurrentState.empty(batch, self.groups, 1, *self._sizes(width), device=device) if self.causal else None
 
     def _sizes(self, width: int) -> tuple[int, int]:
-        """M, and the columns of the state: E, and one for the denominator."""
+        """M, and the columns of the state: E, and one more for the denominator."""
         E = self.width_of_head(width)
         return self.feature_map.features(E), E + (self.eps is not None)
 
@@ -171,7 +171,7 @@ class LinearAttentionModule(RecurrentHeadsModule):
         return mixed_BTHE.flatten(2).to(query.dtype)
 
     def _mapped(self, x_BTHE: Tensor, context: Context) -> Tensor:
-        """(B, T, H, M)."""
+        """phi(x), rotated if positions are: (B, T, H, M)."""
         features = self.attention.feature_map.apply(x_BTHE, self.directions)
         if self.rotary is None:
             return features

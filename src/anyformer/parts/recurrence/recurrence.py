@@ -9,9 +9,9 @@ for one per channel, or None; beta is (..., T, 1). Leading dimensions broadcast,
 
 One token takes one step. More are cut into chunks: pairs within a chunk are matrix products, and one state per chunk is
 carried on (Yang et al. 2023, arXiv 2312.06635; for the delta rule 2406.06484 and 2412.06464). Every exponent is a
-sum of log-decays from an earlier position to a later one, not a difference of cumulated sums: it is never positive, and keeps
-its digits however strong the decay before. Documents (`segments`, numbered in order) start from an empty state; a row that
-comes with a state is one document.
+sum of log-decays from an earlier position to a later one, not a difference of cumulated sums: it is never positive, and
+exact to its digits however strong the decay before. Documents (`segments`, numbered in order) start from an empty state; a
+row that comes with a state is one document.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ def linear_recurrence(
         return linear_step(q, k, v, log_decay, state)
     f = _factors(q.shape[-2], log_decay, segments, chunk, q)
     q_n, k_n, v_n = (_folded(x, f.size) for x in (q, k, v))
-    writes = (k_n * f.onto).mT @ v_n
+    writes = (k_n * f.to_end).mT @ v_n
     state = torch.zeros_like(writes[..., 0, :, :]) if state is None else state
     before = []
-    for keep, write in zip(f.keeps, writes.unbind(-3), strict=True):
+    for across, write in zip(f.across_chunks, writes.unbind(-3), strict=True):
         before.append(state)
-        state = keep * state + write
-    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.into) @ torch.stack(before, -3)
+        state = across * state + write
+    mixed = f.products(q_n, k_n) @ v_n + (q_n * f.from_start) @ torch.stack(before, -3)
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
 
 
@@ -82,26 +82,27 @@ def delta_recurrence(
 ) -> tuple[Tensor, Tensor]:
     """The outputs (..., T, E) and the state after them.
 
-    What token t writes beside its key, u_t = beta_t (v_t - what the decayed state already holds for k_t), depends on the u of
-    the earlier tokens of its chunk through a unit triangular matrix: one solve gives all u of a chunk but for the state that
-    enters it, and that part is a product with it (the WY form).
+    Token t writes k_t u_t^T with u_t = beta_t (v_t - k_t^T S), S the decayed state before it. The u of a chunk depend on each
+    other through a unit triangular matrix: one solve gives their part without the state that enters the chunk, and a matrix
+    that the entering state is multiplied by for the rest (the WY form).
     """
     if q.shape[-2] == 1:
         return delta_step(q, k, v, beta, log_decay, state)
     f = _factors(q.shape[-2], log_decay, segments, chunk, q)
     q_n, k_n, v_n, beta_n = (_folded(x, f.size) for x in (q, k, v, beta))
     overlap = (beta_n * f.products(k_n, k_n)).tril(-1)
-    known = torch.cat([beta_n * v_n, beta_n * f.into * k_n], -1)
-    solved = torch.linalg.solve_triangular(overlap, known, upper=False, unitriangular=True)
-    fresh, reads = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
-    onto = (k_n * f.onto).mT
-    state = fresh.new_zeros(*fresh.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
+    right = torch.cat([beta_n * v_n, beta_n * f.from_start * k_n], -1)
+    solved = torch.linalg.solve_triangular(overlap, right, upper=False, unitriangular=True)
+    written_alone, entering = solved[..., : v.shape[-1]], solved[..., v.shape[-1] :]
+    keys = (k_n * f.to_end).mT
+    state = written_alone.new_zeros(*written_alone.shape[:-3], k.shape[-1], v.shape[-1]) if state is None else state
     before, written = [], []
-    for keep, onto_n, fresh_n, reads_n in zip(f.keeps, onto.unbind(-3), fresh.unbind(-3), reads.unbind(-3), strict=True):
+    chunks = zip(f.across_chunks, *(x.unbind(-3) for x in (keys, written_alone, entering)), strict=True)
+    for across, key_n, alone_n, entering_n in chunks:
         before.append(state)
-        written.append(fresh_n - reads_n @ state)
-        state = keep * state + onto_n @ written[-1]
-    mixed = f.products(q_n, k_n) @ torch.stack(written, -3) + (q_n * f.into) @ torch.stack(before, -3)
+        written.append(alone_n - entering_n @ state)
+        state = across * state + key_n @ written[-1]
+    mixed = f.products(q_n, k_n) @ torch.stack(written, -3) + (q_n * f.from_start) @ torch.stack(before, -3)
     return mixed.flatten(-3, -2)[..., : q.shape[-2], :], state
 
 
@@ -115,7 +116,7 @@ def delta_step(
 
 
 def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, length: int, chunk: int) -> Tally:
-    """FLOPs of `linear_recurrence`, no state before it, of `heads` queries and `groups` states, one decay per head or none."""
+    """FLOPs of `linear_recurrence` from an empty state, with `heads` queries, `groups` states, one decay per head or none."""
     if length == 1:
         return _even(read=2 * batch * heads * key * value)
     size, chunks = _cut(length, chunk, channels=False)
@@ -133,7 +134,7 @@ def linear_flops(batch: int, heads: int, groups: int, key: int, value: int, leng
 def delta_flops(
     batch: int, heads: int, key_heads: int, key: int, value: int, length: int, chunk: int, *, channels: bool
 ) -> Tally:
-    """FLOPs of `delta_recurrence`, without a state from before, over `heads` states; `channels`: with a decay per channel."""
+    """FLOPs of `delta_recurrence` from an empty state, with `heads` states; `channels`: with a decay per channel."""
     if length == 1:
         return _even(write=2 * batch * heads * key * value, read=2 * batch * heads * key * value)
     size, chunks = _cut(length, chunk, channels=channels)
@@ -142,7 +143,7 @@ def delta_flops(
     mix, through = 2 * rows * heads * size * value, 2 * rows * heads * key * value
     return _even(scores=2 * rows * products, mix=mix) + Tally(
         own_work={
-            # The first chunk reads a state of zeros, and nothing reads the state after the last one.
+            # The first chunk reads a state of zeros, and no chunk reads the state after the last one.
             "write": Contraction(2 * through, no_gradient=3 * through // chunks),
             "read": Contraction(through, no_gradient=through if chunks == 1 else 0),
             # A solve is no matrix product, but the gradient of its triangle is one.
@@ -151,29 +152,25 @@ def delta_flops(
     )
 
 
-def recurrent(held: int, shape: Shape, heads: int = 1) -> State:
-    """A state of fixed size, of so many heads: a step of one position reads and writes it whole, a longer call writes it."""
-    return State(held, held if shape.length == 1 else 0, held, heads)
+def recurrent(size: int, shape: Shape, heads: int = 1) -> State:
+    """A state of fixed size with `heads` heads: a call of one position reads and writes all of it, a longer one writes it."""
+    return State(size, size if shape.length == 1 else 0, size, heads)
 
 
 def _even(**work: int) -> Tally:
-    """No mask leaves anything out, so dense and exact work are the same."""
+    """Work that no mask reduces, so that dense and exact FLOPs are equal."""
     return Tally(own_work={name: Contraction(count) for name, count in work.items()})
 
 
-def chunk_of(size: int, *, channels: bool) -> int:
-    """How many positions a chunk has: a power of two where decay is per channel."""
-    return 1 << (size - 1).bit_length() if channels else size
-
-
 def _cut(length: int, chunk: int, *, channels: bool) -> tuple[int, int]:
-    """The size of a chunk and the number of chunks."""
-    size = chunk_of(min(chunk, length), channels=channels)
+    """The size of a chunk, a power of two if decay is per channel, and the number of chunks."""
+    size = min(chunk, length)
+    size = 1 << (size - 1).bit_length() if channels else size
     return size, -(-length // size)
 
 
 def _folded(x: Tensor, size: int) -> Tensor:
-    """(..., T, W) -> (..., chunks, size, W); what fills the last chunk up is zero: it writes nothing and decays nothing."""
+    """(..., T, W) -> (..., chunks, size, W); the last chunk is filled up with zeros, which write nothing and decay nothing."""
     missing = -x.shape[-2] % size
     return torch.unflatten(F.pad(x, (0, 0, 0, missing)) if missing else x, -2, (-1, size))
 
@@ -184,36 +181,36 @@ def _decayed(state: Tensor, log_decay: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class _Factors:
-    """What decay and document boundaries leave of one position at another, chunk by chunk; W is 1 or M.
+    """Factors of decay between positions of a chunk, 0 across a document boundary; W is 1 or M.
 
-    `log_decay` (..., chunks, size, W). `seen`, bool: the earlier positions of the same document; `weights` (..., chunks, size,
-    size): of one position at another, None where channels differ. `into`, `onto` (..., chunks, size, W): of the state entering
-    the chunk at a position, of a position at the chunk's end. `keep` (..., chunks, W): of the state across the chunk.
+    `log_decay` (..., chunks, size, W). `visible`, bool: earlier positions of the same document; `weights` (..., chunks, size,
+    size): from one position to another, None if channels differ. `from_start`, `to_end` (..., chunks, size, W): from the
+    chunk's start to a position, and from it to the chunk's end. `across` (..., chunks, W): from start to end.
     """
 
     log_decay: Tensor
-    seen: Tensor
+    visible: Tensor
     weights: Tensor | None
-    into: Tensor
-    onto: Tensor
-    keep: Tensor
+    from_start: Tensor
+    to_end: Tensor
+    across: Tensor
 
     @property
     def size(self) -> int:
         return self.log_decay.shape[-2]
 
     @property
-    def keeps(self) -> tuple[Tensor, ...]:
-        """`keep` of each chunk, (..., W, 1).
+    def across_chunks(self) -> tuple[Tensor, ...]:
+        """`across` of each chunk, (..., W, 1).
 
-        Taken apart at once: the gradient of one chunk out of many is as large as all, and so grows with the square of T.
+        Unbound at once: the gradient of an indexed chunk has the size of all chunks, so indexing would cost T squared.
         """
-        return self.keep[..., None].unbind(-3)
+        return self.across[..., None].unbind(-3)
 
     def products(self, a: Tensor, b: Tensor) -> Tensor:
-        """a_i . b_j decayed from j to i where j is seen from i, 0 elsewhere: (..., chunks, size, size)."""
+        """a_i . b_j decayed from j to i where j is visible from i, 0 elsewhere: (..., chunks, size, size)."""
         if self.weights is None:
-            return decayed_products(a, b, self.log_decay).masked_fill(~self.seen, 0)
+            return decayed_products(a, b, self.log_decay).masked_fill(~self.visible, 0)
         return (a @ b.mT) * self.weights
 
 
@@ -223,35 +220,34 @@ def _factors(length: int, log_decay: Tensor | None, segments: Tensor | None, chu
     g = _folded(like.new_zeros(1, length, 1) if log_decay is None else log_decay, size)
     before = g.cumsum(-2)
     after = F.pad(g[..., 1:, :], (0, 0, 0, 1)).flip(-2).cumsum(-2).flip(-2)
-    into, onto, keep = before.exp(), after.exp(), before[..., -1, :].exp()
-    seen = torch.ones(size, size, dtype=torch.bool, device=like.device).tril()
+    from_start, to_end, across = before.exp(), after.exp(), before[..., -1, :].exp()
+    visible = torch.ones(size, size, dtype=torch.bool, device=like.device).tril()
     if segments is not None:
         filled = torch.cat([segments, segments[:, -1:].expand(-1, chunks * size - length)], 1)
         number = filled.view(len(segments), 1, 1, chunks, size)
         last = number[..., -1]
         entering = torch.cat([number[..., :1, 0], last[..., :-1]], -1)
-        seen = seen & (number[..., :, None] == number[..., None, :])
-        into = into * (number == entering[..., None])[..., None]
-        onto = onto * (number == last[..., None])[..., None]
-        keep = keep * (last == entering)[..., None]
-    return _Factors(g, seen, None if channels else _weights(g, seen), into, onto, keep)
+        visible = visible & (number[..., :, None] == number[..., None, :])
+        from_start = from_start * (number == entering[..., None])[..., None]
+        to_end = to_end * (number == last[..., None])[..., None]
+        across = across * (last == entering)[..., None]
+    return _Factors(g, visible, None if channels else _weights(g, visible), from_start, to_end, across)
 
 
-def _weights(log_decay: Tensor, seen: Tensor) -> Tensor:
-    """exp(the sum of log-decays after j up to i) where j is seen from i, 0 elsewhere: (..., size, 1) -> (..., size, size)."""
+def _weights(log_decay: Tensor, visible: Tensor) -> Tensor:
+    """exp(sum of log-decays after j up to i) where j is visible from i, 0 elsewhere: (..., size, 1) -> (..., size, size)."""
     size = log_decay.shape[-2]
     later = torch.ones(size, size, dtype=torch.bool, device=log_decay.device).tril(-1)
     sums = log_decay.expand(*log_decay.shape[:-1], size).masked_fill(~later, 0).cumsum(-2)
-    return sums.masked_fill(~seen, -torch.inf).exp()
+    return sums.masked_fill(~visible, -torch.inf).exp()
 
 
 def decayed_products(a: Tensor, b: Tensor, log_decay: Tensor) -> Tensor:
     """Sum over channels of a_i b_j exp(log-decays after j up to i), j <= i, 0 above: (..., size, M) -> (..., size, size).
 
-    A product over channels has no room for an exponent that differs by pair, and exp(-cumulated log-decay) overflows. So
-    blocks grow from the diagonal by doubling: the later half of a block meets its earlier half through the decay up to the
-    border between them and the decay from there, two factors of at most 1. All are matrix products, half as many as of the
-    full square.
+    A matrix product cannot weight each pair by its own decay, and exp(-cumulated log-decay) overflows. So blocks grow from
+    the diagonal by doubling: between the two halves of a block decay is a factor up to their border times a factor from
+    there, each at most 1. All are matrix products, with half the FLOPs of the full square.
     """
     a, before = torch.broadcast_tensors(a, log_decay)  # type: ignore[no-untyped-call]
     after = torch.zeros_like(before)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 import torch
-from pydantic import field_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count
@@ -15,20 +14,15 @@ from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
 
 class RecurrentHeads(Sublayer):
-    """How many heads, how wide, with which biases."""
+    """The heads of a linear attention: their number, width and biases."""
 
     kind: str
     heads: Count
     """H, query heads."""
     head_width: Count | None = None
     """E, features of a head; D / H by default."""
-    bias: tuple[Projection, ...] = ()
+    bias: Annotated[tuple[Projection, ...], each_once(*PROJECTIONS)] = ()
     """Projections that add a bias."""
-
-    @field_validator("bias")
-    @classmethod
-    def _in_order(cls, names: tuple[Projection, ...]) -> tuple[Projection, ...]:
-        return each_once(names, PROJECTIONS)
 
     @property
     def groups(self) -> int:
@@ -55,7 +49,7 @@ class RecurrentHeads(Sublayer):
         self.width_of_head(width)
 
     def projections(self, width: int, rows: int) -> Tally:
-        """Weights and FLOPs of the four projections."""
+        """Weights and products of the four projections."""
         E = self.width_of_head(width)
         H, K = self.heads * E, self.groups * E
         parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)

@@ -20,20 +20,20 @@ from anyformer.parts.recurrence.recurrence import exact
 class ShortConvolution(Value):
     """y_t = act(sum over j < n of w_j x_{t - n + 1 + j} + b) for each of W features: (B, T, W) -> (B, T, W).
 
-    w: (W, n), the last column meets the present (the layout of a depthwise Conv1d). Before the first token of a row or a
-    document there are zeros. Before linear attention: Mamba (arXiv 2312.00752), gated delta nets (2412.06464).
+    w: (W, n), the last column multiplies the present (the layout of a depthwise Conv1d). Inputs before the first token of a
+    row or a document are zeros. Used before linear attention: Mamba (arXiv 2312.00752), gated delta nets (2412.06464).
     """
 
     kernel: Annotated[int, Field(ge=2)] = 4
-    """n, positions that an output sees."""
+    """n, positions that an output reads."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     bias: bool = False
 
     @property
-    def said(self) -> str:
-        """In words: `convolution 4, SiLU`."""
-        acted = "" if self.activation is None else f", {activation_name(self.activation, gated=False)}"
-        return f"convolution over {self.kernel}{acted}"
+    def words(self) -> str:
+        """In words: `convolution over 4, SiLU`."""
+        activation = "" if self.activation is None else f", {activation_name(self.activation, gated=False)}"
+        return f"convolution over {self.kernel}{activation}"
 
     def build(self, width: int) -> ShortConvolutionModule:
         return ShortConvolutionModule(self, width)
@@ -43,8 +43,8 @@ class ShortConvolution(Value):
         weights = {"weight": Weight((width, self.kernel), "column", "matrix")}
         if self.bias:
             weights["bias"] = Weight((width,), "column", "zeros")
-        acted = Tally() if self.activation is None else ACTIVATIONS[self.activation].cost(width, rows)
-        return Tally(weights) + acted.within("activation")
+        activation = Tally() if self.activation is None else ACTIVATIONS[self.activation].cost(width, rows)
+        return Tally(weights) + activation.within("activation")
 
     def state(self, width: int, batch: int, dtype: torch.dtype, device: torch.device) -> ConvolutionState:
         return ConvolutionState(torch.zeros(batch, self.kernel - 1, width, dtype=dtype, device=device))
@@ -75,7 +75,7 @@ class ShortConvolutionModule(nn.Module):
         if valid is None:
             y = convolve(wide, self.weight, segments)
         else:
-            order, back = context.once(("closed_up", before), lambda: closed_up(valid.expand(len(x_BTW), -1), before))
+            order, back = context.once(("gapless", before), lambda: gapless(valid.expand(len(x_BTW), -1), before))
             wide = wide.gather(1, order[..., None].expand_as(wide))
             segments = None if segments is None else segments.gather(1, order)
             y = convolve(wide, self.weight, segments)
@@ -83,27 +83,26 @@ class ShortConvolutionModule(nn.Module):
         if state is not None:
             state.recent.copy_(wide[:, wide.shape[1] - before :])
         y = y if self.bias is None else y + self.bias
-        acted_BTW: Tensor = self.activation(y)
-        return acted_BTW.to(x_BTW.dtype)
+        return self.activation(y).to(x_BTW.dtype)  # type: ignore[no-any-return]
 
 
 def convolve(wide: Tensor, weight: Tensor, segments: Tensor | None) -> Tensor:
-    """(B, n - 1 + T, W) and (W, n) -> (B, T, W) in fp32 at least; `segments` (B, n - 1 + T): see only your own number."""
+    """(B, n - 1 + T, W) and (W, n) -> (B, T, W) in fp32 at least; `segments` (B, n - 1 + T): outputs read their own only."""
     wide, weight, before = exact(wide), exact(weight), weight.shape[1] - 1
     length = wide.shape[1] - before
     y = wide[:, before:] * weight[:, before]
     for j in range(before):
-        seen = wide[:, j : j + length]
+        past = wide[:, j : j + length]
         if segments is not None:
-            seen = seen.masked_fill((segments[:, j : j + length] != segments[:, before:])[..., None], 0)
-        y = y + seen * weight[:, j]
+            past = past.masked_fill((segments[:, j : j + length] != segments[:, before:])[..., None], 0)
+        y = y + past * weight[:, j]
     return y
 
 
-def closed_up(valid_BT: Tensor, before: int) -> tuple[Tensor, Tensor]:
-    """An order of the `before` remembered positions and T new ones that puts padding in front, so that no gap is left.
+def gapless(valid_BT: Tensor, before: int) -> tuple[Tensor, Tensor]:
+    """An order of the `before` stored positions and T new ones that puts padding in front, so that tokens have no gaps.
 
-    (B, before + T) places to take, and for each of the T where its output stands afterwards (B, T).
+    Returns the position to take for each place, (B, before + T), and the place of each new position's output, (B, T).
     """
     order = F.pad(valid_BT.long(), (before, 0), value=1).argsort(dim=1, stable=True)
     return order, (order.argsort(1)[:, before:] - before).clamp(min=0)

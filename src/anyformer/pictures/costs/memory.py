@@ -64,7 +64,7 @@ def inference_bars(sheets: Mapping[str, CostSheet]) -> tuple[Bar, ...]:
 def _inference(name: str, sheet: CostSheet, weights: int) -> Bar:
     state = sheet.of("prefill").state_bytes
     parts = {"weights": weights} | ({"decode state": state} if state else {})
-    return Bar(name, parts, sheet.holding(weights + state))
+    return Bar(name, parts, sheet.devices_for(weights + state))
 
 
 def draw_training(axes: Axes, sheets: Mapping[str, CostSheet], hardware: Hardware) -> None:
@@ -90,16 +90,16 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
             _told(bar), (float(bar.total), i), (8, 0), textcoords="offset points", va="center", fontsize=8.5, bbox=BEHIND
         )
     longest = max(bar.total for bar in bars)
-    far = hardware.room > FAR * longest
+    far = hardware.usable_memory > FAR * longest
     if not far:
         axes.axvline(
-            hardware.room,
+            hardware.usable_memory,
             color=INK,
             linestyle="--",
             linewidth=1.1,
-            label=f"room of one {hardware.title}: {in_bytes(hardware.room)}",
+            label=f"room of one {hardware.title}: {in_bytes(hardware.usable_memory)}",
         )
-    axes.set_xlim(0, max(longest, 0 if far else hardware.room) * 1.42)
+    axes.set_xlim(0, max(longest, 0 if far else hardware.usable_memory) * 1.42)
     axes.set_yticks(range(len(bars)), [bar.name for bar in bars])
     axes.invert_yaxis()
     axes.tick_params(axis="y", length=0)
@@ -110,7 +110,7 @@ def _draw(axes: Axes, bars: Sequence[Bar], hardware: Hardware, title: str) -> No
     axes.set_title(title)
     below(axes)
     if far:
-        axes.set_xlabel(f"all far below the room of one {hardware.title}: {in_bytes(hardware.room)}", color=FAINT)
+        axes.set_xlabel(f"all far below the room of one {hardware.title}: {in_bytes(hardware.usable_memory)}", color=FAINT)
 
 
 def _told(bar: Bar) -> str:

@@ -90,7 +90,7 @@ def _room_left(axes: Axes, sheet: CostSheet) -> None:
     """What the device has left beside 16-bit weights, where that is within reach."""
     if sheet.hardware is None:
         return
-    left = sheet.hardware.room - sheet.weights["bf16"]
+    left = sheet.hardware.usable_memory - sheet.weights["bf16"]
     low, high = axes.get_ylim()
     if low < left < 4 * high:
         axes.axhline(left, color=INK, linestyle=":", linewidth=1.1, label=f"left beside bf16 weights: {in_bytes(left)}")

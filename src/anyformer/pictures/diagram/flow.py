@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import singledispatch
 from math import ceil
 
-from anyformer.parts.sketch import Cell, Chain, Fan, Flow, Given, Sketch
+from anyformer.parts.sketch import Cell, Chain, Fan, Flow, SideInput, Sketch
 from anyformer.pictures.diagram.shapes import Box, Cells, Drawing, Line, Mark, Point, Shape, Words, written
 from anyformer.pictures.diagram.text import LINE, width_of, wrapped
 
@@ -39,7 +39,7 @@ def columns(flow: Flow) -> int:
     match flow:
         case Cell():
             return 1
-        case Given():
+        case SideInput():
             return columns(flow.flow)
         case Chain():
             return max(map(columns, flow.items))
@@ -54,7 +54,7 @@ def least(flow: Flow) -> float:
             full = width_of(flow.text, SMALL)
             words = max(width_of(word, SMALL) for word in flow.text.split(" "))
             return 2 * PAD + (full if full <= UNBROKEN else max(words, UNBROKEN))
-        case Given():
+        case SideInput():
             return least(flow.flow)
         case Chain():
             return max(map(least, flow.items))
@@ -83,7 +83,7 @@ def _cell(flow: Cell, width: float, about: str) -> Placed:
 
 
 @placed.register
-def _given(flow: Given, width: float, about: str) -> Placed:
+def _given(flow: SideInput, width: float, about: str) -> Placed:
     inner = placed(flow.flow, width, about)
     return Placed(inner.drawing, (), inner.leaves, inner.enters if flow.source else ())
 

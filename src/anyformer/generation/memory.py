@@ -1,4 +1,4 @@
-"""Room for the decode state: what a generation will need is told before any work, and it is taken as the text grows."""
+"""Memory of the decode state: a text that needs too much is refused before any work; the state grows with the text."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots
 
 BLOCK = 1024
-"""Positions by which a state is allocated at first; then it doubles, so that all copying together is one more writing."""
+"""Positions of the first allocation; then the capacity doubles, so that all copies together write each position about once."""
 
 
 def grown(
     model: Transformer, state: StackState | None, batch: int, count: int, *, most: int | None = None, source: int = 0
 ) -> StackState:
-    """`state`, or a larger copy of it, with room for `count` more positions; a new one of None.
+    """`state`, or a larger copy of it, that holds `count` more positions; for None a new one.
 
-    `most`: positions that the text will have at most; `source`: of a model with two inputs, positions of the source.
+    `most`: positions that the text will have at most; `source`: positions of the source, for a model with two inputs.
     """
     used = 0 if state is None else state.slots.used
     if state is not None and used + count <= state.slots.capacity:
         return state
     capacity = max(-(-(used + count) // BLOCK) * BLOCK, 2 * used)
     if most is not None:
-        # Of a source that stands before the target, the state makes room by itself.
+        # For a source in front of the target, the model adds its positions itself.
         capacity = max(min(capacity, most), used + count)
     larger = model.state(batch, capacity, source=source)
     if state is not None:
@@ -41,8 +41,8 @@ def state_bytes(model: Transformer, batch: int, length: int, source: int = 0) ->
     return declared * per_element // model.plan.activation_bytes + Slots.bytes(batch, length)
 
 
-def check_room(model: Transformer, batch: int, length: int, source: int = 0) -> None:
-    """Refuse a text whose decode state would not fit into the memory that is free."""
+def check_memory(model: Transformer, batch: int, length: int, source: int = 0) -> None:
+    """Refuse a text whose decode state would not fit into free memory."""
     needed, free = state_bytes(model, batch, length, source), free_memory(model.device)
     if needed > free:
         raise UserError(
