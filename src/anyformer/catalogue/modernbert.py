@@ -24,14 +24,14 @@ from anyformer.parts import (
 )
 
 
-def modernbert(*, width: int, depth: int, heads: int, ffn: int, reach: int = 64, vocab: int = 50_368) -> Architecture:
-    """Warner et al. 2024 (arXiv 2412.13663), section 2.1: pre-norm without biases; local layers see `reach` tokens each way.
+def modernbert(*, width: int, depth: int, heads: int, ffn: int, vocab: int = 50_368) -> Architecture:
+    """Warner et al. 2024 (arXiv 2412.13663), section 2.1: pre-norm without biases; local layers see 64 tokens each way.
 
     The first layer's attention reads the embeddings, which are normed already.
     """
     norm = LayerNorm(eps=1e-5, bias=False)
     global_ = Attention(heads=heads, mask=Bidirectional(), rotary=Rotary(theta=160_000.0, rotate_in="fp32"))
-    local = global_.but(mask=Window(size=reach + 1, after=reach), rotary=Rotary(theta=10_000.0, rotate_in="fp32"))
+    local = global_.but(mask=Window(size=65, after=64), rotary=Rotary(theta=10_000.0, rotate_in="fp32"))
     feedforward = FeedForward(width=ffn, activation="gelu", gated=True)
     usual = pre_norm(norm, global_, feedforward)
     first = Block(steps=(Step(branches=Named(attention=Branch(sublayer=global_))), usual.steps[1]))
