@@ -53,7 +53,7 @@ def table(name: str, kind: type[Value]) -> Iterator[str]:
     meanings = field_docstrings(kind)
     for key, field in fields.items():
         default = "required" if field.is_required() else shown(field.default)
-        meaning = first_sentence(meanings.get(key, ""))
+        meaning = first_sentence(meanings.get(key) or field.description or "")
         yield f"| `{key}` | {admitted(field.annotation)} | {default} | {meaning} |"
     yield ""
 

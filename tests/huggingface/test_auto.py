@@ -12,7 +12,7 @@ from zoo import DECODERS, ENCODERS, PAIRS
 
 import anyformer as af
 from anyformer.describe import change
-from anyformer.generation import room
+from anyformer.generation import memory
 from anyformer.huggingface import auto
 from anyformer.model import Architecture, build
 
@@ -41,7 +41,7 @@ def generated(model, **more) -> torch.Tensor:
 @pytest.mark.parametrize("name", VARIED)
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_cache_changes_no_token(name, beams, monkeypatch):
-    monkeypatch.setattr(room, "BLOCK", 4)  # so that the memory grows on the way
+    monkeypatch.setattr(memory, "BLOCK", 4)  # so that the memory grows on the way
     model = wrapped(DECODERS[name])
     calls: list[int] = []
     handle = model.model.embedding.register_forward_hook(lambda module, given, made: calls.append(made.shape[1]))
