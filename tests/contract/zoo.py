@@ -332,7 +332,14 @@ DECODERS = {
         *[pre_norm(RMS, DifferentialAttention(heads=4, kv_heads=2, rotary=Rotary(), lambda_init=0.3), FEED)] * 2
     ),
     "differential_window": _decoder(
-        pre_norm(RMS, DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), head_norm=RMS), FEED)
+        *[
+            pre_norm(
+                RMS,
+                DifferentialAttention(heads=6, head_width=5, mask=Window(size=3), lambda_init="by_layer", head_norm=RMS),
+                FEED,
+            )
+        ]
+        * 2
     ),
     "differential_scores": _decoder(
         pre_norm(

@@ -51,7 +51,9 @@ MIXERS = {
     "linear_positive": LinearAttention(heads=4, kv_heads=2, feature_map=PositiveRandom(count=16, seed=3, scale=0.3), eps=1e-6),
     "linear_orthogonal": LinearAttention(heads=4, feature_map=PositiveRandom(count=8, orthogonal=True), eps=1e-6),
     "lightning": LightningAttention(heads=4, decay=0.9, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()),
-    "lightning_learned_activation": LightningAttention(heads=2, activation="swish", gate=Gate(activation="prelu")),
+    "lightning_learned_activation": LightningAttention(
+        heads=2, decay="by_layer", activation="swish", gate=Gate(activation="prelu")
+    ),
     "lightning_plain": LightningAttention(heads=3, head_width=5, bias=("output",), decay=4.0),
     "delta": DeltaAttention(heads=4, key_width=5),
     "delta_gated": GATED_DELTA,

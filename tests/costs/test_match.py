@@ -15,7 +15,7 @@ from anyformer.costs.search import Search
 from anyformer.describe import UserError, diff
 from anyformer.model import build, decoder_only
 from anyformer.operations import Shape
-from anyformer.parts import Attention, Embedding, FeedForward, RMSNorm, Rotary, pre_norm
+from anyformer.parts import Attention, Embedding, FeedForward, LightningAttention, RMSNorm, Rotary, pre_norm
 from anyformer.resizing.sizes import Sizes, lattice, lengthened, period_of, resized, sizes
 from effort import calls
 
@@ -77,6 +77,7 @@ def test_what_is_built_has_the_parameters_asked_for():
         ("gemma-3-27b", Sizes(3392, 62, 17600), ("width", "ffn")),
         ("deepseek-v3", Sizes(7168, 46, 2304), ("depth", "ffn")),
         ("t5-v1.1-xl", Sizes(2224, 33, 4144), ("width", "depth", "ffn")),
+        ("minimax-text-01", Sizes(6144, 88, 9000), ("depth", "ffn")),
     ],
 )
 def test_two_budgets_at_once(name, hidden, move, pair):
@@ -175,12 +176,10 @@ def test_senseless_questions_are_refused(budget, move, says):
 
 
 def test_layers_that_do_not_repeat_cannot_be_deepened():
+    layers = [LightningAttention(heads=2, decay=decay) for decay in (1.0, 0.5, 0.25)]
+    blocks = [pre_norm(RMSNorm(), mixer, FeedForward(width=32)) for mixer in layers]
     with pytest.raises(UserError, match="depth cannot move"):
-        match(
-            architecture("minimax-text-01"),
-            Budget(parameters=10**11),
-            move=("depth",),
-        )
+        match(decoder_only(Embedding(vocab=32), 16, blocks), Budget(parameters=10**6), move=("depth",))
 
 
 @settings(max_examples=200, deadline=None)

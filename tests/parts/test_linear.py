@@ -274,6 +274,8 @@ def test_lightning_forgets_at_the_published_rates():
     slopes = LightningAttention(heads=64, decay=0.5).slopes
     assert slopes[0] == pytest.approx(0.5 * 2**-0.125)
     assert slopes[-1] == pytest.approx(0.5 * 2**-8)
+    by_layer = [LightningAttention(heads=1, decay="by_layer").of_layer(layer, 80).decay for layer in (0, 79)]
+    assert by_layer == [pytest.approx(1 + 1e-5), pytest.approx(1e-5, rel=0.02)]
 
 
 def test_a_bounded_decay_is_bounded():

@@ -95,8 +95,7 @@ def minimax():
         MiniMaxConfig(num_attention_heads=4, head_dim=6, block_size=5, layer_types=kinds, **LINEAR), 1
     )
     q, k, v = loud(theirs).qkv_proj.weight.view(4, -1, D).split(6, 1)
-    factor = 1 - 1 / (3 + 1e-5) + 1e-5
-    ours = LightningAttention(heads=4, decay=factor, activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate())
+    ours = LightningAttention(heads=4, decay="by_layer", activation="silu", norm=RMSNorm(eps=1e-6), gate=Gate()).of_layer(1, 4)
     weights = {
         "query.weight": flat(q), "key.weight": flat(k), "value.weight": flat(v), "norm.weight": theirs.norm.weight,
         "gate.projection.weight": theirs.output_gate.weight, "output.weight": theirs.out_proj.weight,

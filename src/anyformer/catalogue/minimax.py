@@ -40,10 +40,7 @@ def minimax(
     alpha: float,
     vocab: int,
 ) -> Architecture:
-    """MiniMax et al. 2025 (arXiv 2501.08313), section 2: x = alpha * norm(x) + f(norm(x)), a post-norm read one step later.
-
-    Lightning layers forget at slopes that fall from layer to layer, so each is a variant of its own.
-    """
+    """MiniMax et al. 2025 (arXiv 2501.08313), section 2: x = alpha * norm(x) + f(norm(x)), a post-norm read one step later."""
     norm = RMSNorm(eps=1e-5)
     routed = Experts(experts=experts, chosen=chosen, width=expert, router=Router(renormalise=Renormalise(eps=0.0)))
 
@@ -56,22 +53,20 @@ def minimax(
         )
         return Block(steps=tuple(steps))
 
-    def lightning(layer: int) -> Block:
-        mixer = LightningAttention(
-            heads=heads,
-            head_width=head_width,
-            decay=1 - layer / (depth - 1 + 1e-5) + 1e-5,
-            activation="silu",
-            norm=RMSNorm(eps=1e-6),
-            gate=Gate(activation="sigmoid"),
-        )
-        return block("lightning", mixer)
-
     rotary = Rotary(theta=10_000_000.0, fraction=0.5)
     softmax = block("attention", Attention(heads=heads, kv_heads=kv_heads, head_width=head_width, rotary=rotary))
-    layers = [softmax if layer % 8 == 7 else lightning(layer) for layer in range(depth)]
-    names = {"softmax": softmax} | {f"lightning_{i}": layer for i, layer in enumerate(layers) if layer != softmax}
-    return decoder_only(Embedding(vocab=vocab), width, layers, names=Named(names), final_norm=norm)
+    mixer = LightningAttention(
+        heads=heads,
+        head_width=head_width,
+        decay="by_layer",
+        activation="silu",
+        norm=RMSNorm(eps=1e-6),
+        gate=Gate(activation="sigmoid"),
+    )
+    lightning = block("lightning", mixer)
+    layers = [softmax if layer % 8 == 7 else lightning for layer in range(depth)]
+    names: Named[Block] = Named(softmax=softmax, lightning=lightning)
+    return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm)
 
 
 def minimax_m2(

@@ -1,4 +1,4 @@
-"""Factors that follow from a size of the architecture, described by the rule they follow."""
+"""Factors that follow from a size of the architecture, or from the number of a layer, described by the rule they follow."""
 
 from __future__ import annotations
 
@@ -12,23 +12,27 @@ WidthRule = Literal["sqrt_width", "inverse_sqrt_width"]
 """sqrt(D) and 1 / sqrt(D)."""
 DepthRule = Literal["inverse_sqrt_2_depth"]
 """1 / sqrt(2 L), L the layers of the stack that the head reads."""
+LayerRule = Literal["by_layer"]
+"""A formula of the layer's number, which the part gives."""
 
 
-def _refuse_others(*rules: str) -> Callable[[Any], Any]:
-    """A check that a factor is a finite number above 0 or one of the rules."""
+def _checked(rule: object, bounds: str, fits: Callable[[float], bool]) -> BeforeValidator:
+    """A check that a factor is a finite number within bounds, or one of a rule's words."""
 
     def check(factor: Any) -> Any:
-        is_number = type(factor) in (int, float) and math.isfinite(factor) and factor > 0
-        if not is_number and not (isinstance(factor, str) and factor in rules):
-            words = " or ".join(map(repr, rules))
-            raise ValueError(f"should be a finite number above 0, or {words}; got {factor!r} ({type(factor).__name__})")
+        is_number = type(factor) in (int, float) and math.isfinite(factor) and fits(factor)
+        if not is_number and not (isinstance(factor, str) and factor in get_args(rule)):
+            words = " or ".join(map(repr, get_args(rule)))
+            raise ValueError(f"should be a finite number {bounds}, or {words}; got {factor!r} ({type(factor).__name__})")
         return factor
 
-    return check
+    return BeforeValidator(check)
 
 
-WidthFactor = Annotated[float | WidthRule, BeforeValidator(_refuse_others(*get_args(WidthRule)))]
-DepthFactor = Annotated[float | DepthRule, BeforeValidator(_refuse_others(*get_args(DepthRule)))]
+WidthFactor = Annotated[float | WidthRule, _checked(WidthRule, "above 0", lambda factor: factor > 0)]
+DepthFactor = Annotated[float | DepthRule, _checked(DepthRule, "above 0", lambda factor: factor > 0)]
+LayerFactor = Annotated[float | LayerRule, _checked(LayerRule, "of at least 0", lambda factor: factor >= 0)]
+LayerShare = Annotated[float | LayerRule, _checked(LayerRule, "from 0 to 1", lambda share: 0 <= share <= 1)]
 
 
 def of_width(factor: float | WidthRule, width: int) -> float:

@@ -117,6 +117,10 @@ class Sublayer(Drawn):
         """A copy with a number for every size that follows from others."""
         return self
 
+    def of_layer(self, layer: int, depth: int) -> Self:
+        """A copy for layer `layer` of `depth`, counted from 0, with a number for every factor that follows from the layer's."""
+        return self
+
     def check(self, width: int) -> None:
         """Refuse a width that does not fit."""
 

@@ -27,7 +27,7 @@ def sublayer_equals_its_twin(architecture: Architecture, kind: str, twin: Sublay
             for branch, part in stack.variants[variant].branches.items():
                 if part.sublayer.kind == kind:
                     module = model.get_submodule(f"{name}.layers.{layer}.{branch}.sublayer")
-                    _equals(model, given, module, partial(twin, part.sublayer))
+                    _equals(model, given, module, partial(twin, part.sublayer.of_layer(layer, stack.depth)))
                     compared += 1
     assert compared, f"no layer has a sublayer of kind {kind!r} to compare with its twin"
 

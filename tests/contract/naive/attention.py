@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 
 from naive.basics import linear, norm, norm_of_each_head, softmax
@@ -82,7 +84,7 @@ def attention(part, name, weights, x, run):
             return torch.stack([values[s][g] for s in seen] + [weights[f"{name}.virtual_value"][g, s] for s in virtual])
 
         if part.kind == "differential_attention":
-            mixed = difference(part, name, weights, share, value, groups)
+            mixed = difference(part, name, weights, share, value, groups, run.layer)
         else:
             mixed = [share(h) @ value(h // (H // groups)) for h in range(H)]
         if part.gate is not None:
@@ -92,17 +94,18 @@ def attention(part, name, weights, x, run):
     return out
 
 
-def difference(part, name, weights, share, value, groups):
+def difference(part, name, weights, share, value, groups, layer):
     """The second half of the heads taken from the first, over the values of both halves."""
     half = part.heads // 2
+    first = 0.8 - 0.6 * math.exp(-0.3 * layer) if part.lambda_init == "by_layer" else part.lambda_init
     vector = lambda v: weights[f"{name}.lambda_{v}"]  # noqa: E731
-    strength = (vector("query_1") @ vector("key_1")).exp() - (vector("query_2") @ vector("key_2")).exp() + part.lambda_init
+    strength = (vector("query_1") @ vector("key_1")).exp() - (vector("query_2") @ vector("key_2")).exp() + first
     mixed = []
     for h in range(half):
         g = h // (part.heads // groups)
         both = torch.cat([value(g), value(g + groups // 2)], 1)
         out = (share(h) - strength * share(h + half)) @ both
-        mixed.append(norm(part.head_norm, f"{name}.head_norm", weights, out) * (1 - part.lambda_init))
+        mixed.append(norm(part.head_norm, f"{name}.head_norm", weights, out) * (1 - first))
     return mixed
 
 

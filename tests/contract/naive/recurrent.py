@@ -74,11 +74,12 @@ def lightning_attention(part, name, weights, x, run):
     H = part.heads
     act = lambda y: activate(part, name, weights, y)  # noqa: E731
     split = lambda kind, v: act(linear(f"{name}.{kind}", weights, v)).view(H, -1)  # noqa: E731
+    decay = 1 - run.layer / (run.stack.depth - 1 + 1e-5) + 1e-5 if part.decay == "by_layer" else part.decay
     out = []
     for t, v in enumerate(x):
         mixed = []
         for h in range(H):
-            slope = part.decay * 2 ** (-8 * (h + 1) / H)
+            slope = decay * 2 ** (-8 * (h + 1) / H)
             q = split("query", v)[h]
             mixed.append(
                 sum(math.exp(-slope * (t - s)) * (q @ split("key", x[s])[h]) * split("value", x[s])[h] for s in range(t + 1))

@@ -17,7 +17,7 @@ class Running:
 
     def __init__(self, stack, name, source, prefix, tokens):
         self.stack, self.name, self.source, self.prefix, self.tokens = stack, name, source, prefix, tokens
-        self.memories, self.values, self.variant = {}, {}, ""
+        self.memories, self.values, self.variant, self.layer = {}, {}, "", 0
 
 
 def run_stack(stack, name, weights, x, source, prefix, tokens):
@@ -37,7 +37,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
         # A shared variant's weights are those of its first layer.
         owner = stack.layers.index(variant) if variant in stack.shared_weights else layer
         path = f"{name}.layers.{owner}"
-        run.variant = variant
+        run.variant, run.layer = variant, owner
         for number, step in enumerate(stack.variants[variant].steps):
             if streams is not None:
                 place = owner * len(stack.variants[variant].steps) + number

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from anyformer.huggingface import words
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.family import Family
@@ -29,13 +27,10 @@ def read(config: Config) -> Architecture:
         head_width=config("head_dim", None, "differential_attention.head_width"),
         bias=words.ALL if config("attention_bias", False, biased("differential_attention")) else (),
         rotary=words.rotary(config),
+        lambda_init="by_layer",
         head_norm=RMSNorm(eps=norm.eps, gain="none"),
     )
-    layers = [
-        (f"layer_{i}", pre_norm(norm, heads.but(lambda_init=0.8 - 0.6 * math.exp(-0.3 * i)), network))
-        for i in range(config("num_hidden_layers"))
-    ]
-    return words.decoder(config, layers, norm)
+    return words.decoder(config, words.repeated(config, pre_norm(norm, heads, network)), norm)
 
 
 _NAMES = decoder_names(_LAYER, FEEDFORWARD, NORMS)

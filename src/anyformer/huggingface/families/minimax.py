@@ -30,14 +30,16 @@ _TABLE: Table = {
 def read(config: Config) -> Architecture:
     config.assume(vocab_size=32_000, hidden_size=4096, num_hidden_layers=32)
     config.expect("router_jitter_noise", 0.0, why="its noise reaches the experts too")
-    norm, depth = words.rms_norm(config, 1e-5), config("num_hidden_layers")
+    norm = words.rms_norm(config, 1e-5)
     factors = {branch: _factors(config, branch) for branch in _FACTORS}
     config.expect("partial_rotary_factor", 1.0, None, why="transformers rotates whole heads")
     rotary, mask = words.rotary(config, theta=1e6), words.mask_of_all(config)
     softmax = words.attention(config, heads=32, kv_heads=8, bias=(), mask=mask, rotary=rotary)
     act = words.activation(config, at="lightning.activation")
     heads, width = softmax.heads, softmax.head_width
-    lightning = LightningAttention(heads=heads, head_width=width, activation=act, norm=RMSNorm(eps=1e-6), gate=Gate())
+    lightning = LightningAttention(
+        heads=heads, head_width=width, decay="by_layer", activation=act, norm=RMSNorm(eps=1e-6), gate=Gate()
+    )
     keys: dict[str, Any] = {"counted": ("num_local_experts", "num_experts"), "size": "intermediate_size"}
     experts = words.experts(config, Router(renormalise=words.EXACT), count=8, chosen=2, width=14336, **keys)
 
@@ -47,20 +49,14 @@ def read(config: Config) -> Architecture:
         return Step(norm_before=norm, branches=Named({name: branch}), residual="normed", residual_scale=alpha)
 
     def block(name: str) -> Block:
-        """The block; `name`: `softmax`, or `lightning_` and the layer's number."""
-        i = name.rpartition("_")[2]
-        mixer = step("lightning", lightning.but(decay=slope(int(i), depth))) if i.isdigit() else step("attention", softmax)
+        """The block; `name`: `softmax` or `lightning`."""
+        mixer = step("lightning", lightning) if name == "lightning" else step("attention", softmax)
         return Block(steps=(mixer, step("experts", experts)))
 
     branches = {"lightning": "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if i % 2 else FULL, branches)
-    names = [f"lightning_{i}" if mixer == "linear" else "softmax" for i, mixer in enumerate(mixers)]
+    names = ["lightning" if mixer == "linear" else "softmax" for mixer in mixers]
     return words.decoder(config, words.layered(block, names), norm)
-
-
-def slope(layer: int, depth: int) -> float:
-    """The decay of layer `layer`, from 1 in the first to almost 0 in the last."""
-    return 1 - layer / (depth - 1 + 1e-5) + 1e-5
 
 
 def _factors(config: Config, branch: str) -> tuple[float, float]:

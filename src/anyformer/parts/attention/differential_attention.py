@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import Probability
 from anyformer.operations import Shape, Tally, Weight, total
 from anyformer.parts.attention.attend import attend
 from anyformer.parts.attention.attention import AttentionModule, SelfAttention
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Visible
+from anyformer.parts.derived import LayerShare
 from anyformer.parts.norms.layer_norm import RMSNorm
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sublayer import Traits
@@ -25,12 +26,13 @@ class DifferentialAttention(SelfAttention):
     """(softmax(q1 k1^T) - lambda softmax(q2 k2^T)) [v1, v2], normalised, times 1 - lambda_init (Ye et al. 2024, 2410.05258).
 
     The first half of the H heads gives q1, k1, v1, the second q2, k2, v2, so there are H / 2 outputs 2 E wide.
-    lambda = exp(a1 . b1) - exp(a2 . b2) + lambda_init, with learned a, b: (E,). The paper's d is E, its h is H / 2, and its
-    lambda_init of layer l (from 0) is 0.8 - 0.6 exp(-0.3 l): give the number.
+    lambda = exp(a1 . b1) - exp(a2 . b2) + lambda_init, with learned a, b: (E,). The paper's d is E, its h is H / 2, its
+    lambda_init `by_layer`.
     """
 
     kind: Literal["differential_attention"] = "differential_attention"
-    lambda_init: Probability = 0.8
+    lambda_init: LayerShare = 0.8
+    """First value of lambda. `by_layer`: 0.8 - 0.6 exp(-0.3 l) in layer l (from 0)."""
     head_norm: Norm = RMSNorm(gain="none")
     """Norm of each output, over 2 U."""
 
@@ -45,6 +47,9 @@ class DifferentialAttention(SelfAttention):
                 "differential attention has keys and values of its own: leave keys_from, values and value_residual out"
             )
         return self
+
+    def of_layer(self, layer: int, depth: int) -> Self:
+        return self.but(lambda_init=0.8 - 0.6 * math.exp(-0.3 * layer)) if self.lambda_init == "by_layer" else self
 
     @property
     def title(self) -> str:
@@ -83,6 +88,7 @@ class DifferentialAttentionModule(AttentionModule):
 
     def __init__(self, attention: DifferentialAttention, width: int, plan: Plan, name: str) -> None:
         super().__init__(attention, width, plan, name)
+        assert not isinstance(attention.lambda_init, str), "a number in each layer: see `of_layer`"
         self.lambda_init = attention.lambda_init
         for vector in LAMBDAS:
             self.register_parameter(f"lambda_{vector}", nn.Parameter(torch.empty(self.head_width)))

@@ -16,7 +16,7 @@ import torch
 from pydantic import Field, field_validator, model_validator
 from torch import Tensor, nn
 
-from anyformer.describe import DescriptionError, Named, Positive, Problem, Value
+from anyformer.describe import DescriptionError, Named, Positive, Problem, Value, change_all
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import Read
@@ -162,6 +162,16 @@ class Block(Value):
                 branch.sublayer.check(width)
             except ValueError as error:
                 raise DescriptionError([Problem(f"{path}.{name}", str(error))]) from None
+
+    def of_layer(self, layer: int, depth: int) -> Block:
+        """A copy for layer `layer` of `depth`, with a number for every factor that follows from the layer's."""
+        sublayers = {
+            f"steps.{i}.branches.{name}.sublayer": (branch.sublayer, branch.sublayer.of_layer(layer, depth))
+            for i, step in enumerate(self.steps)
+            for name, branch in step.branches.items()
+        }
+        changes = {path: own for path, (described, own) in sublayers.items() if own is not described}
+        return change_all(self, changes) if changes else self
 
     def build(self, width: int, plan: Plan, name: str, streams: HyperConnections | None = None, layer: int = 0) -> BlockModule:
         return BlockModule(self, width, plan, name, streams, layer)

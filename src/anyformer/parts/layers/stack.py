@@ -220,8 +220,9 @@ class StackModule(nn.Module):
         self.projects_first = projection is not None and projection.place == "first"
         blocks: list[nn.Module] = []
         for i, (variant, owner) in enumerate(zip(stack.layers, stack.owners, strict=True)):
-            build = stack.variants[variant].build
-            blocks.append(build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner])
+            block = stack.variants[variant].of_layer(i, stack.depth)
+            built = block.build(width, plan, f"{name}.layers.{i}", stack.streams, i) if owner == i else blocks[owner]
+            blocks.append(built)
         self.layers = nn.ModuleList(blocks)
         self.owners, self.streams = stack.owners, stack.streams.count if stack.streams else None
         self.final_norm = stack.final_norm.build(width) if stack.final_norm else nn.Identity()

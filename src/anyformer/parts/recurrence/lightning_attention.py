@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import Choice, NotNegative
+from anyformer.describe import Choice
 from anyformer.operations import Shape, Tally, total
 from anyformer.parts.attention.heads_sketch import gated, heads_cell
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.recurrent_state import SUM_BYTES, RecurrentState
+from anyformer.parts.derived import LayerFactor
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.pointwise.gate import Gate
@@ -32,13 +33,13 @@ class LightningAttention(RecurrentHeads):
     """o_t = q_t S_t, S_t = exp(-slope_h) S_{t-1} + k_t v_t^T, then gate(norm(heads side by side)) W_o.
 
     q, k, v = act(x W): (B, T, H, E); S: (E, E) per head; slope_h = decay * 2^(-8 h / H) for h = 1 ... H (Qin et al. 2024, arXiv
-    2401.04658; MiniMax-01, 2501.08313). MiniMax: silu, RMSNorm, sigmoid gate, and in layer l (from 0) of L
-    decay = 1 - l / (L - 1 + 1e-5) + 1e-5: give the number. Sums are in fp32. The papers' d is E, lambda exp(-slope).
+    2401.04658; MiniMax-01, 2501.08313). MiniMax: silu, RMSNorm, sigmoid gate, decay `by_layer`. Sums are in fp32. The papers'
+    d is E, lambda exp(-slope).
     """
 
     kind: Literal["lightning_attention"] = "lightning_attention"
-    decay: NotNegative = 1.0
-    """Factor of all slopes; with 0 nothing decays."""
+    decay: LayerFactor = 1.0
+    """Factor of all slopes; with 0 nothing decays. `by_layer`: 1 - l / (L - 1 + 1e-5) + 1e-5 in layer l (from 0) of L."""
     activation: Annotated[str, Choice(lambda: ACTIVATIONS)] | None = None
     """Activation of queries, keys and values, which share its parameters."""
     norm: Norm | None = None
@@ -48,13 +49,18 @@ class LightningAttention(RecurrentHeads):
     @property
     def slopes(self) -> list[float]:
         """The decay of each head: how much log-weights fall per position."""
+        assert not isinstance(self.decay, str), "a number in each layer: see `of_layer`"
         return [self.decay * 2 ** (-8 * (h + 1) / self.heads) for h in range(self.heads)]
+
+    def of_layer(self, layer: int, depth: int) -> Self:
+        return self.but(decay=1 - layer / (depth - 1 + 1e-5) + 1e-5) if self.decay == "by_layer" else self
 
     def sketch(self, width: int) -> Sketch:
         H, E = self.heads, self.width_of_head(width)
         activation = None if self.activation is None else Cell(activation_name(self.activation, gated=False), "pointwise")
         read = chain(fan(*(heads_cell(name, H, E) for name in "QKV")), activation)
-        state = Cell(f"state {H} × ({E} × {E}), decay {number(self.decay)}", "memory")
+        decay = "by layer" if isinstance(self.decay, str) else number(self.decay)
+        state = Cell(f"state {H} × ({E} × {E}), decay {decay}", "memory")
         mixed = chain(read, state, None if self.norm is None else Cell("norm of all heads", "norm"))
         return Sketch(
             "Lightning attention", biases(self.bias, 4), chain(gated(mixed, self.gate), Cell(f"output {number(width)}"))
