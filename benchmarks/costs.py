@@ -1,11 +1,12 @@
 """How long pricing takes: in process and from the shell, over the catalogue, and a thousand evaluations of the solver.
 
-    python -m benchmarks.costs [--every 10]
+    python -m benchmarks.costs [--every 30]
 
 In process: `af.cost` with parameters, FLOPs and decode state; with every figure of one mode; the whole page of three modes.
 Of each entry the median of seven runs after one that warms up; reported are the median and the slowest entry. From the shell:
-`anyformer cost NAME` in a new process, every tenth entry by default (and the largest), the median of three: with nothing
-remembered of it, so that what a training step saves is traced, and the second time; beside `import torch` in one sitting.
+`anyformer cost NAME` in a new process, every thirtieth entry by default (and the largest): with nothing remembered of it, so
+that what a training step saves is traced, and the second time. Each time is taken beside that of `import torch`, in turn, and
+the median of five differences counts, for the speed of a machine changes within minutes.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from anyformer.costs.text import text
 from anyformer.resizing.sizes import Sizes
 
 LARGEST = ("llama-3.1-405b", "kimi-k2", "minimax-text-01")
+TORCH = ("-c", "import torch")
 SHELL = ("-c", "from anyformer.cli import main; main()", "cost")
 FIGURES: dict[str, Callable[[CostSheet], object]] = {
     "parameters, FLOPs, state": lambda sheet: (sheet.params, sheet.flops, sheet.state),
@@ -57,14 +59,15 @@ def spread(found: dict[str, float]) -> dict[str, object]:
     return {"entries": len(found), "median": statistics.median(found.values()), "slowest": [slowest, found[slowest]]}
 
 
-def from_the_shell(name: str) -> tuple[float, float]:
-    """Median seconds of three first calls, each with a cache of its own, and of three second ones."""
-    first, second = [], []
-    for _ in range(3):
+def from_the_shell(name: str) -> tuple[float, float, float]:
+    """Median seconds of importing torch; of first calls, each with a cache of its own, and of second ones, beyond that."""
+    rounds = []
+    for _ in range(5):
         with tempfile.TemporaryDirectory() as cache, mock.patch.dict(os.environ, {"ANYFORMER_CACHE": cache}):
-            for spent in (first, second):
-                spent.append(seconds(sys.executable, *SHELL, name, rounds=1))
-    return statistics.median(first), statistics.median(second)
+            torch, first, second = (seconds(sys.executable, *what, rounds=1) for what in (TORCH, *2 * ((*SHELL, name),)))
+            rounds.append((torch, first - torch, second - torch))
+    torch, first, second = map(statistics.median, zip(*rounds, strict=True))
+    return torch, first, second
 
 
 def evaluations(name: str) -> float:
@@ -81,7 +84,7 @@ def evaluations(name: str) -> float:
 def main() -> None:
     """Measure, print, write."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("--every", type=int, default=10, help="which entries the shell prices: each so many-th")
+    parser.add_argument("--every", type=int, default=30, help="which entries the shell prices: each so many-th")
     every = parser.parse_args().every
     names = [entry.name for entry in listing()]
     shell = {name: from_the_shell(name) for name in dict.fromkeys([*names[::every], *LARGEST])}
@@ -91,9 +94,9 @@ def main() -> None:
         "milliseconds in process": {
             what: spread({name: in_process(name, figures) for name in names}) for what, figures in FIGURES.items()
         },
-        "seconds of import torch": seconds(sys.executable, "-c", "import torch"),
-        "seconds from the shell, the first time": spread({name: each[0] for name, each in shell.items()}),
-        "seconds from the shell, the second time": spread({name: each[1] for name, each in shell.items()}),
+        "seconds of import torch": statistics.median(torch for torch, _, _ in shell.values()),
+        "seconds beyond import torch, the first time": spread({name: first for name, (_, first, _) in shell.items()}),
+        "seconds beyond import torch, the second time": spread({name: second for name, (_, _, second) in shell.items()}),
         "seconds of 1,000 evaluations": {name: evaluations(name) for name in LARGEST},
     }
     print(json.dumps(record, indent=1))

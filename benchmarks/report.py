@@ -44,18 +44,19 @@ as T^{linear:.2f} up to 32,768 positions, that of softmax attention as T^{softma
 def costs() -> str:
     """How long pricing takes, in words."""
     record = json.loads((RESULTS / "costs.json").read_text())
-    inside, shell, solver = (
-        record[what] for what in ("milliseconds in process", "seconds from the shell", "seconds of 1,000 evaluations")
+    inside, torch, solver = (
+        record[what] for what in ("milliseconds in process", "seconds of import torch", "seconds of 1,000 evaluations")
     )
+    first, second = (record[f"seconds beyond import torch, the {time} time"] for time in ("first", "second"))
     sheet, page = inside["parameters, FLOPs, state"], inside["the page of three modes"]
     (slow, longest), machine = sheet["slowest"], record["machine"]
-    most = shell["slowest"][1]
     return f"""\
 ### Pricing
 
 Pricing one of {sheet["entries"]} architectures: parameters, FLOPs and decode state take {sheet["median"]:.1f} ms at the median
-and {longest:.0f} ms for {slow}, whose 80 layers are of 71 kinds; the whole page of `anyformer cost` {page["median"]:.0f} ms
-and {page["slowest"][1]:.0f} ms, from the shell {shell["median"]:.1f} s and at most {most:.1f} s, most of it importing torch.
+and {longest:.0f} ms for {slow}; the whole page of `anyformer cost` {page["median"]:.0f} ms and {page["slowest"][1]:.0f} ms.
+From the shell the page takes, beyond the {torch:.1f} s of importing torch, {first["median"]:.1f} s the first time
+(at most {first["slowest"][1]:.1f} s) and {second["median"]:.1f} s from then on (at most {second["slowest"][1]:.1f} s).
 A thousand sizes of {" or ".join(solver)} are priced in {max(solver.values()):.1f} s at most.
 
 {record["date"]}, {machine["cpu"]}, {machine["cores"]} cores.

@@ -189,6 +189,8 @@ _RULES: dict[Any, Callable[..., Any]] = {
     aten.new_ones.default: _new,
     aten.new_empty.default: _new,
     aten._unsafe_view.default: Tensor.view,
+    aten.randn.default: _zeros,
+    aten.randn.generator: _zeros,
     aten.randint.low: _drawn,
     aten.randint.low_generator: _drawn,
     aten._scaled_dot_product_flash_attention_for_cpu.default: _attention,

@@ -155,7 +155,9 @@ class HeadModule(nn.Module):
             case None:
                 return x_BTD
             case "first":
-                first = 0 if padding_BT is None else (~padding_BT).byte().argmax(1)
+                if padding_BT is None:
+                    return x_BTD[:, 0]
+                first = (~padding_BT).byte().argmax(1)
                 return x_BTD[torch.arange(len(x_BTD), device=x_BTD.device), first]
             case "mean":
                 if padding_BT is None:
