@@ -107,16 +107,15 @@ def checked_out(revision: str) -> Iterator[Path]:
 
 
 def start(name: str, command: list[str], peers_python: str, environment: dict[str, str], tree: Path | None = None) -> Contender:
-    """`tree`: where the files of another revision are, which are run in place of these."""
+    """`tree`: where the files of another revision are, whose package the same worker runs."""
     python = sys.executable if name.startswith(OURS) else peers_python
-    other = {"PYTHONPATH": f"{tree / 'src'}:{tree}"} if tree else {}
+    other = {"PYTHONPATH": str(tree / "src")} if tree else {}
     process = subprocess.Popen(
         [python, *command, "--serve"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         env={**os.environ, **environment, **other},
-        cwd=tree,
     )
     contender = Contender(name, process)
     contender.ready = contender.hear()
