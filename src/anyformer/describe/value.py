@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, GetCoreSchemaHandler, GetJsonSchemaHandler, ValidationError, model_validator
-from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from anyformer.describe.docstrings import field_docstrings
@@ -43,7 +42,7 @@ class Value(BaseModel):
         return handler(source) if registry is None else registry.schema(cls)
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         found = handler(schema)
         properties = handler.resolve_ref_schema(found).get("properties", {})
         for name, text in field_docstrings(cls).items():
