@@ -6,6 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from anyformer.data.tokenizer_specs import BytePairs as BytePairs
+from anyformer.data.tokenizer_specs import Bytes as Bytes
+from anyformer.data.tokenizer_specs import TokenizerFile as TokenizerFile
+from anyformer.data.tokenizer_specs import TokenizerSpec
 from anyformer.describe import Value
 
 STDLIB = "python-stdlib"
@@ -14,43 +18,6 @@ STDLIB = "python-stdlib"
 _SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
 TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
 """Files that are read in a directory when `glob` is empty."""
-
-
-class BytePairs(Value):
-    """Byte-level BPE trained on the training split (Sennrich et al. 2016; bytes as in GPT-2): lossless on every string."""
-
-    kind: Literal["byte_pairs"] = "byte_pairs"
-    vocab: Annotated[int, Field(ge=257, le=2**20)] = 4096
-    """Tokens wanted, the 256 bytes and `<|endoftext|>` included; little text may give fewer."""
-    digits: Literal[1, 3] = 3
-    """The longest run of digits that may become one token."""
-    sample_bytes: Annotated[int, Field(ge=1)] = 100_000_000
-    """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
-
-
-class Bytes(Value):
-    """One token per UTF-8 byte (the token's number is the byte), and `<|endoftext|>` = 256."""
-
-    kind: Literal["bytes"] = "bytes"
-
-
-class Characters(Value):
-    """One token per character found in the data (all splits), in code point order, and `<|endoftext|>` last."""
-
-    kind: Literal["characters"] = "characters"
-    unknown: Literal["refuse", "replace"] = "refuse"
-    """A character that is not in the data becomes an error, or U+FFFD."""
-
-
-class TokenizerFile(Value):
-    """An existing tokenizer: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
-
-    kind: Literal["file"] = "file"
-    path: Annotated[str, Field(min_length=1)]
-    """Path of the file or of the directory."""
-
-
-TokenizerSpec = Annotated[BytePairs | Bytes | Characters | TokenizerFile, Field(discriminator="kind")]
 Path = Annotated[str, Field(min_length=1)]
 
 
