@@ -9,7 +9,7 @@ import pytest
 import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
 from anyformer.data import (
     BytePairs,
@@ -172,6 +172,17 @@ def test_special_words_in_a_models_own_vocabulary_do_not_leak(tmp_path: Path) ->
     tokenizer = Tokenizer.load(_file(tmp_path, inner))
     assert tokenizer.end_of_text == 1
     assert all(1 not in ids for ids in tokenizer.encode_batch(["a</s>b", "</s></s>", "<</s>/s>", "a</s>"]))
+
+
+def test_text_that_is_normalised_to_a_special_word_does_not_leak(tmp_path: Path) -> None:
+    pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -3.0) for letter in "▁ab</s>")]
+    inner = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
+    inner.normalizer = normalizers.NFKC()
+    inner.add_special_tokens(["<unk>", "</s>"])
+    tokenizer = Tokenizer.load(_file(tmp_path, inner))
+    for text in ("a＜／ｓ＞b", "＜/s＞＜/s＞", "x＜/s＞", "</s>＜/s＞"):
+        assert 1 not in tokenizer.encode(text), text
+    assert tokenizer.encode("axb") == [tokenizer.encode("a")[0], 0, tokenizer.encode("b")[0]]
 
 
 def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None:

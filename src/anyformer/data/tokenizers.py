@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ import tokenizers
 from numpy.typing import NDArray
 
 from anyformer.data.errors import DataError
+from anyformer.data.leaks import Leaks
 from anyformer.data.lookup import Lookup
 from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName, by_role, candidates, named, plain_config
 
@@ -40,7 +40,7 @@ class Tokenizer:
     _inner: tokenizers.Tokenizer = field(repr=False)
     _config: Mapping[str, Any] = field(repr=False)
     _lookup: Lookup | None = field(repr=False)
-    _leaks: re.Pattern[str] | None = field(repr=False)
+    _leaks: Leaks | None = field(repr=False)
     _where: str = field(repr=False)
 
     @classmethod
@@ -65,7 +65,7 @@ class Tokenizer:
             _inner=inner,
             _config=config or plain_config(end),
             _lookup=Lookup.of(table),
-            _leaks=_leaks(inner),
+            _leaks=Leaks.of(inner, _unknown(table["model"])),
             _where=where,
         )
 
@@ -100,13 +100,18 @@ class Tokenizer:
             _check_unicode(text)
         if self._lookup is not None:
             return [self._lookup.encode(text) for text in texts]
-        if self._leaks is not None and any(self._leaks.search(text) for text in texts):
-            return [_array(self._around_leaks(text)) for text in texts]
+        leaks = self._leaks
+        if leaks is not None and any(map(leaks.touch, texts)):
+            return [_array(leaks.encode(self._inner, text)) for text in texts]
         # The library's fast path keeps no offsets; one text per call keeps it to one thread.
         calls = [list(texts)] if threads else [[text] for text in texts]
-        return [
-            _array(encoded.ids) for call in calls for encoded in self._inner.encode_batch_fast(call, add_special_tokens=False)
-        ]
+        found = [each.ids for call in calls for each in self._inner.encode_batch_fast(call, add_special_tokens=False)]
+        if leaks is not None:
+            made = leaks.numbers
+            found = [
+                ids if made.isdisjoint(ids) else leaks.encode(self._inner, text) for text, ids in zip(texts, found, strict=True)
+            ]
+        return [_array(ids) for ids in found]
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
@@ -174,17 +179,6 @@ class Tokenizer:
             "(`tokenizer.add_special_tokens`, `tokenizer.save_pretrained`) and give the model as many rows more"
         )
 
-    def _around_leaks(self, text: str) -> list[int]:
-        """Tokens of text with words that would become special tokens: each such word is encoded in two halves."""
-        assert self._leaks is not None
-        pieces, start = [], 0
-        for match in self._leaks.finditer(text):
-            middle = match.start() + 1
-            pieces.append(text[start:middle])
-            start = middle
-        pieces.append(text[start:])
-        return [number for piece in pieces for number in self._inner.encode(piece, add_special_tokens=False).ids]
-
 
 def _array(ids: list[int]) -> TokenArray:
     return np.array(ids, dtype=np.uint32)
@@ -235,9 +229,7 @@ def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
     return words if isinstance(words, dict) else {word: number for number, (word, _) in enumerate(words)}
 
 
-def _leaks(inner: tokenizers.Tokenizer) -> re.Pattern[str] | None:
-    """Special tokens that the model still makes from plain text, because its own vocabulary has them (Unigram does)."""
-    added = inner.get_added_tokens_decoder()
-    specials = {number: token.content for number, token in added.items() if token.special and len(token.content) > 1}
-    leaking = [word for number, word in specials.items() if number in inner.encode(word, add_special_tokens=False).ids]
-    return re.compile("|".join(re.escape(word) for word in sorted(leaking, key=len, reverse=True))) if leaking else None
+def _unknown(model: Mapping[str, Any]) -> int | None:
+    """The number that a model gives for what it lacks."""
+    unknown: int | None = model.get("unk_id", _vocabulary(model).get(model.get("unk_token") or ""))
+    return unknown
