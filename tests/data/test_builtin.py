@@ -140,6 +140,21 @@ def test_answers_stand_where_they_are_said_to() -> None:
     assert len(questions) >= 4
 
 
+def test_the_places_of_answers_count_characters(tmp_path: Path) -> None:
+    path = tmp_path / "a.py"
+    path.write_text("def f(é, b='ü'):\n    'Says.'\n    å = 'ö' + é\n    return g('日', å)\n")
+    found = {row.values["question"]: row.values for row in SOURCES["python-spans"].rows(find_sources([str(path)])[0])}
+    expected = {
+        "What is the first argument?": "é",
+        "What is the default of b?": "'ü'",
+        "What does it return?": "g('日', å)",
+        "What is assigned to å?": "'ö' + é",
+    }
+    assert {question: values["answer"] for question, values in found.items()} == expected
+    for values in found.values():
+        assert values["context"][values["start"] :].startswith(values["answer"])
+
+
 def test_the_prose_of_docstrings() -> None:
     def told(docstring: str) -> Function:
         return Function(1, "m.f", "f", "", "def f():\n", "    return 1\n", docstring)

@@ -302,6 +302,16 @@ def test_images_of_a_directory_by_class(tmp_path: Path) -> None:
         image_field(second, "image", 3, 4, 6)
 
 
+def test_a_photograph_taken_upright_stays_so(tmp_path: Path) -> None:
+    """Cameras write the turn beside the picture: 6 is a quarter to the right."""
+    image = Image.fromarray(np.array([[0, 0, 0, 0], [255] * 4], np.uint8))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    image.save(tmp_path / "a.png", exif=turned)
+    (row,) = rows(tmp_path / "a.png")
+    assert image_field(row, "image", 1, 4, 2)[0].tolist() == [[255, 0]] * 4
+
+
 def test_an_image_keeps_its_orientation_and_its_middle() -> None:
     grid = np.zeros((1, 4, 8), np.uint8)
     grid[0, :2, 2:6] = 255

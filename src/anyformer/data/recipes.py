@@ -2,7 +2,7 @@
 
 Equal text gives equal tokenizers. The library alone does not give that: its trainer of WordPiece numbers the pieces that go on
 in the order of a hash table, and breaks ties by these numbers, so they are given to it beforehand; its trainer of Unigram adds
-in such an order, so scores are rounded.
+in such an order, so scores are rounded (`_settled`).
 """
 
 from __future__ import annotations
@@ -79,14 +79,21 @@ def byte_level(model: models.BPE) -> tokenizers.Tokenizer:
     return inner
 
 
-def _byte_pairs(spec: BytePairs, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
-    inner = byte_level(models.BPE())
-    # Words with the space or sign before them, digits apart, white space up to the last blank before a word (as in GPT-4).
+def _words_of_text(digits: int) -> pre_tokenizers.PreTokenizer:
+    """Words with the space or sign before them, digits apart, white space up to the last blank before a word (as in GPT-4).
+
+    No special token, nor `<0x0A>`, is one of these words, so none can be learnt.
+    """
     words = (
         r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,DIGITS}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    ).replace("DIGITS", str(spec.digits))
+    ).replace("DIGITS", str(digits))
+    return pre_tokenizers.Split(Regex(words), "isolated")
+
+
+def _byte_pairs(spec: BytePairs, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
+    inner = byte_level(models.BPE())
     inner.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(words), "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+        [_words_of_text(spec.digits), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
     )
     trainer = trainers.BpeTrainer(
         vocab_size=spec.vocab,
@@ -120,10 +127,8 @@ def _word_piece(spec: WordPiece, special: Specials, letters: str, texts: Iterabl
 
 
 def _unigram(spec: Unigram, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
-    # A word with the space before it, up to three digits, marks; so no piece can spell a special token or `<0x0A>`.
-    words = r" ?[\p{L}\p{M}]+| ?\p{N}{1,3}| ?[^\s\p{L}\p{M}\p{N}]+|\s+(?!\S)|\s+"
     inner = tokenizers.Tokenizer(models.Unigram())
-    inner.pre_tokenizer = pre_tokenizers.Split(Regex(words), "isolated")
+    inner.pre_tokenizer = _words_of_text(3)
     trainer = trainers.UnigramTrainer(
         vocab_size=spec.vocab - least(spec, special) + 1,
         unk_token="<unk>",
@@ -132,14 +137,23 @@ def _unigram(spec: Unigram, special: Specials, letters: str, texts: Iterable[str
         show_progress=False,
     )
     inner.train_from_iterator(_without_rare(texts, letters), trainer)
-    scores = {piece: round(score, _SCORE_DIGITS) for piece, score in json.loads(inner.to_str())["model"]["vocab"]}
-    scores.pop("<unk>", None)
-    learnt = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
+    learnt = _settled([(piece, score) for piece, score in json.loads(inner.to_str())["model"]["vocab"] if piece != "<unk>"])
     spelt = [(f"<0x{byte:02X}>", _NEVER) for byte in range(256)]
     made = tokenizers.Tokenizer(models.Unigram([("<unk>", _NEVER), *spelt, *learnt], unk_id=0, byte_fallback=True))
     made.pre_tokenizer = inner.pre_tokenizer
     made.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
     return _with_specials(made, special)
+
+
+def _settled(pieces: list[tuple[str, float]]) -> list[tuple[str, float]]:
+    """Pieces with scores that are the same in each run, the greatest first.
+
+    The trainer gives letters that it lost the least score, each 0.0001 more than the one before, in the order of a hash table.
+    """
+    least = min((score for _, score in pieces), default=0.0)
+    lost = least + 1e-4 * (sum(len(piece) == 1 for piece, _ in pieces) + 0.5)
+    equal = [(piece, round(least if len(piece) == 1 and score < lost else score, _SCORE_DIGITS)) for piece, score in pieces]
+    return sorted(equal, key=lambda item: (-item[1], item[0]))
 
 
 def _words(spec: Words, special: Specials, letters: str, texts: Iterable[str]) -> tokenizers.Tokenizer:
