@@ -2,11 +2,16 @@
 
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
+from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Split
-from anyformer.data.description import Data
+from anyformer.data.description import Data, Text
 from anyformer.data.errors import DataError
+from anyformer.data.kinds import Labelled, Pairs
+from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
+from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
+from anyformer.data.records import Records
 from anyformer.data.specials import RoleName, Specials
 from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizer_specs import (
@@ -32,12 +37,21 @@ __all__ = [
     "Corpus",
     "Data",
     "DataError",
+    "Labelled",
     "Learnt",
+    "Pairs",
+    "Record",
+    "RecordBatch",
+    "RecordBatches",
+    "Records",
     "RoleName",
+    "Rows",
     "Skipped",
     "Specials",
     "Split",
     "StreamDecoder",
+    "Table",
+    "Text",
     "Tokenizer",
     "TokenizerFile",
     "TokenizerSpec",
@@ -46,6 +60,7 @@ __all__ = [
     "Words",
     "interpolated_bigram_loss",
     "prepare",
+    "record_windows",
     "spread",
     "windows",
 ]

@@ -91,3 +91,12 @@ LearntSpec = Annotated[BytePairs | WordPiece | Unigram | Words, Field(discrimina
 TokenizerSpec = Annotated[
     BytePairs | WordPiece | Unigram | Words | Bytes | Characters | TokenizerFile, Field(discriminator="kind")
 ]
+
+
+def learnt(spec: TokenizerSpec) -> LearntSpec | None:
+    """The description itself if it is of a tokenizer that is learnt from text, else None."""
+    match spec:
+        case BytePairs() | WordPiece() | Unigram() | Words():
+            return spec
+        case _:
+            return None

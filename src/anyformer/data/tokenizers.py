@@ -123,6 +123,13 @@ class Tokenizer:
         added = self._inner.get_added_tokens_decoder()
         return {token.content: number for number, token in added.items() if token.special}
 
+    @property
+    def end(self) -> int:
+        """The token that ends a text; `DataError` if there is none."""
+        if self.end_of_text is None:
+            raise self._lacks("token that ends a text", f"none of {', '.join(_END_NAMES)}")
+        return self.end_of_text
+
     def find(self, role: RoleName) -> int | None:
         """The special token of a role, as the `tokenizer_config.json` or a usual name says; None if there is none."""
         tokens = self.special_tokens

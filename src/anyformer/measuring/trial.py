@@ -15,7 +15,7 @@ from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.model.loss import token_losses
-from anyformer.objectives import Examples
+from anyformer.objectives import Examples, Partners
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -72,7 +72,17 @@ class Outputs:
     Without logits it is the sum of the features, which saves no tensor.
     """
 
-    def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None
+
+    def loss(
+        self,
+        model: Transformer,
+        examples: Examples,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None = None,
+        partners: Partners | None = None,
+    ) -> Tensor:
         output = model(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
         return output.sum() if model.head is None else token_losses(output, examples.targets)[0].sum()
 
@@ -94,9 +104,9 @@ class TrainingStep:
 
     def update(self) -> None:
         """One step: forward, backward, and the optimiser's update, after which gradients are freed."""
-        tokens = self.examples.targets.numel()
+        count = self.examples.targets.numel()
         update(
-            self.compute, self.model, self.optimiser, [self.examples], tokens=tokens, seed=0, step=0, rate=RATE, clip=1.0
+            self.compute, self.model, self.optimiser, [self.examples], count=count, seed=0, step=0, rate=RATE, clip=1.0
         )  # fmt: skip
 
 

@@ -160,13 +160,18 @@ class Architecture(Value):
     @property
     def output_stack(self) -> Stack:
         """The stack that the head reads."""
-        stacks = list(self.stacks.values())
-        return stacks[-1]
+        return list(self.stacks.values())[-1]
 
     @property
     def output_embedding(self) -> Input:
         """The input of the stack that the head reads."""
         return self.decoder_embedding or self.embedding
+
+    @property
+    def vocabularies(self) -> dict[str, int]:
+        """The number of tokens of each table of tokens, by the name of its field."""
+        tables = {"embedding": self.embedding, "decoder_embedding": self.decoder_embedding}
+        return {name: table.symbols for name, table in tables.items() if table and table.symbols}
 
     @property
     def table_width(self) -> int:
