@@ -12,6 +12,7 @@ from anyformer.data.description import BytePairs, Bytes, Data
 from anyformer.describe import Count, DescriptionError, Value, change_all, read_data
 from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.training.schedule import Cosine, Schedule
@@ -97,6 +98,13 @@ class Run(Value):
         longest = self.architecture.output_stack.max_length
         if longest is not None and self.length > longest:
             raise ValueError(f"length {self.length} is longer than the position table ({longest})")
+        if self.optimiser.averages and self.schedule.falls:
+            raise ValueError(
+                f"optimiser.kind = {self.optimiser.kind!r} averages weights instead of lowering the rate, and schedule.kind = "
+                f"{self.schedule.kind!r} lowers it: set schedule = {{ kind = 'constant' }}"
+            )
+        if self.optimiser.groups:
+            self.optimiser.paces(self.tuning.of(architecture.cost(Shape(source=1)).weights).learning)
         return self
 
     def learning_rate(self, step: int) -> float:

@@ -83,6 +83,7 @@ def update(
 ) -> Outcome:
     """One update from `micro_batches` with `tokens` valid tokens in all: the loss is the mean over these tokens.
 
+    `rate`: of the optimiser, which a group of parameters has times its own factor.
     `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
     """
     total = 0.0
@@ -104,7 +105,7 @@ def update(
         )
     hold()
     for group in optimiser.param_groups:
-        group["lr"] = rate
+        group["lr"] = rate * group["factor"]
     optimiser.step()
     optimiser.zero_grad(set_to_none=True)
     rebalance(model, {path: load.counts for path, load in loads.items()})

@@ -22,9 +22,10 @@ from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.averaging import Averages, averaged, put, restore_trained, trained_tensors
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
-from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
+from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
@@ -39,12 +40,16 @@ DISK_RATE = 2e8
 
 @dataclass(frozen=True)
 class Trainer:
-    """A run and everything built from it; the weights and moments inside change as it trains."""
+    """A run and everything built from it; the weights and moments inside change as it trains.
+
+    `averages`: the weights to evaluate with and to save, where they are not those in training.
+    """
 
     run: Run
     corpus: Corpus
     model: Transformer
     optimiser: torch.optim.Optimizer
+    averages: Averages
     loss: LossFunction
     batches: Batches
 
@@ -52,11 +57,13 @@ class Trainer:
     def start(run: Run, corpus: Corpus, machine: Host) -> Trainer:
         keep_freed_memory()
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
+        optimiser = build_optimiser(run.optimiser, model)
         return Trainer(
             run,
             corpus,
             model,
-            build_optimiser(run.optimiser, model),
+            optimiser,
+            averages_of(run.optimiser, optimiser),
             loss_function(model, run.objective, run.plan),
             Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
         )
@@ -110,31 +117,41 @@ class Trainer:
     def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `windows` windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         run = self.run
-        return evaluate(
-            self.model, run.objective, self.corpus.validation, run.plan,
-            length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
-        )  # fmt: skip
+        with averaged(self.averages):
+            return evaluate(
+                self.model, run.objective, self.corpus.validation, run.plan,
+                length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
+            )  # fmt: skip
+
+    def finished(self) -> Transformer:
+        """The model to use, with its averaged weights; it is trained no more."""
+        put(self.averages())
+        return self.model.eval()
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
         """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
-        checkpoint.save(
-            self.model,
-            checkpoint.directory_of(directory, step),
-            tokenizer=self.corpus.tokenizer,
-            extra={Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)},
-            facts={
-                "step": step,
-                "validation_loss": validation,
-                "data": self.corpus.digest,
-                "run": json.loads(to_json(self.run)),
-            },
-        )
+        with averaged(self.averages) as trained:
+            state = {**state_tensors(self.optimiser, self.model), **trained_tensors(self.model, trained)}
+            checkpoint.save(
+                self.model,
+                checkpoint.directory_of(directory, step),
+                tokenizer=self.corpus.tokenizer,
+                extra={Path(OPTIMISER).stem: state},
+                facts={
+                    "step": step,
+                    "validation_loss": validation,
+                    "data": self.corpus.digest,
+                    "run": json.loads(to_json(self.run)),
+                },
+            )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
     def restore(self, directory: Path) -> None:
         """Take weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
-        load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
+        state = checkpoint.read(directory / OPTIMISER)
+        load_state_tensors(self.optimiser, self.model, state)
+        restore_trained(self.model, state)
 
     def training_tokens(self) -> NDArray[np.int64]:
         """The tokens that the run trained on, for the baseline."""
