@@ -13,6 +13,8 @@ from rich.console import Console
 from safetensors.torch import load_file, save_file
 
 from anyformer import checkpoint
+from anyformer.costs import peak_memory
+from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
 from anyformer.generation import generate
 from anyformer.loading import load
@@ -170,6 +172,20 @@ def test_the_weights_in_training_are_back_after_evaluation_even_if_it_fails():
     with pytest.raises(KeyboardInterrupt):
         failing()
     assert digest(model.parameters()) == before
+
+
+def test_memory_is_foretold_with_the_runs_optimiser(tiny):
+    asked = {"batch": 4, "length": 32, "plan": tiny.plan}
+    declared = tiny.architecture.cost(Shape(source=1)).weights.values()
+    for optimiser in EACH.values():
+        held = peak_memory(tiny.architecture, **asked, optimiser=optimiser).holding
+        assert held.optimiser == sum(map(optimiser.state_bytes, declared))
+    assert peak_memory(tiny.architecture, **asked, optimiser=AdamW()) == peak_memory(tiny.architecture, **asked)
+    less = peak_memory(tiny.architecture, **asked, optimiser=SGD(momentum=0.0)).total
+    figures = {**asked, "free": less + 4 * 33 * TOKEN_BYTES}
+    assert list(foretell_training(tiny.architecture, **figures, optimiser=SGD(momentum=0.0)))
+    with pytest.raises(NotEnoughMemoryError):
+        list(foretell_training(tiny.architecture, **figures, optimiser=AdamW()))
 
 
 def test_a_rate_that_falls_is_refused_where_weights_are_averaged_instead(tiny):
