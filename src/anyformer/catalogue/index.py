@@ -15,6 +15,7 @@ LINEAGES = {
     "original": "Google",
     "bert": "Google",
     "modernbert": "Answer.AI",
+    "llada": "GSAI-ML",
     "bart": "Meta",
     "t5": "Google",
     "switch": "Google",
