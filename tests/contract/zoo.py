@@ -425,6 +425,7 @@ DECODERS = {
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
+    "batch_norm_by_position": _decoder(*[pre_norm(BatchNorm(over="position"), SELF, FEED)] * 2),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
         pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),

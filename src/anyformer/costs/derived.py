@@ -17,7 +17,7 @@ from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE
 LONGEST = 6
 """Number of operations whose time is shown."""
 ELEMENTWISE: Mapping[str, str] = {
-    "norms": "4 n + 2 of n features, gain included",
+    "norms": "RMSNorm 4 n + 2 of n features, LayerNorm 7 n + 2, less what it leaves out",
     "rotary": f"{ROTATED} of each rotated feature of queries and keys",
     "softmax": f"{SCORE} of each score",
     "activations": f"{ACTIVATED} of each feature, and {GATED} where a gate multiplies",
