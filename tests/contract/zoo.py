@@ -478,6 +478,9 @@ ENCODERS = {
     "encoder_induced": _encoder(
         *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
     ),
+    "encoder_induced_norms": _encoder(
+        *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, source_norm=RMS)), FEED)] * 2, head=Head()
+    ),
     "encoder_dual": _encoder(
         *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
     ),
@@ -499,7 +502,7 @@ ENCODERS = {
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5,
+    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER,
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
@@ -546,7 +549,7 @@ PAIRS = {
     **TEXT_PAIRS,
 }
 
-LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4), BOTH, FEED)
+LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4, source_norm=LAYER), BOTH, FEED)
 LATENTS = {
     "perceiver": Architecture(
         width=WIDTH,
