@@ -241,7 +241,7 @@ DECODERS = {
         _llama(),
         {
             "decoder.layer.attention.gain": Gain(initial=0.3),
-            "decoder.layer.feedforward.gain": Gain(per="branch", initial=0.7),
+            "decoder.layer.feedforward.gain": Gain(per="branch", initial=0.7, bounded=True),
         },
     ),
     "deep_norm": _decoder(
@@ -255,7 +255,7 @@ DECODERS = {
     "step_gain": _decoder(
         Block(
             steps=(
-                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6)),
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6, bounded=True)),
                 Step(
                     branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED), other=Branch(sublayer=PLAIN_FEED)),
                     norm_branches=RMS,

@@ -21,6 +21,7 @@ LINEAGES = {
     "vit": "Google",
     "whisper": "OpenAI",
     "latent": "DeepMind",
+    "vision_language": "Salesforce",
     "gpt": "OpenAI",
     "gpt_oss": "OpenAI",
     "eleuther": "EleutherAI",
