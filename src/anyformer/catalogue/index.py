@@ -22,6 +22,7 @@ LINEAGES = {
     "vit": "Google",
     "whisper": "OpenAI",
     "latent": "DeepMind",
+    "vision_language": "Salesforce",
     "gpt": "OpenAI",
     "gpt_oss": "OpenAI",
     "eleuther": "EleutherAI",
