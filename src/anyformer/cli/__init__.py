@@ -25,6 +25,7 @@ from anyformer.cli import (
     planning,
     show,
     train,
+    transforming,
     verifying,
 )
 from anyformer.cli.aligned import folded
@@ -55,6 +56,7 @@ COMMANDS = {
     "match": (matching, PRICE),
     "train": (train, RUN),
     "generate": (generate, RUN),
+    "transform": (transforming, RUN),
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),

@@ -2,7 +2,10 @@
 
 from anyformer.surgery.choices import Choices, parse_layers
 from anyformer.surgery.errors import SurgeryError
+from anyformer.surgery.held_out import check as check_loss
+from anyformer.surgery.held_out import loss_of, text_of, tokenizer_beside
 from anyformer.surgery.planned import Surgery, planned
+from anyformer.surgery.recovery import recovery
 from anyformer.surgery.report import Line, Loss, Report
 from anyformer.surgery.transform import performed, transform
 
@@ -13,8 +16,13 @@ __all__ = [
     "Report",
     "Surgery",
     "SurgeryError",
+    "check_loss",
+    "loss_of",
     "parse_layers",
     "performed",
     "planned",
+    "recovery",
+    "text_of",
+    "tokenizer_beside",
     "transform",
 ]

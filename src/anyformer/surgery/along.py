@@ -88,29 +88,36 @@ def _unfolded(x: Tensor, dim: int, sizes: tuple[int, ...]) -> Tensor:
 
 
 def along(old: Weight, new: Weight, where: str, path: str, choices: Choices) -> Along | None:
-    """The operation between two weights whose parts tell their factors; None if these are alike. `SurgeryError` if refused."""
+    """The operation between two comparable weights; None if their factors are alike. `SurgeryError` if it is refused."""
     changes = [
         (dim, place, name, size, after)
         for (dim, place, name, size), (_, _, _, after) in zip(old.factors, new.factors, strict=True)
         if size != after
     ]
+    for dim in range(len(old.axes)):
+        if _front(old, dim) != _front(new, dim):
+            raise SurgeryError(f"{where}: {_front(old, dim)} -> {_front(new, dim)} rows in front of the first; keep the offset")
+    rules = [RULES[name](Resized(where, path, size, after, writes=new.writes), choices) for _, _, name, size, after in changes]
     if not changes:
         return None
-    rules = [RULES[name](Resized(where, path, size, after, writes=new.writes), choices) for _, _, name, size, after in changes]
     if len(changes) > 1:
         both = " and ".join(f"{name} {size} -> {after}" for _, _, name, size, after in changes)
         raise SurgeryError(f"{where}: {both} at once; make one change after the other")
     ((dim, place, *_),) = changes
-    sizes, sizes_after = ([size for _, size in weight.axes[dim]] for weight in (old, new))
-    front = old.shape[dim] - prod(sizes)
-    if front != new.shape[dim] - prod(sizes_after):
-        raise SurgeryError(f"{where}: {front} rows before the first -> {new.shape[dim] - prod(sizes_after)}; keep the offset")
-    return Along(rules[0], dim, place, tuple(sizes), tuple(sizes_after), front)
+    sizes, sizes_after = (tuple(size for _, size in weight.axes[dim]) for weight in (old, new))
+    return Along(rules[0], dim, place, sizes, sizes_after, _front(old, dim))
 
 
 def comparable(old: Weight, new: Weight) -> bool:
-    """Whether both parts tell what their dimensions count, and it is the same."""
-    return bool(old.axes) and list(map(_names, old.axes)) == list(map(_names, new.axes))
+    """Whether both parts tell what their dimensions count, it is the same, and dimensions without factors are equal."""
+    if not old.axes or list(map(_names, old.axes)) != list(map(_names, new.axes)):
+        return False
+    return all(axes or a == b for axes, a, b in zip(old.axes, old.shape, new.shape, strict=True))
+
+
+def _front(weight: Weight, dim: int) -> int:
+    """Rows that no factor counts."""
+    return weight.shape[dim] - prod(size for _, size in weight.axes[dim]) if weight.axes[dim] else 0
 
 
 def _names(dimension: Dimension) -> list[AxisName]:

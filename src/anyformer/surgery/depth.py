@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 import torch
 from torch import Tensor
 
 from anyformer.parts.layers.stack import Stack
 from anyformer.surgery.errors import SurgeryError
-from anyformer.surgery.operation import Fresh, Made, Operation
+from anyformer.surgery.operation import Copied, Fresh, Made, Operation
 
 
 @dataclass(frozen=True)
 class Origin:
-    """The old `layer` that a new one comes from; `added`: it stands in the new stack before this one already."""
+    """The old `layer` that a new one comes from; `added`: that layer has another place in the new stack."""
 
     layer: int
     added: bool
@@ -23,7 +24,9 @@ class Origin:
 
 def origins(old: Stack, new: Stack, given: tuple[int, ...] | None, where: str) -> tuple[Origin, ...]:
     """For each new layer where it comes from: as `given`, or one to one, or spread evenly over the layers of its variant."""
-    numbers = _spread(old, new, where) if given is None else _checked(given, old, new, where)
+    if given is None:
+        return _spread(old, new, where)
+    numbers = _checked(given, old, new, where)
     return tuple(Origin(number, number in numbers[:i]) for i, number in enumerate(numbers))
 
 
@@ -35,35 +38,54 @@ def _checked(given: tuple[int, ...], old: Stack, new: Stack, where: str) -> tupl
     return given
 
 
-def _spread(old: Stack, new: Stack, where: str) -> tuple[int, ...]:
+def _spread(old: Stack, new: Stack, where: str) -> tuple[Origin, ...]:
+    """One to one; else the shorter order is found within the longer one, spread as evenly as variants allow."""
     if old.depth == new.depth:
-        return tuple(range(new.depth))
-    places = {name: [i for i, each in enumerate(old.layers) if each == name] for name in old.variants}
-    if len(places) == 1:
-        places = dict.fromkeys(new.variants, *places.values())
-        counts = dict.fromkeys(new.variants, new.depth)
+        return tuple(Origin(i, added=False) for i in range(new.depth))
+    alike = len(old.variants) == 1 or len(new.variants) == 1
+    theirs, ours = (("",) * old.depth, ("",) * new.depth) if alike else (old.layers, new.layers)
+    if new.depth < old.depth:
+        step = (old.depth - 1) / (new.depth - 1) if new.depth > 1 else 0.0
+        found = _embedded(ours, theirs, [i * step for i in range(new.depth)])
     else:
-        counts = {name: new.layers.count(name) for name in new.variants}
-    unknown = [name for name in new.variants if name not in places]
-    if unknown:
+        found = _embedded(theirs, ours, [i * new.depth // old.depth for i in range(old.depth)])
+    if found is None:
         raise SurgeryError(
-            f"{where}: {old.depth} -> {new.depth} layers, and the old stack has no variant {unknown[0]!r}; choose the layers "
-            "(`layers`, or --layers)"
+            f"{where}: {old.order!r} -> {new.order!r}: the shorter order does not stand within the longer one; choose the old "
+            "layer of each new one (`layers`, or --layers)"
         )
-    seen = dict.fromkeys(new.variants, 0)
-    numbers = []
-    for i, name in enumerate(new.layers):
-        at, count = (i, counts[name]) if len(old.variants) == 1 else (seen[name], counts[name])
-        seen[name] += 1
-        numbers.append(places[name][_nth(at, count, len(places[name]))])
-    return tuple(numbers)
+    if new.depth < old.depth:
+        return tuple(Origin(layer, added=False) for layer in found)
+    return tuple(Origin(layer, added=i not in found) for i, layer in enumerate(_filled(found, theirs, ours)))
 
 
-def _nth(at: int, count: int, there: int) -> int:
-    """Place `at` of `count` among `there`: each of them in turn, some twice, or evenly from the first to the last."""
-    if count >= there:
-        return at * there // count
-    return round(at * (there - 1) / (count - 1)) if count > 1 else 0
+def _embedded(short: Sequence[str], long: Sequence[str], ideal: Sequence[float]) -> tuple[int, ...] | None:
+    """Rising places in `long` of each item of `short`, at the least distance in all from the `ideal` ones; None without any."""
+    best: list[list[tuple[float, int]]] = []
+    for i, item in enumerate(short):
+        row, least = [], (inf, -1)
+        for j, other in enumerate(long):
+            before = 0.0 if i == 0 else best[i - 1][j - 1][0] if j else inf
+            here = before + abs(j - ideal[i]) if item == other else inf
+            least = min(least, (here, j), key=lambda pair: pair[0])
+            row.append(least)
+        best.append(row)
+    if best[-1][-1][0] == inf:
+        return None
+    places = [best[-1][-1][1]]
+    for row in reversed(best[:-1]):
+        places.append(row[places[-1] - 1][1])
+    return tuple(reversed(places))
+
+
+def _filled(places: Sequence[int], old: Sequence[str], new: Sequence[str]) -> tuple[int, ...]:
+    """The old layer of each new one: its own, or where none stands that of its variant before it, else the first of them."""
+    numbers, last = dict(zip(places, range(len(old)), strict=True)), {name: i for i, name in reversed(list(enumerate(old)))}
+    filled = []
+    for i, name in enumerate(new):
+        last[name] = numbers.get(i, last.get(name, 0))
+        filled.append(last[name])
+    return tuple(filled)
 
 
 def check_silent(old: Stack, new: Stack, sublayer_reasons: Sequence[str], where: str) -> None:
@@ -98,9 +120,8 @@ class Added:
         return f"{own}; {self.inner.words}" if self.inner.words and not all(self.silent) else own
 
     def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+        copies = Copied(self.inner, "")(given, fresh)
         return [
-            Made(torch.zeros_like(made.value), "new")
-            if silent
-            else Made(made.value, "copied" if made.fate == "kept" else made.fate, made.error)
-            for made, silent in zip(self.inner(given, fresh), self.silent, strict=True)
+            Made(torch.zeros_like(made.value), "new") if silent else made
+            for made, silent in zip(copies, self.silent, strict=True)
         ]

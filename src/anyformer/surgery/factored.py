@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from anyformer.parts.layout import HeadsLayout, LatentLayout
-from anyformer.surgery.operation import Fresh, Made, judged, relative_error
+from anyformer.surgery.operation import ROUNDING, Fresh, Made, judged, relative_error
 
 Pair = tuple[int, int]
 
@@ -49,6 +49,8 @@ class Factored:
         k_KED = given[1].double().view(old.kv_heads, old.head_width, width)
         v_KUD = given[2].double().view(old.kv_heads, old.value_width, width) * old.value_scale
         rope_q, rope_k, rest_KED, lost = self._decoupled(q_HED, k_KED)
+        if rest_KED.norm() <= ROUNDING * k_KED.norm():  # what is left is rounding
+            rest_KED = torch.zeros_like(rest_KED)
         nope_q, nope_k, cut = self._narrowed(q_HED, rest_KED)
         key_up, value_up, kv_down, key_error, value_error = self._compressed(nope_k, v_KUD)
         query = torch.cat([nope_q, rope_q], 1).flatten(0, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import torch
@@ -59,6 +59,22 @@ class Keep:
 
 
 @dataclass(frozen=True)
+class Copied:
+    """An operation on weights that stay in another place too."""
+
+    inner: Operation
+    how: str
+
+    @property
+    def words(self) -> str:
+        return f"{self.how}; {self.inner.words}" if self.inner.words else self.how
+
+    def __call__(self, given: Sequence[Tensor], fresh: Sequence[Fresh]) -> list[Made]:
+        made = self.inner(given, fresh)
+        return [replace(each, fate="copied") if each.fate == "kept" else each for each in made]
+
+
+@dataclass(frozen=True)
 class New:
     """The initial value that the new description's rules give."""
 
@@ -83,9 +99,9 @@ def relative_error(made: Tensor, wanted: Tensor) -> float:
     made, wanted = made.double(), wanted.double()
     size = float(wanted.norm())
     gap = float((made - wanted).norm())
-    return gap / size if size else float(gap > 0)
+    return gap / size if size else float(gap > ROUNDING)
 
 
 def judged(value: Tensor, error: float) -> Made:
     """Kept if the error is that of rounding, else approximated."""
-    return Made(value, "kept", error if error else None) if error <= ROUNDING else Made(value, "approximated", error)
+    return Made(value, "kept") if error <= ROUNDING else Made(value, "approximated", error)

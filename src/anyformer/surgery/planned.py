@@ -15,7 +15,7 @@ from anyformer.surgery.depth import Added, check_silent
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.latent import factoring
 from anyformer.surgery.matched import Matched, Place, branches, old_name, places, stacks
-from anyformer.surgery.operation import Keep, New, Operation, Step
+from anyformer.surgery.operation import Copied, Keep, New, Operation, Step
 from anyformer.surgery.upcycled import upcycling
 
 CONVERSIONS = (upcycling, factoring)
@@ -42,6 +42,8 @@ def planned(old: Architecture, new: Architecture, choices: Choices | None = None
     theirs, ours = places(old), places(new)
     steps: dict[str, Step] = {}
     for stack in found.values():
+        if choices.grow == "silent":
+            _check_silent(stack, new.width, ours)
         for layer, owner in enumerate(stack.new.owners):
             if owner == layer:
                 for step in _converted(stack, layer, new.width, theirs, ours, choices):
@@ -78,8 +80,6 @@ def _converted(
     old, new = stack.blocks(layer)
     before, after = stack.prefixes(layer)
     variant, added = stack.new.layers[layer], stack.origins[layer].added
-    if added and choices.grow == "silent":
-        _check_silent(stack, layer, width, ours)
     for branch, was in branches(old, new, width).items():
         where, prefix = f"{stack.name}.{variant}.{branch}", f"{after}{branch}.sublayer."
         layouts = old.branches[was].sublayer.layout(width), new.branches[branch].sublayer.layout(width)
@@ -111,18 +111,33 @@ def _check_pairs(old: HeadsLayout, new: HeadsLayout, where: str) -> None:
         )
 
 
-def _check_silent(stack: Matched, layer: int, width: int, ours: Mapping[str, Place]) -> None:
-    name, block = stack.new.layers[layer], stack.new.variants[stack.new.layers[layer]]
-    reasons = []
-    for branch, part in block.branches.items():
-        speaks = part.sublayer.layout(width).speaks
-        reasons += [] if speaks is None else [speaks]
-        prefix = f"{stack.name}.layers.{layer}.{branch}."
-        if not any(place.weight.writes for path, place in ours.items() if path.startswith(prefix)):
-            reasons.append(f"no weights in {branch} whose zeros would silence it")
-    if any(read.variant == name for read in stack.new.reads):
-        reasons.append("later layers that read what it leaves")
-    check_silent(stack.old, stack.new, reasons, f"{stack.name}.{name}")
+def _check_silent(stack: Matched, width: int, ours: Mapping[str, Place]) -> None:
+    """Refuse added layers that would change what the others compute."""
+    added = [layer for layer, origin in enumerate(stack.origins) if origin.added]
+    for layer in added:
+        name = stack.new.layers[layer]
+        reasons = ["weights that it shares with others"] if stack.new.owners[layer] != layer else []
+        reasons += ["later layers that read what it leaves"] if any(read.variant == name for read in stack.new.reads) else []
+        for branch, part in stack.new.variants[name].branches.items():
+            speaks = part.sublayer.layout(width).speaks
+            reasons += [] if speaks is None else [speaks]
+            prefix = f"{stack.name}.layers.{layer}.{branch}."
+            if not reasons and not any(place.weight.writes for path, place in ours.items() if path.startswith(prefix)):
+                reasons.append(f"no weights in {branch} whose zeros would silence it")
+        check_silent(stack.old, stack.new, reasons, f"{stack.name}.{name}")
+    moved = [layer for layer, origin in enumerate(stack.origins) if not origin.added and _depends(stack, layer)]
+    if added and moved:
+        was, now = stack.origins[moved[0]].layer, moved[0]
+        raise SurgeryError(
+            f"{stack.name}: layer {was} becomes layer {now} of {stack.new.depth}, and has factors that follow from both; "
+            "choose layers that stay where they are, or take plain copies (grow = 'copied')"
+        )
+
+
+def _depends(stack: Matched, layer: int) -> bool:
+    """Whether factors of a layer change with its number or the depth."""
+    block, was = stack.blocks(layer)[1], stack.origins[layer].layer
+    return block.of_layer(was, stack.old.depth) != block.of_layer(layer, stack.new.depth)
 
 
 def _single(
@@ -137,9 +152,10 @@ def _single(
     """The step of one weight that its place alone decides: kept or resized if one is there that fits, else new."""
     was, added = old_name(path, place, found, new.width)
     operation: Operation | None = None
+    untied = False
     if was not in theirs and (new.head_table or ("",))[0] == path and old.head_table is not None:
         # A head that was tied becomes a table of its own.
-        was, operation = old.head_table[0], Keep("copied", "a copy of the embedding's table")
+        was, untied = old.head_table[0], True
     if was not in theirs:
         return _new(path, place, added, choices)
     here, there = theirs[was].weight, place.weight
@@ -148,6 +164,7 @@ def _single(
     if operation is None and here.shape != there.shape:
         return _new(path, place, added, choices)
     operation = operation or Keep()
+    operation = Copied(operation, "the embedding's table") if untied else operation
     return Step((path,), (was,), _added(operation, (path,), {path: place}, choices) if added else operation)
 
 

@@ -37,7 +37,7 @@ class Rows:
     def words(self) -> str:
         if self.new < self.old:
             return f"rows {self.new:,} to {self.old - 1:,} left out"
-        noise = f" plus {self.noise:g} standard deviations of noise" if self.noise else ""
+        noise = f" plus noise of {self.noise:g} of their standard deviation" if self.noise else ""
         return f"rows {self.old:,} to {self.new - 1:,} are the mean of the others{noise}"
 
     def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:

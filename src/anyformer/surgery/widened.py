@@ -37,7 +37,7 @@ class Wider:
 
     @property
     def words(self) -> str:
-        return f"features {self.old:,} to {self.new - 1:,} {'0' if self.writes else 'new'}"
+        return f"features {self.old:,} to {self.new - 1:,} are {'0' if self.writes else 'new'}"
 
     def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
         added = fresh().narrow(dim, self.old, self.new - self.old)
