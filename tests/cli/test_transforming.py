@@ -88,8 +88,9 @@ def test_generate_show_and_a_second_change_read_the_result(call, place):
     )
     assert one == two
     assert call("show", "grouped", cwd=place).returncode == 0
-    result = call("transform", "grouped", "--set", "decoder.order=layer", "--layers", "1", "--out", "again", cwd=place)
+    result = call("transform", "grouped", "--layers", "1", "--out", "again", cwd=place)
     assert result.returncode == 0, result.stderr
+    assert af.architecture(place / "again").decoder.depth == 1
     shutil.rmtree(place / "again")
 
 
@@ -111,6 +112,18 @@ def test_it_goes_to_transformers_and_back(call, place):
         torch.testing.assert_close(again(tokens), ours(tokens), atol=1e-6, rtol=1e-6)
 
 
+def test_a_latent_by_the_activations_of_a_text(call, place):
+    latent = "{kind='latent_attention', heads=4, value_width=4, kv_rank=6, nope_width=4, rope_width=4, rotary={theta=500000.0}}"
+    options = ("--set", f"decoder.layer.attention.sublayer={latent}", "--data", "text.txt", "--json")
+    plain = json.loads(transformed(call, place, "latent", *options))
+    found = json.loads(transformed(call, place, "latent", *options, "--calibrate", "text.txt"))
+    errors = [{line["weight"]: line["error"] for line in each["lines"]} for each in (plain, found)]
+    name = "decoder.attention.kv_down.weight"
+    assert 0 < errors[1][name] != errors[0][name] > 0
+    assert found["loss"]["before"] == plain["loss"]["before"]
+    assert af.load(place / "latent")[0].architecture.decoder.variants["layer"].branches["attention"].sublayer.kv_rank == 6
+
+
 def test_a_whole_target(call, place):
     target = af.architecture(place / "checkpoint", changes={"decoder.layer.feedforward.width": 32})
     (place / "wide.toml").write_text(str(target))
@@ -125,7 +138,9 @@ WRONG = {
     "width": (("--set", "width=32"), "width: 16 -> 32"),
     "path": (("--set", "decoder.layer.attention.kv_head=1"), "did you mean"),
     "layers": (("--set", "decoder.order=layer*3", "--layers", "0,1,2"), "layer 2 is chosen, and the last of 2 is 1"),
+    "layers alone": (("--layers", "0,1,2"), "layer 2 is chosen, and the last of 2 is 1"),
     "too few tokens": (("--set", "embedding.vocab=200"), "has 257 tokens"),
+    "nothing to calibrate": (("--pad-vocab", "64", "--calibrate", "text.txt"), "leave --calibrate out"),
     "no text": (("--pad-vocab", "64", "--data", "absent.txt"), "absent.txt"),
 }
 

@@ -52,6 +52,8 @@ CASES = {
         "llama-3-8b", {ATTENTION: {**LATENT, "rope_width": 8, "rotary": {"theta": 500_000.0, "fraction": 0.5}}}, "set it to 1",
     ),
     "latent of biases": ("qwen2.5-7b", {ATTENTION: {**LATENT, "rotary": {"theta": 1e6}}}, "no place for bias"),
+    "heads of a latent": ("deepseek-v2-lite", {"decoder.routed.latent_attention.heads": 2}, "keep the heads"),
+    "heads of a recurrence": ("qwen3-next-80b-a3b", {"decoder.linear.delta_attention.value_heads": 4}, "keep the heads"),
     "pairing": ("llama-3-8b", {"decoder.layer.attention.rotary.pairing": "adjacent"}, "turn together"),
     "rotated share": ("llama-3-8b", {"decoder.layer.attention.rotary.fraction": 0.5}, "turn together"),
     "stream's norm": ("bert-base-uncased", {"encoder.order": "layer*3"}, "cannot be silent"),

@@ -15,13 +15,14 @@ from anyformer.cli.aligned import wrapped
 from anyformer.cli.arguments import WHAT, Changes, Json, Model, assigned, change_option
 
 if TYPE_CHECKING:
+    from anyformer.data import Split
     from anyformer.model import Architecture
     from anyformer.surgery import Line, Report
 
 EXAMPLES = """
 anyformer transform runs/2026-01-01-120000 --set decoder.layer.attention.kv_heads=2 --out grouped
 anyformer transform checkpoint --set decoder.order="layer*12" --out deeper
-anyformer transform checkpoint --set decoder.order="layer*6" --layers 0-3,8,11 --data held_out.txt --out shallower
+anyformer transform checkpoint --layers 0-3,8,11 --data held_out.txt --out shallower
 anyformer transform checkpoint --pad-vocab 64 --out padded
 anyformer transform checkpoint --to experts.toml --out experts
 """
@@ -52,7 +53,7 @@ def run(
         str | None,
         change_option(
             help="The old layer that each new one comes from, as in 0-3,2-5: of a layer named twice the second is an added "
-            "one. By default they are spread evenly.",
+            "one. By default they are spread evenly; without another order, the order follows from them.",
             metavar="NUMBERS",
         ),
     ] = None,
@@ -86,6 +87,14 @@ def run(
             metavar="PATH",
         ),
     ] = None,
+    calibrate: Annotated[
+        str | None,
+        typer.Option(
+            help="Text on which the directions that matter to keys and values are found, for a change to a latent. By default "
+            "those of the weights count.",
+            metavar="PATH",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make the checkpoint of a changed architecture from the weights that are there, and say what became of each of them.
@@ -106,25 +115,31 @@ def run(
     if not model.is_dir():
         load(model)  # which says what is wrong
     old = architecture(model)
-    new = target(old, to, assigned(changes), pad_vocab)
     numbers = None if layers is None else surgery.parse_layers(layers)
+    new = target(old, to, assigned(changes), pad_vocab)
+    if numbers is not None and new.output_stack.order == old.output_stack.order:
+        new = surgery.chosen(new, numbers)
     choices = surgery.Choices(numbers, grow, positions, noise, seed)
     planned = surgery.planned(old, new, choices)
     tokenizer = surgery.tokenizer_beside(model)
     check(old, new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
-    text = None
-    if data is not None:
+    texts: dict[str, Split] = {}
+    for path in filter(None, (data, calibrate)):
         if tokenizer is None:
-            raise surgery.SurgeryError(f"{model}: has no tokenizer, so no loss on text can be measured; leave --data out")
+            raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
+        texts[path] = surgery.text_of(path, tokenizer)
+    if calibrate is not None:
+        surgery.check_moments(planned)
+    if data is not None:
         surgery.check_loss(old)
         surgery.check_loss(new)
-        text = surgery.text_of(data, tokenizer)
     before, tokenizer = load(model)
     if before.architecture != old:
         planned = surgery.planned(before.architecture, new, choices)
-    after, report = surgery.performed(before, planned)
-    if text is not None:
-        report = replace(report, loss=surgery.loss_of(before, after, text))
+    moments = None if calibrate is None else surgery.moments_of(before, planned, texts[calibrate])
+    after, report = surgery.performed(before, planned, moments)
+    if data is not None:
+        report = replace(report, loss=surgery.loss_of(before, after, texts[data]))
     facts = {"length": trained_length(model), "transform": report.plain()}
     with disk_errors(out):
         checkpoint.save(after, out, tokenizer=tokenizer, facts=facts)

@@ -6,6 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from anyformer.describe import change
+from anyformer.model import Architecture
+from anyformer.parts.layers.order import write_order
 from anyformer.surgery.errors import SurgeryError
 
 _RUN = re.compile(r"(\d+)(?:-(\d+))?")
@@ -31,6 +34,18 @@ class Choices:
     def __post_init__(self) -> None:
         if self.noise < 0:
             raise SurgeryError(f"noise = {self.noise}: should be 0 or more standard deviations")
+
+
+def chosen(architecture: Architecture, layers: tuple[int, ...]) -> Architecture:
+    """The architecture with these of its layers, in this order, in the stack that the head reads."""
+    stack = architecture.output_stack
+    if max(layers) >= stack.depth:
+        raise SurgeryError(f"layer {max(layers)} is chosen, and the last of {stack.depth} is {stack.depth - 1}")
+    names = [stack.layers[i] for i in layers]
+    if idle := sorted(set(stack.variants) - set(names)):
+        raise SurgeryError(f"no layer of the variant {idle[0]!r} is chosen; choose one, or set the order and the variants")
+    (path,) = (f"{name}.order" for name, each in architecture.stacks.items() if each is stack)
+    return change(architecture, path, write_order(names))
 
 
 def parse_layers(text: str) -> tuple[int, ...]:

@@ -45,6 +45,8 @@ class Step:
     targets: tuple[str, ...]
     sources: tuple[str, ...]
     operation: Operation
+    inputs: str = ""
+    """The old module whose inputs' moments the operation can use, given after the sources; empty if it uses none."""
 
 
 @dataclass(frozen=True)

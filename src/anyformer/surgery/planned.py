@@ -9,6 +9,7 @@ from itertools import chain
 
 from anyformer.model import Architecture
 from anyformer.parts.layout import HeadsLayout
+from anyformer.parts.sublayer import Sublayer
 from anyformer.surgery.along import along, comparable
 from anyformer.surgery.choices import Choices
 from anyformer.surgery.depth import Added, check_silent
@@ -90,6 +91,9 @@ def _converted(
             raise SurgeryError(
                 f"{where}: width {networks[0].width} -> {networks[1].width}, and a norm runs over these features; keep it"
             )
+        told = any(place.weight.axes for path, place in ours.items() if path.startswith(prefix))
+        if not told:
+            _check_untold(old.branches[was].sublayer, new.branches[branch].sublayer, where)
         writes = frozenset(
             path.removeprefix(prefix) for path, place in ours.items() if place.weight.writes and path.startswith(prefix)
         )
@@ -98,7 +102,7 @@ def _converted(
                 targets = tuple(prefix + name for name in step.targets)
                 sources = tuple(f"{before}{was}.sublayer.{name}" for name in step.sources)
                 operation = _added(step.operation, targets, ours, choices) if added else step.operation
-                yield Step(targets, sources, operation)
+                yield Step(targets, sources, operation, f"{before}{was}.{step.inputs}" if step.inputs else "")
 
 
 def _check_pairs(old: HeadsLayout, new: HeadsLayout, where: str) -> None:
@@ -108,6 +112,16 @@ def _check_pairs(old: HeadsLayout, new: HeadsLayout, where: str) -> None:
         raise SurgeryError(
             f"{where}.rotary: fraction, pairing and place say which features turn together, and queries and keys were trained "
             "for theirs; keep them (theta and scaling may change)"
+        )
+
+
+def _check_untold(old: Sublayer, new: Sublayer, where: str) -> None:
+    """Refuse other heads in a part whose weights could be cut in another way and still have the same shapes."""
+    if type(old) is type(new) and old.tp_divisors != new.tp_divisors:
+        heads = [" and ".join(map(str, each.tp_divisors)) for each in (old, new)]
+        raise SurgeryError(
+            f"{where}: heads {heads[0]} -> {heads[1]}, and {type(new).__name__} does not tell how its weights are divided "
+            "among them; keep the heads"
         )
 
 

@@ -30,10 +30,10 @@ def transform(model: Transformer, architecture: Architecture, choices: Choices |
     return performed(model, planned(model.architecture, architecture, choices))
 
 
-def performed(model: Transformer, surgery: Surgery) -> tuple[Transformer, Report]:
-    """The new model and its report, by steps that were planned for the model's architecture."""
+def performed(model: Transformer, surgery: Surgery, moments: Mapping[str, Tensor] | None = None) -> tuple[Transformer, Report]:
+    """The new model and its report, by steps that were planned for the model's architecture. `moments`: see `moments_of`."""
     old = {name: parameter.detach() for name, parameter in model.named_parameters()}
-    made = made_by(surgery, old)
+    made = made_by(surgery, old, moments or {})
     with torch.device("meta"):
         new = Transformer(surgery.new, model.plan)
     # A copy each: no weight of the new model shares its numbers with another, or with the old model.
@@ -43,7 +43,7 @@ def performed(model: Transformer, surgery: Surgery) -> tuple[Transformer, Report
     return new.eval(), replace(report, logits_error=logits_error(model, new))
 
 
-def made_by(surgery: Surgery, old: Mapping[str, Tensor]) -> Performed:
+def made_by(surgery: Surgery, old: Mapping[str, Tensor], moments: Mapping[str, Tensor]) -> Performed:
     """The new weights from the old ones, in fp64 where they are computed and in the old format when done."""
     declared = {name: place.weight for name, place in places(surgery.new).items()}
     rules = surgery.new.initialisation.of_depth(surgery.new.output_stack.depth)
@@ -54,7 +54,8 @@ def made_by(surgery: Surgery, old: Mapping[str, Tensor]) -> Performed:
 
     made: dict[str, tuple[Step, Made]] = {}
     for step in surgery.steps:
-        results = step.operation([old[name] for name in step.sources], [fresh(name) for name in step.targets])
+        given = [old[name] for name in step.sources] + [moments[name] for name in (step.inputs,) if name in moments]
+        results = step.operation(given, [fresh(name) for name in step.targets])
         made |= {name: (step, each) for name, each in zip(step.targets, results, strict=True)}
     return made
 
