@@ -114,25 +114,25 @@ def run(
     check_directory(out)
     if not model.is_dir():
         load(model)  # which says what is wrong
-    old = architecture(model)
+    old = architecture(surgery.newest(model))
     numbers = None if layers is None else surgery.parse_layers(layers)
     new = target(old, to, assigned(changes), pad_vocab)
     if numbers is not None and new.output_stack.order == old.output_stack.order:
         new = surgery.chosen(new, numbers)
     choices = surgery.Choices(numbers, grow, positions, noise, seed)
     planned = surgery.planned(old, new, choices)
-    tokenizer = surgery.tokenizer_beside(model)
+    tokenizer = surgery.tokenizer_beside(surgery.newest(model))
     check(old, new, planned.choices.layers, tokenizer.vocab_size if tokenizer else None)
-    texts: dict[str, Split] = {}
-    for path in filter(None, (data, calibrate)):
-        if tokenizer is None:
-            raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
-        texts[path] = surgery.text_of(path, tokenizer)
     if calibrate is not None:
         surgery.check_moments(planned)
     if data is not None:
         surgery.check_loss(old)
         surgery.check_loss(new)
+    texts: dict[str, Split] = {}
+    for path in filter(None, (data, calibrate)):
+        if tokenizer is None:
+            raise surgery.SurgeryError(f"{model}: has no tokenizer, so it reads no text; leave --data and --calibrate out")
+        texts[path] = surgery.text_of(path, tokenizer)
     before, tokenizer = load(model)
     if before.architecture != old:
         planned = surgery.planned(before.architecture, new, choices)

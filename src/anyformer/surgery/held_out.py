@@ -44,7 +44,11 @@ def loss_of(old: Transformer, new: Transformer, text: Split) -> Loss:
 
 
 def tokenizer_beside(directory: Path) -> Tokenizer | None:
-    """The tokenizer of a run, a checkpoint or a Hugging Face directory, read without its weights; None if absent."""
+    """The tokenizer of a checkpoint or a Hugging Face directory, read without its weights; None if absent."""
+    return Tokenizer.load(directory) if (directory / checkpoint.TOKENIZER).is_file() else None
+
+
+def newest(directory: Path) -> Path:
+    """The latest checkpoint of a run, or the directory itself."""
     steps = checkpoint.steps(directory)
-    place = checkpoint.directory_of(directory, steps[-1]) if steps else directory
-    return Tokenizer.load(place) if (place / checkpoint.TOKENIZER).is_file() else None
+    return checkpoint.directory_of(directory, steps[-1]) if steps else directory

@@ -46,7 +46,7 @@ class Tiled:
         return f"positions {self.old:,} to {self.new - 1:,} repeat those from 0 on"
 
     def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
-        return Made(x.index_select(dim, torch.arange(self.new) % self.old), "kept")
+        return Made(x.index_select(dim, torch.arange(self.new, device=x.device) % self.old), "kept")
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Interpolated:
         return f"{self.old:,} positions stretched to {self.new:,}"
 
     def __call__(self, x: Tensor, dim: int, fresh: Fresh) -> Made:
-        place = torch.arange(self.new, dtype=torch.float64) * (self.old - 1) / (self.new - 1)
+        place = torch.arange(self.new, dtype=torch.float64, device=x.device) * (self.old - 1) / (self.new - 1)
         low = place.floor().long().clamp(max=max(self.old - 2, 0))
         shape = [1] * x.dim()
         shape[dim] = self.new

@@ -84,4 +84,5 @@ def logits_error(old: Transformer, new: Transformer, rows: int = 2, length: int 
     old.train(was_training)
     count = min(here.shape[-1], there.shape[-1])
     here, there = here[..., :count], there[..., :count]
-    return float((there - here).abs().max() / here.abs().max()) if here.shape == there.shape else None
+    size = here.abs().max().clamp(min=torch.finfo(here.dtype).tiny)
+    return float((there - here).abs().max() / size) if here.shape == there.shape else None

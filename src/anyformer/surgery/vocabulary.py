@@ -55,4 +55,4 @@ class Rows:
         """Numbers of N(0, 1) that depend on the seed, the name and the shape alone."""
         key = hashlib.sha256(f"{self.seed}/{self.name}/{tuple(like.shape)}".encode()).digest()
         generator = torch.Generator().manual_seed(int.from_bytes(key[:8], "big") >> 1)
-        return torch.randn(like.shape, generator=generator, dtype=torch.float64)
+        return torch.randn(like.shape, generator=generator, dtype=torch.float64).to(like.device)
