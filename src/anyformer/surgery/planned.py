@@ -47,7 +47,7 @@ def planned(old: Architecture, new: Architecture, choices: Choices | None = None
             _check_silent(stack, new.width, ours)
         for layer, owner in enumerate(stack.new.owners):
             if owner == layer:
-                for step in _converted(stack, layer, new.width, theirs, ours, choices):
+                for step in _converted(stack, layer, new.width, ours, choices):
                     steps.update(dict.fromkeys(step.targets, step))
     for path, place in ours.items():
         if path not in steps:
@@ -74,9 +74,7 @@ def _check(old: Architecture, new: Architecture) -> None:
             )
 
 
-def _converted(
-    stack: Matched, layer: int, width: int, theirs: Mapping[str, Place], ours: Mapping[str, Place], choices: Choices
-) -> Iterator[Step]:
+def _converted(stack: Matched, layer: int, width: int, ours: Mapping[str, Place], choices: Choices) -> Iterator[Step]:
     """Steps of the sublayers of one layer that change their kind, and refusals of what cannot be seen in shapes."""
     old, new = stack.blocks(layer)
     before, after = stack.prefixes(layer)
