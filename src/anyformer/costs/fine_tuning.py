@@ -108,7 +108,7 @@ class FineTuning:
 
     @cached_property
     def tuned(self) -> Tuned:
-        return self.method.tuning.of(self._weights)
+        return self.method.tuning.of(self._tally)
 
     @property
     def states(self) -> States:

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.operations import Shape
-from anyformer.tuning import AdamW, Optimiser, Tuning
+from anyformer.tuning import AdamW, Optimiser
 
 if TYPE_CHECKING:
     from anyformer.training.run import Run
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def adamw(optimiser: AdamW, model: Transformer) -> torch.optim.Optimizer:
     """AdamW over all parameters of `model` that take a gradient, in two groups: with weight decay, and without."""
-    declared = model.architecture.cost(Shape()).weights
+    declared = model.declared
     groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -47,16 +46,10 @@ def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Opt
 
 
 def refuse_unbuilt(run: Run) -> None:
-    """Raise `UserError`, before any work, if a run names an optimiser or tuning that is priced but not trained yet."""
+    """Raise `UserError`, before any work, if a run names an optimiser that is priced but not trained yet."""
     unbuilt = []
     if run.optimiser.kind not in BUILDERS:
         unbuilt.append(f"optimiser.kind = {run.optimiser.kind!r} (trained are: {', '.join(BUILDERS)})")
-    if run.tuning.adapter is not None:
-        unbuilt.append("tuning.adapter: adapters are priced but not trained yet")
-    if run.tuning.frozen:
-        unbuilt.append("tuning.frozen: frozen weights are priced but not trained yet")
-    if run.tuning.base != Tuning().base:
-        unbuilt.append(f"tuning.base = {run.tuning.base!r}: weights are trained in fp32")
     if unbuilt:
         raise UserError(
             f"this run can be priced but not trained yet: {'; '.join(unbuilt)}; leave them out to train, "

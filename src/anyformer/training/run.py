@@ -14,7 +14,9 @@ from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
+from anyformer.training.averaging import Average
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 
@@ -61,6 +63,9 @@ class Run(Value):
     """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None
     """Prompt of the sample printed at the end. Absent: the first words of a held-out document."""
+    start_from: Annotated[str, Field(min_length=1)] | None = None
+    """The directory of a run, a checkpoint or a Hugging Face model: weights whose names and shapes fit are taken, others are
+    new. In a file, `architecture` and `data.tokenizer` are then those of this model unless they are named."""
     data: Data
     """The text, and how it becomes tokens and windows."""
     objective: CausalObjective = CausalObjective()
@@ -68,7 +73,9 @@ class Run(Value):
     optimiser: Optimiser = AdamW()
     """How gradients change the weights."""
     tuning: Tuning = Tuning()
-    """Which weights are trained: all, unless parts are frozen or have adapters."""
+    """Which weights are trained: all, unless patterns or an adapter say otherwise."""
+    average: Average | None = None
+    """An average of the weights that is evaluated, sampled and exported in their place."""
     schedule: Schedule = Cosine()
     """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()
@@ -115,6 +122,8 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
     changes = {**pop_changes(data, str(path)), **(changes or {})}
+    source = changes.pop("start_from", data.get("start_from"))
+    data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
         data["architecture"] = architecture(path_beside(named, path.parent)).plain()
     run = Run.parse(data, where=str(path))

@@ -119,7 +119,7 @@ class Session:
 
     def trained(self, exit_code: int = 0) -> Trained:
         """The result so far."""
-        return Trained(self.directory, self.trainer.model.eval(), self.trainer.corpus.tokenizer, self.step, exit_code)
+        return Trained(self.directory, self.trainer.finished(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
         self._evaluate_if_due()  # if it was due when an earlier process ended
@@ -246,7 +246,7 @@ class Session:
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(trainer.corpus.opening(number) for number in range(2))
         return Trained(
-            self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
+            self.directory, trainer.finished(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -13,15 +14,19 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.data import Batches, Corpus, DataError, prepare, spread
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
+from anyformer.model.adapters import plain
 from anyformer.objectives import Examples
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
+from anyformer.training.adapting import Still, tune
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.averaging import Averaging
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
 from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
@@ -33,6 +38,8 @@ from anyformer.training.step import LossFunction, Outcome, loss_function, update
 BASELINE_TOKENS = 20_000_000
 """Most training tokens that the bigram baseline counts."""
 OPTIMISER = "optimiser.safetensors"
+LEARNING = "learning.safetensors"
+"""Weights that learn, where a checkpoint's model has others: averages of them."""
 DISK_RATE = 2e8
 """Bytes of a checkpoint hashed and written in a second, estimated low."""
 
@@ -47,11 +54,16 @@ class Trainer:
     optimiser: torch.optim.Optimizer
     loss: LossFunction
     batches: Batches
+    still: Still
+    averaging: Averaging | None
 
     @staticmethod
-    def start(run: Run, corpus: Corpus, machine: Host) -> Trainer:
+    def start(run: Run, corpus: Corpus, machine: Host, given: Callable[[Transformer], None] = lambda model: None) -> Trainer:
+        """The trainer before its first update. `given`: gives the built model weights of another model."""
         keep_freed_memory()
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
+        tune(model, run.tuning, run.seed)
+        given(model)
         return Trainer(
             run,
             corpus,
@@ -59,6 +71,8 @@ class Trainer:
             build_optimiser(run.optimiser, model),
             loss_function(model, run.objective, run.plan),
             Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
+            Still.of(model, run.tuning),
+            None if run.average is None else run.average.of(model),
         )
 
     def changed(self, **fields: Any) -> Trainer:
@@ -105,36 +119,57 @@ class Trainer:
             self.loss, self.model, self.optimiser, pieces,
             tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
         )  # fmt: skip
+        self.still.put_back(self.model)
+        if self.averaging is not None:
+            self.averaging.updated()
         return outcome, tokens
 
     def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `windows` windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         run = self.run
-        return evaluate(
-            self.model, run.objective, self.corpus.validation, run.plan,
-            length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
-        )  # fmt: skip
+        with self._evaluated():
+            return evaluate(
+                self.model, run.objective, self.corpus.validation, run.plan,
+                length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
+            )  # fmt: skip
+
+    def finished(self) -> Transformer:
+        """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode."""
+        with self._evaluated() as learning:
+            return plain(
+                self.model, {name: x.detach().clone() for name, x in self.model.named_parameters() if name in learning}
+            )
+
+    def _evaluated(self) -> AbstractContextManager[Mapping[str, Tensor]]:
+        """Within, the model has the weights for evaluation; yields those that learn, where they are others."""
+        return nullcontext({}) if self.averaging is None else self.averaging.evaluated()
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
         """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
-        checkpoint.save(
-            self.model,
-            checkpoint.directory_of(directory, step),
-            tokenizer=self.corpus.tokenizer,
-            extra={Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)},
-            facts={
-                "step": step,
-                "validation_loss": validation,
-                "data": self.corpus.digest,
-                "run": json.loads(to_json(self.run)),
-            },
-        )
+        extra = {Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)}
+        with self._evaluated() as learning:
+            checkpoint.save(
+                self.model,
+                checkpoint.directory_of(directory, step),
+                tokenizer=self.corpus.tokenizer,
+                extra=extra | ({Path(LEARNING).stem: learning} if learning else {}),
+                facts={
+                    "step": step,
+                    "validation_loss": validation,
+                    "data": self.corpus.digest,
+                    "run": json.loads(to_json(self.run)),
+                },
+            )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
-    def restore(self, directory: Path) -> None:
-        """Take weights and moments from a verified checkpoint."""
+    def restored(self, directory: Path) -> Trainer:
+        """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
+        still = Still.of(self.model, self.run.tuning)
+        if self.averaging is not None:
+            self.averaging.restore(checkpoint.read(directory / LEARNING))
         load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
+        return replace(self, still=still)
 
     def training_tokens(self) -> NDArray[np.int64]:
         """The tokens that the run trained on, for the baseline."""
