@@ -25,8 +25,8 @@ def run(
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
     A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
-    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and
-    starts from new weights.
+    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either; with
+    --start-from it takes the weights and the tokenizer too.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report

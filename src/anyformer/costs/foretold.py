@@ -12,7 +12,8 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.peak import peak_memory
+from anyformer.costs.fine_tuning import FineTuning, Method
+from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
@@ -34,16 +35,18 @@ def foretell_training(
     length: int,
     plan: Plan,
     accumulation: int = 1,
+    method: Method | None = None,
     device: torch.device | str = "cpu",
     free: int | None = None,
 ) -> Iterator[str]:
     """A line where a training step comes close to the free memory, none where it does not.
 
-    `batch`: rows of an update, in `accumulation` pieces; `free`: bytes, by default those of the device now. Raises
+    `batch`: rows of an update, in `accumulation` pieces; `method`: where not all weights learn, or averages are kept;
+    `free`: bytes, by default those of the device now. Raises
     `NotEnoughMemoryError` where the step does not fit, with changes that would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    step = _Request(architecture, batch, length, plan, accumulation)
+    step = _Request(architecture, batch, length, plan, accumulation, method)
     if step.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
@@ -63,15 +66,19 @@ class _Request:
     length: int
     plan: Plan
     accumulation: int
+    method: Method | None = None
 
     @cached_property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
-        peak = peak_memory(
-            self.architecture, batch=self.batch // self.accumulation, length=self.length, plan=self.plan,
-            accumulation=self.accumulation,
-        )  # fmt: skip
-        return peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
+        return self._peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
+
+    @property
+    def _peak(self) -> PeakMemory:
+        rows = self.batch // self.accumulation
+        if self.method is not None:
+            return FineTuning(self.architecture, self.method, self.length, self.plan).peak(rows, self.accumulation)
+        return peak_memory(self.architecture, batch=rows, length=self.length, plan=self.plan, accumulation=self.accumulation)
 
 
 def _remedy(step: _Request, free: int) -> str:
@@ -95,7 +102,7 @@ def _remedy(step: _Request, free: int) -> str:
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in changes if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"
-    least = _Request(step.architecture, 1, step.length, step.plan.but(checkpointing="full"), 1).bytes
+    least = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1).bytes
     if least > free:
         return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
     return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"

@@ -34,6 +34,7 @@ from anyformer.training.memory_meter import MemoryMeter, check_memory
 from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
+from anyformer.training.priced import method_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.starting import kept_tokenizer, take
@@ -176,7 +177,7 @@ def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
-    update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan, method_of(run))
     import_module("matplotlib.figure")
     durations = trainer.timed(budget.left)
     fitted = fit(run, durations, budget.left)

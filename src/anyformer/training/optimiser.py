@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
+from anyformer.training.averaging import TRAINED
 from anyformer.tuning import AdamW, Optimiser
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, ten
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, field = key.rpartition("/")
+        if field == TRAINED:
+            continue
         parameter = parameters[name]
         # The step counter stays where the optimiser keeps it; moments live beside their parameter.
         optimiser.state[parameter][field] = value.clone() if field == "step" else value.to(parameter.device)

@@ -74,8 +74,15 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 
 def checkpoint_bytes(run: Run) -> int:
-    """Bytes of one checkpoint of the run: weights and optimiser state."""
-    return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_cost(Shape()).parameters
+    """Bytes of one checkpoint of the run: weights, averaged ones too if there are any, and optimiser state."""
+    every = run.architecture.folded_cost(Shape()).parameters
+    if run.tuning.everything:
+        learning, added = every, 0
+    else:
+        tuned = run.tuning.of(run.architecture.cost(Shape(source=1)))
+        learning, added = tuned.parameters, sum(weight.count for weight in tuned.added.values())
+    averages = 0 if run.average is None else ADAM.weights
+    return ADAM.weights * (every + added) + (averages + ADAM.optimiser) * learning
 
 
 def check_space(directory: Path, run: Run) -> None:

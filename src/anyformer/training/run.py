@@ -14,7 +14,7 @@ from anyformer.model import Architecture
 from anyformer.objectives import CausalObjective
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
-from anyformer.training.averaging import Average
+from anyformer.training.average import Average
 from anyformer.training.schedule import Cosine, Schedule
 from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
@@ -136,3 +136,11 @@ def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
     tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
     length = min(256, model.output_stack.max_length or 256)
     return Run(minutes=5.0, length=length, data=Data(paths=paths, tokenizer=tokenizer), architecture=model)
+
+
+def started(run: Run, source: str) -> Run:
+    """The run from the weights of `source`, and with its tokenizer if it has one."""
+    text = {key: value for key, value in run.plain()["data"].items() if key != "tokenizer"}
+    data = completed({"start_from": source, "architecture": "kept", "data": text})
+    tokenizer = {"tokenizer": data["data"]["tokenizer"]} if "tokenizer" in data["data"] else {}
+    return Run.parse({**run.plain(), "start_from": data["start_from"], "data": {**run.plain()["data"], **tokenizer}})

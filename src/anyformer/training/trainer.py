@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
@@ -14,7 +13,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from anyformer import checkpoint
 from anyformer.data import Batches, Corpus, DataError, prepare, spread
@@ -26,7 +24,8 @@ from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.adapting import Still, tune
 from anyformer.training.allocator import keep_freed_memory
-from anyformer.training.averaging import Averaging
+from anyformer.training.average import Running
+from anyformer.training.averaging import Averages, averaged, none, restore_trained, trained_tensors
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate, to_device
 from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
@@ -38,15 +37,16 @@ from anyformer.training.step import LossFunction, Outcome, loss_function, update
 BASELINE_TOKENS = 20_000_000
 """Most training tokens that the bigram baseline counts."""
 OPTIMISER = "optimiser.safetensors"
-LEARNING = "learning.safetensors"
-"""Weights that learn, where a checkpoint's model has others: averages of them."""
 DISK_RATE = 2e8
 """Bytes of a checkpoint hashed and written in a second, estimated low."""
 
 
 @dataclass(frozen=True)
 class Trainer:
-    """A run and everything built from it; the weights and moments inside change as it trains."""
+    """A run and everything built from it; the weights and moments inside change as it trains.
+
+    `still`: weights that no update may move; `average`: the run's average of weights, None without one.
+    """
 
     run: Run
     corpus: Corpus
@@ -55,7 +55,7 @@ class Trainer:
     loss: LossFunction
     batches: Batches
     still: Still
-    averaging: Averaging | None
+    average: Running | None
 
     @staticmethod
     def start(run: Run, corpus: Corpus, machine: Host, given: Callable[[Transformer], None] = lambda model: None) -> Trainer:
@@ -120,14 +120,14 @@ class Trainer:
             tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
         )  # fmt: skip
         self.still.put_back(self.model)
-        if self.averaging is not None:
-            self.averaging.updated()
+        if self.average is not None:
+            self.average.updated()
         return outcome, tokens
 
     def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `windows` windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         run = self.run
-        with self._evaluated():
+        with averaged(self.averages):
             return evaluate(
                 self.model, run.objective, self.corpus.validation, run.plan,
                 length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
@@ -135,24 +135,29 @@ class Trainer:
 
     def finished(self) -> Transformer:
         """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode."""
-        with self._evaluated() as learning:
-            return plain(
-                self.model, {name: x.detach().clone() for name, x in self.model.named_parameters() if name in learning}
-            )
+        with averaged(self.averages):
+            return plain(self.model)
 
-    def _evaluated(self) -> AbstractContextManager[Mapping[str, Tensor]]:
-        """Within, the model has the weights for evaluation; yields those that learn, where they are others."""
-        return nullcontext({}) if self.averaging is None else self.averaging.evaluated()
+    @property
+    def averages(self) -> Averages:
+        """The weights to evaluate with and to save, where they are not those in training."""
+        return none if self.average is None else self.average.weights
+
+    @property
+    def kept(self) -> int:
+        """Bytes of tensors that stay between updates beside weights and moments."""
+        averages = {} if self.average is None else self.average.weights()
+        return sum(x.nbytes for x in (*averages.values(), *self.still.held.values()))
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
         """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
-        extra = {Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)}
-        with self._evaluated() as learning:
+        with averaged(self.averages) as trained:
+            state = {**state_tensors(self.optimiser, self.model), **trained_tensors(self.model, trained)}
             checkpoint.save(
                 self.model,
                 checkpoint.directory_of(directory, step),
                 tokenizer=self.corpus.tokenizer,
-                extra=extra | ({Path(LEARNING).stem: learning} if learning else {}),
+                extra={Path(OPTIMISER).stem: state},
                 facts={
                     "step": step,
                     "validation_loss": validation,
@@ -165,10 +170,12 @@ class Trainer:
     def restored(self, directory: Path) -> Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
+        state = checkpoint.read(directory / OPTIMISER)
+        if self.average is not None:
+            self.average.restore()
+        load_state_tensors(self.optimiser, self.model, state)
+        restore_trained(self.model, state)
         still = Still.of(self.model, self.run.tuning)
-        if self.averaging is not None:
-            self.averaging.restore(checkpoint.read(directory / LEARNING))
-        load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
         return replace(self, still=still)
 
     def training_tokens(self) -> NDArray[np.int64]:

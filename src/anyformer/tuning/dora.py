@@ -17,7 +17,7 @@ class Dora(LowRank):
     """y = x (m V / |V|)^T with V = W + s B A and |V| the length of each row (outputs,), m (outputs,) learnt from |W| on.
 
     As in the paper's section 4.3 no gradient goes through |V|. Liu et al. 2024, arXiv 2402.09353: the paper has inputs as
-    rows, so its lengths are those of columns. Saved bytes are priced as those of LoRA, which saves somewhat less.
+    rows, so its lengths are those of columns.
     """
 
     kind: Literal["dora"] = "dora"
