@@ -191,6 +191,19 @@ def test_what_a_rule_moves_keeps_its_bits_too(name):
     assert not Still.of(build(architecture), Tuning()).held, "in a run where everything learns they move"
 
 
+@pytest.mark.parametrize("learns", [False, True])
+def test_a_router_is_corrected_only_in_a_run_in_which_it_learns(tiny, tmp_path, learns):
+    architecture = change_all(af.architecture("deepseek-v3", tiny=True), {"embedding.vocab": 257})
+    tuning = Tuning() if learns else Tuning(adapter=Lora(rank=2, targets=("*.output",)))
+    run = tiny.but(architecture=architecture, tuning=tuning, steps=2, length=16)
+    train(run, tmp_path / "run", console=QUIET)
+    after = checkpoint.read(checkpoint.directory_of(tmp_path / "run", 2) / "model.safetensors")
+    before = dict(build(architecture, seed=run.seed).named_parameters())
+    corrections = [name for name in after if name.endswith("correction")]
+    assert corrections
+    assert all(torch.equal(after[name], before[name]) != learns for name in corrections)
+
+
 def test_the_first_loss_is_that_of_the_base(tiny, tmp_path):
     plain_losses, lora_losses = (
         [float(line.split()[3]) for line in said(run, tmp_path / name) if line.startswith("step 1/")]
