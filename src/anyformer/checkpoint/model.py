@@ -41,8 +41,8 @@ def save(
 
     Weights of the model and those of its adapter are two files, so that either can be had without the other.
     """
-    tensors = weights(model)
     with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
+        tensors = weights(model)
         save_file({name: x for name, x in tensors.items() if name not in model.added}, partial / WEIGHTS)
         (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
         if model.adapter is not None:
