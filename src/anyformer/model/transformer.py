@@ -21,17 +21,21 @@ from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.lookup import InputError
 from anyformer.plan import Plan
+from anyformer.tuning import Adapter
 
 
 class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
+    `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
         super().__init__()
         self.architecture, self.plan = architecture, plan or Plan()
+        self.adapter: Adapter | None = None
+        self.added: dict[str, Weight] = {}
         self._tally = architecture.cost(Shape())
         check_weights(self._tally)
         width, narrow = architecture.width, architecture.table_width
@@ -52,7 +56,7 @@ class Transformer(Described):
 
     @property
     def declared(self) -> Mapping[str, Weight]:
-        return self._tally.weights
+        return {**self._tally.weights, **self.added}
 
     @property
     def initialisation(self) -> Initialisation:

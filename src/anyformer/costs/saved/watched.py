@@ -80,8 +80,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._weights = {address(x.meta): path for path, x in parameters.items()}  # type: ignore[attr-defined]
         roles = {at: model.declared[path].role for at, path in self._weights.items()}
         if learning is not None:
-            ranks = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
-            self._weights |= {address(x.meta): "" for x in add_adapters(model, ranks)}  # type: ignore[attr-defined]
+            paths = [path for path, name in original.items() if name in learning.ranks]
+            self._weights |= {address(x.meta): "" for x in add_adapters(model, paths, learning.beside)}  # type: ignore[attr-defined]
         self._dividing = Dividing(roles)
         blocks = {path: block for path, _, block in self._blocks()}
         inside = {f"{path}.{inner}": inner for path, block in blocks.items() for inner, _ in block.named_modules() if inner}
