@@ -104,7 +104,7 @@ def test_dropout_keeps_what_it_drops(precision):
 @pytest.mark.parametrize("name", ["llama", "gpt2", "head_options"])
 def test_the_loss(name, precision):
     """The cross-entropy of `objectives.causal`."""
-    from anyformer.objectives.causal import token_losses
+    from anyformer.model.loss import token_losses
 
     shape, plan = Shape(batch=B, length=T), plan_of(precision)
     model = build(ZOO[name], plan).train()

@@ -13,7 +13,7 @@ from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build, decoder_only, encoder_decoder, encoder_only
-from anyformer.objectives.causal import token_losses
+from anyformer.model.loss import token_losses
 from anyformer.parts import (
     ALiBi,
     Attention,
