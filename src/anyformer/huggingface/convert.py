@@ -140,7 +140,7 @@ def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family,
 
 
 def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    return {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    return {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
 
 
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:

@@ -67,14 +67,19 @@ def _targets(architecture: Architecture, shape: Shape) -> Tensor:
 
 
 class Outputs:
-    """The objective of every architecture: cross-entropy of its logits, a vector per position or per row.
+    """The objective of every architecture: cross-entropy of its logits, a vector per position or per row, of all predictions.
 
     Without logits it is the sum of the features, which saves no tensor.
     """
 
     def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
-        output = model(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
-        return output.sum() if model.head is None else token_losses(output, examples.targets)[0].sum()
+        first, *later = model.predictions(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
+        if model.head is None:
+            return first.sum()
+        loss = token_losses(first, examples.targets)[0].sum()
+        for k, logits in enumerate(later, 1):
+            loss = loss + token_losses(logits, examples.targets[:, k:])[0].sum()
+        return loss
 
 
 class TrainingStep:

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.operations import Shape
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 def adamw(optimiser: AdamW, model: Transformer) -> torch.optim.Optimizer:
     """AdamW over all parameters of `model` that take a gradient, in two groups: with weight decay, and without."""
-    declared = model.architecture.cost(Shape()).weights
+    declared = model.declared
     groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:

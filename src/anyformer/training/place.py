@@ -75,7 +75,7 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 def checkpoint_bytes(run: Run) -> int:
     """Bytes of one checkpoint of the run: weights and optimiser state."""
-    return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_cost(Shape()).parameters
+    return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_trained_cost(Shape()).parameters
 
 
 def check_space(directory: Path, run: Run) -> None:
