@@ -462,7 +462,11 @@ DECODERS = {
             norm=LAYER,
             bias=True,
             final_norm=False,
-            block=post_norm(LAYER, SELF.but(mask=Window(size=3)), Experts(experts=3, chosen=1, width=12, router=Router(score="equal", choice=Hashed()))),
+            block=post_norm(
+                LAYER,
+                SELF.but(mask=Window(size=3)),
+                Experts(experts=3, chosen=1, width=12, router=Router(score="equal", choice=Hashed())),
+            ),
         ),
     ),
     "later_tokens_by_heads": _decoder(

@@ -69,7 +69,7 @@ def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Co
         outputs = Predictions(model)(*inputs)
         forward = counter.get_total_flops()
         modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
-        torch.stack([output.float().sum() for output in outputs]).sum().backward()
+        torch.autograd.backward([output.float().sum() for output in outputs])
     declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from compared("forward FLOPs", "FLOPs", declared, modules, total=forward)
     backward = counter.get_total_flops() - forward

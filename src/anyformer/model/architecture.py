@@ -64,7 +64,9 @@ class Architecture(Shown):
         self._check_inputs()
         self._check_mtp()
         if self.head is not None:
-            self.head.check(self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents)
+            self.head.check(
+                self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
+            )
         if self.latents is not None:
             self.latents.check(self.width)
         for name, part in self.stacks.items():
@@ -110,7 +112,9 @@ class Architecture(Shown):
         if self.mtp is None:
             return
         if self.decoder is None or self.shape_of_model != "decoder-only" or self.two_inputs or self.head_table is None:
-            raise ValueError("mtp: a decoder of one text, with logits, predicts later tokens; this model is none: leave mtp out")
+            raise ValueError(
+                "mtp: a decoder of one text, with logits, predicts later tokens; this model is none: leave mtp out"
+            )
         if self.table_width != self.width:
             raise ValueError(f"mtp: reads embeddings of D = {self.width} features, and embedding_width is {self.table_width}")
         self.mtp.check(self.width, self.decoder)

@@ -80,14 +80,14 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
 
 
 def check_ahead(architecture: Architecture, call: Call) -> None:
-    """Refuse a call for predictions of later tokens that has a state, a prefix or too few positions."""
+    """Refuse a call for predictions of later tokens that has a state or too few positions."""
     assert architecture.mtp is not None, "asked of a model with them"
-    if call.state is not None or call.prefix is not None:
-        raise InputError("later tokens are predicted in training alone, from whole texts: leave state and prefix out")
+    if call.state is not None:
+        raise InputError("later tokens are predicted in training alone, from whole texts: leave the state out")
     if call.tokens is not None and call.tokens.dim() == 2 and call.tokens.shape[1] <= architecture.mtp.depth:
         raise InputError(
-            f"{architecture.mtp.depth} tokens after the next one are to be predicted (architecture.mtp.depth), and the rows have "
-            f"{call.tokens.shape[1]}: give longer rows"
+            f"{architecture.mtp.depth} tokens after the next one are to be predicted (mtp.depth), and the rows have "
+            f"{call.tokens.shape[1]} in all: give longer rows, or a smaller mtp.depth"
         )
 
 

@@ -108,8 +108,8 @@ class Transformer(Described):
     ) -> tuple[Tensor, ...]:
         """Logits of the next token, as `forward` gives them, then with `mtp` of the token k after it, (B, T - k, V), k = 1 ...
 
-        Position i of those reads no token after i + k, which its module is given. Where that token, or the one to predict, is of
-        another document or padding, there is nothing to predict. Arguments: see `features`, without a state and a prefix.
+        Position i of those reads no token after i + k. Where that one, or its target, is of another document or padding,
+        there is nothing to predict. Arguments: see `features`, without a state.
         """
         if self.mtp is None or tokens is None:
             return (self(tokens, decoder_tokens, **options),)
@@ -118,8 +118,12 @@ class Transformer(Described):
         features, left = self._features(call), call.left or {}
         # The context holds the values left, so it must not stay among them.
         stream, embedded, context = (left.pop((None, name)) for name in (TRUNK, EMBEDDED, CONTEXT))
-        trunk = Trunk(features, stream, embedded, self.decoder.final_norm, context)
+        trunk = Trunk(features, stream, embedded, self._norm, context)
         return tuple(self.logits(read) for read in (features, *self.mtp(trunk)))
+
+    def _norm(self, x_BTD: Tensor) -> Tensor:
+        """The norm after the layers of the stack that the head reads."""
+        return self.get_submodule(self._output).final_norm(x_BTD)  # type: ignore[no-any-return,operator]
 
     def advance(
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None

@@ -19,7 +19,8 @@ def first_prediction_is_the_forward_pass(architecture: Architecture) -> None:
     model, x = build(architecture).eval(), tokens(architecture)
     first, *later = model.predictions(x)
     assert torch.equal(first, model(x))
-    assert architecture.mtp is not None and len(later) == architecture.mtp.depth
+    assert architecture.mtp is not None
+    assert len(later) == architecture.mtp.depth
     for k, logits in enumerate(later, 1):
         assert logits.shape == (len(x), x.shape[1] - k, architecture.outputs), f"prediction {k} has shape {tuple(logits.shape)}"
 

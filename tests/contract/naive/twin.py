@@ -39,7 +39,9 @@ def forward(
     return logits(architecture.head, weights, x, f"{second}.weight")
 
 
-def predictions(architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list | None = None, prefix: int = 0):
+def predictions(
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list | None = None, prefix: int = 0
+):
     """The logits of `forward`, and of the tokens after the next one."""
     first = forward(architecture, weights, tokens, target, prefix)
     if architecture.mtp is None:

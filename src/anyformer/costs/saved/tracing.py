@@ -13,6 +13,7 @@ from anyformer.costs.saved.reduced import Reduced, reduced
 from anyformer.costs.saved.scoreless import Scoreless
 from anyformer.costs.saved.watched import Watched
 from anyformer.model import build
+from anyformer.model.inputs import CallOptions
 from anyformer.model.loss import token_losses
 
 
@@ -42,7 +43,7 @@ def _trace(question: Question, small: Reduced) -> Saved:
     call = Watched(question, small, model)
     with call, Scoreless(call.attended) if question.scoreless else nullcontext():
         call.put_on_paper()
-        inputs, more = list(examples(small.architecture, question.shape)), {}
+        inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
         if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
             more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):

@@ -241,7 +241,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         module.register_forward_hook(leave)
 
     def _follow_layers(self, name: str) -> None:
-        """Set the layer that computes, of a stack or another module with layers; one that is recomputed has a call of its own, as in `recompute`."""
+        """Set the layer of a module that computes; one that is recomputed has a call of its own, as in `recompute`."""
         stack = self.model.get_submodule(name)
         numbers = iter(self.small.layers[name])
         places = iter(range(len(stack.layers)))  # type: ignore[arg-type]

@@ -128,6 +128,7 @@ class Context:
             self,
             positions=self.positions[:, :count],
             documents=None if documents is None else documents[:, :count],
+            prefix=None,
             tokens=None if self.tokens is None else self.tokens[:, :count],
             auxiliary=self.auxiliary and self.auxiliary.ahead(k, documents),
             shared={},

@@ -1,4 +1,4 @@
-"""Multi-token prediction: layers beside the model that predict tokens after the next one in training; and DeepSeek's modules."""
+"""Multi-token prediction: layers that predict the tokens after the next one in training; and DeepSeek's modules of them."""
 
 from __future__ import annotations
 
@@ -25,9 +25,8 @@ _FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
 
 @dataclass(frozen=True)
 class Trunk:
-    """What one call of the main model hands to the predictions, each (B, T, D).
-
-    `features` are those that the head reads, `stream` enters the last layer, `embedded` enters the first; `norm`: the last norm.
+    """What a call of the main model hands to the predictions, each (B, T, D): `features`, which the head reads, `stream`, which
+    enters the last layer, and `embedded`, which enters the first. `norm`: the norm after the layers.
     """
 
     features: Tensor
@@ -79,14 +78,18 @@ class MultiToken(Drawn):
         block = self.layer(stack)
         for read in block.reads:
             if read != TOKENS and (read.required or read.name in stack.leaves):
-                raise ValueError(f"mtp: the layer reads {read.name!r}, which nothing leaves for predictions: give mtp a block without")
+                raise ValueError(
+                    f"mtp: the layer reads {read.name!r}, which nothing leaves for predictions: give mtp a block without"
+                )
         block.check(width, "mtp.block")
         tally = block.cost(width, _FEW, Plan())
         reasons = tally.breaks("stepwise", training=True)
         if block.cost(width, _FEW_WITH_PREFIX, Plan()).total_flops.exact != tally.total_flops.exact:
             reasons = ("a prefix mask shows a token the ones after it",)
         if reasons:
-            raise ValueError(f"mtp: the layer shows a token those to predict: {'; '.join(reasons)}. Give it a mask of the past only")
+            raise ValueError(
+                f"mtp: the layer shows a token those to predict: {'; '.join(reasons)}. Give it a mask of the past only"
+            )
 
     def build(self, width: int, stack: Stack, plan: Plan, name: str) -> PredictionsModule:
         """The module."""
@@ -151,7 +154,10 @@ class SequentialPrediction(MultiToken):
         return SequentialModule(self, width, stack, plan, name)
 
     def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
-        norm, projection = self.norm.cost(width, shape.rows), matrix("", 2 * width, width, shape.rows, role="replicate", bias=self.bias)
+        norm, projection = (
+            self.norm.cost(width, shape.rows),
+            matrix("", 2 * width, width, shape.rows, role="replicate", bias=self.bias),
+        )
         entrance = total({"embedding_norm": norm, "hidden_norm": norm, "projection": projection})
         return {"entrance": entrance} | ({"exit": total({"final_norm": norm})} if self.final_norm else {})
 
