@@ -461,7 +461,7 @@ DECODERS = {
         mtp=SequentialPrediction(
             norm=LAYER,
             bias=True,
-            final_norm=False,
+            shared_norm=True,
             block=post_norm(
                 LAYER,
                 SELF.but(mask=Window(size=3)),

@@ -42,7 +42,8 @@ def sequential(part, stack, weights, tokens, embedded, h):
             early = norm(part.norm, f"{entrance}.hidden_norm", weights, h[i])
             x.append(linear(f"{entrance}.projection", weights, torch.cat([late, early])))
         h = layer(part, stack, weights, k, x, tokens[k + 1 :])
-        made.append([norm(part.norm, f"mtp.exits.{k}.final_norm", weights, v) for v in h] if part.final_norm else h)
+        last = (stack.final_norm, "decoder.final_norm") if part.shared_norm else (part.norm, f"mtp.exits.{k}.final_norm")
+        made.append([norm(*last, weights, v) for v in h])
     return made
 
 

@@ -11,6 +11,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.later import as_layers, later_tokens
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Experts, Groups, LatentAttention, Router, TopK, pre_norm
@@ -77,16 +78,18 @@ def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps:
     """The model of layers that are dense or have experts."""
     norm = words.rms_norm(config, eps)
     blocks = {"dense": pre_norm(norm, attention, words.feedforward(config)), "experts": pre_norm(norm, attention, experts)}
-    return words.decoder(config, words.layered(blocks.__getitem__, mlps), norm)
+    layers = words.layered(blocks.__getitem__, mlps)
+    return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, blocks["experts"], layers[-1][1]))
 
 
 def names(architecture: Architecture) -> Names:
     after = {"experts.norm_after": "post_mlp_layernorm"}
-    return decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS, after)
+    usual = decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS, after)
+    return as_layers(usual, architecture)
 
 
-_INERT = ("aux_loss_alpha", "ep_size", "head_dim", "num_nextn_predict_layers", "seq_aux")
-"""`head_dim` repeats the width of the rotated features; the predictors of later tokens are not read."""
+_INERT = ("aux_loss_alpha", "ep_size", "head_dim", "seq_aux")
+"""`head_dim` repeats the width of the rotated features."""
 FAMILIES = (
     Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=_INERT),

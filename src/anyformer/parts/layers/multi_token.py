@@ -112,6 +112,12 @@ class MultiToken(Drawn):
         raise NotImplementedError
 
 
+def shared_exit(stack: Stack, width: int, shape: Shape) -> dict[str, Tally]:
+    """The main model's last norm, once more: its work without its weights."""
+    norm = stack.final_norm
+    return {} if norm is None else {"exit": total({"final_norm": norm.cost(width, shape.rows).without("weights")})}
+
+
 class PredictionsModule(nn.Module):
     """What the head reads for each further token, k = 1 ... depth: (B, T - k, D)."""
 
@@ -144,8 +150,8 @@ class SequentialPrediction(MultiToken):
     """The norms of the embedding and of the features, and the norm before the head, each with weights of its own."""
     bias: bool = False
     """Whether M_k adds a bias."""
-    final_norm: bool = True
-    """Whether a norm comes before the head (ERNIE 4.5: none)."""
+    shared_norm: bool = False
+    """Whether the norm before the head is the main model's last, and not one of each module's own (ERNIE 4.5)."""
 
     def number_of(self, stack: Stack, k: int) -> tuple[int, int]:
         return stack.depth + k - 1, stack.depth + self.depth
@@ -154,12 +160,11 @@ class SequentialPrediction(MultiToken):
         return SequentialModule(self, width, stack, plan, name)
 
     def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
-        norm, projection = (
-            self.norm.cost(width, shape.rows),
-            matrix("", 2 * width, width, shape.rows, role="replicate", bias=self.bias),
-        )
+        norm = self.norm.cost(width, shape.rows)
+        projection = matrix("", 2 * width, width, shape.rows, role="replicate", bias=self.bias)
         entrance = total({"embedding_norm": norm, "hidden_norm": norm, "projection": projection})
-        return {"entrance": entrance} | ({"exit": total({"final_norm": norm})} if self.final_norm else {})
+        last = shared_exit(stack, width, shape) if self.shared_norm else {"exit": total({"final_norm": norm})}
+        return {"entrance": entrance} | last
 
 
 class Entrance(nn.Module):
@@ -191,7 +196,8 @@ class SequentialModule(PredictionsModule):
     def __init__(self, part: SequentialPrediction, width: int, stack: Stack, plan: Plan, name: str) -> None:
         super().__init__(part, width, stack, plan, name)
         self.entrances = nn.ModuleList(Entrance(part, width) for _ in range(part.depth))
-        self.exits = nn.ModuleList(Exit(part, width) if part.final_norm else nn.Identity() for _ in range(part.depth))
+        self.shared_norm = part.shared_norm
+        self.exits = nn.ModuleList(nn.Identity() if part.shared_norm else Exit(part, width) for _ in range(part.depth))
 
     def forward(self, trunk: Trunk) -> list[Tensor]:
         h_BTD, made = trunk.features, []
@@ -201,5 +207,5 @@ class SequentialModule(PredictionsModule):
             if trunk.context.tokens is not None:
                 context = replace(context, tokens=trunk.context.tokens[:, i + 1 :])
             h_BTD = self.layer(i, x_BTD, context)
-            made.append(exit(h_BTD))
+            made.append(trunk.norm(h_BTD) if self.shared_norm else exit(h_BTD))
         return made

@@ -6,8 +6,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from anyformer.operations import Shape, Tally, total
-from anyformer.parts.layers.multi_token import MultiToken, PredictionsModule, Trunk
+from anyformer.operations import Shape, Tally
+from anyformer.parts.layers.multi_token import MultiToken, PredictionsModule, Trunk, shared_exit
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
 
@@ -33,9 +33,7 @@ class ParallelPrediction(MultiToken):
         return ParallelModule(self, width, stack, plan, name)
 
     def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
-        if stack.final_norm is None:
-            return {}
-        return {"exit": total({"final_norm": stack.final_norm.cost(width, shape.rows).without("weights")})}
+        return shared_exit(stack, width, shape)
 
 
 class ParallelModule(PredictionsModule):
