@@ -27,7 +27,7 @@ from rich.console import Console
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
-from anyformer.data import Characters, Data
+from anyformer.data import Characters, Text
 from anyformer.model import Architecture
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Checkpoints, Cosine, Evaluation, Run, train
@@ -51,7 +51,7 @@ def run_of(model: Architecture, text: str, seed: int, precision: Any = "fp32") -
         batch=12,
         length=64,
         clip=1.0,
-        data=Data(paths=(text,), tokenizer=Characters(), validation=0.1, split="tail", sampling="random"),
+        data=Text(paths=(text,), tokenizer=Characters(), validation=0.1, split="tail", sampling="random"),
         optimiser=AdamW(learning_rate=LEARNING_RATE, betas=(0.9, 0.99), weight_decay=0.1),
         schedule=Cosine(warmup=100, floor=0.1),
         evaluation=Evaluation(every=250, batches=40, baseline=False),

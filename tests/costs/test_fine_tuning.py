@@ -16,7 +16,7 @@ from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.saved import Learning, saved_bytes
-from anyformer.data.description import Bytes, Data
+from anyformer.data.description import Bytes, Text
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
 from anyformer.operations import Shape, Weight
@@ -224,7 +224,7 @@ def test_the_command_answers_first():
 
 
 def test_a_run_names_what_is_priced_and_training_refuses_it(tmp_path):
-    run = Run(steps=1, data=Data(paths=("nowhere",), tokenizer=Bytes()), architecture=ZOO["llama"])
+    run = Run(steps=1, data=Text(paths=("nowhere",), tokenizer=Bytes()), architecture=ZOO["llama"])
     asked = run.but(tuning=Tuning(adapter=Lora(), base="nf4"), optimiser=AdamW8bit())
     assert Run.parse(asked.plain()) == asked
     assert 'kind = "adamw_8bit"' in to_toml(asked)
@@ -241,7 +241,7 @@ def test_a_run_names_what_is_priced_and_training_refuses_it(tmp_path):
 
 def test_a_run_is_priced_as_it_says(tmp_path):
     tuning = Tuning(adapter=Lora(rank=2, targets=("*.query",)), base="nf4")
-    run = Run(steps=1, data=Data(paths=("x",), tokenizer=Bytes()), architecture=ZOO["llama"], tuning=tuning, optimiser=Lion())
+    run = Run(steps=1, data=Text(paths=("x",), tokenizer=Bytes()), architecture=ZOO["llama"], tuning=tuning, optimiser=Lion())
     path = tmp_path / "run.toml"
     path.write_text(to_toml(run))
     (found,) = json.loads(CliRunner().invoke(app, ["plan", str(path), "--finetune", "--json"]).output)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from anyformer.data import Corpus, Data, prepare
+from anyformer.data import Corpus, Text, prepare
 from data.texts import Prepare, prose
 
 
@@ -15,7 +15,7 @@ def make(tmp_path: Path) -> Prepare:
     """`make(paths=..., ...)` prepares a corpus in this test's cache."""
 
     def run(workers: int | None = 1, cache: Path | None = None, verify: bool = False, **fields: object) -> Corpus:
-        return prepare(Data(**fields), cache or tmp_path / "cache", workers, progress=False, verify=verify)
+        return prepare(Text(**fields), cache or tmp_path / "cache", workers, progress=False, verify=verify)
 
     return run
 

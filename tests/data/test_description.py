@@ -5,22 +5,22 @@ import sys
 
 import pytest
 
-from anyformer.data import BytePairs, Bytes, Characters, Data, TokenizerFile
+from anyformer.data import BytePairs, Bytes, Characters, Text, TokenizerFile
 from anyformer.describe import DescriptionError, change, from_toml, to_toml
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        Data(paths=("a.txt",)),
-        Data(paths=("python-stdlib", "b"), glob=("*.py",), tokenizer=BytePairs(vocab=1000, digits=1), split="tail"),
-        Data(paths=("a.jsonl",), field="content", tokenizer=Characters(unknown="replace"), validation_paths=("v.jsonl",)),
-        Data(paths=("a",), tokenizer=Bytes(), isolate=True, sampling="random", validation=0.0),
-        Data(paths=("a",), tokenizer=TokenizerFile(path="tokenizer.json")),
+        Text(paths=("a.txt",)),
+        Text(paths=("python-stdlib", "b"), glob=("*.py",), tokenizer=BytePairs(vocab=1000, digits=1), split="tail"),
+        Text(paths=("a.jsonl",), field="content", tokenizer=Characters(unknown="replace"), validation_paths=("v.jsonl",)),
+        Text(paths=("a",), tokenizer=Bytes(), isolate=True, sampling="random", validation=0.0),
+        Text(paths=("a",), tokenizer=TokenizerFile(path="tokenizer.json")),
     ],
 )
-def test_round_trip_through_toml(data: Data) -> None:
-    assert from_toml(Data, to_toml(data)) == data
+def test_round_trip_through_toml(data: Text) -> None:
+    assert from_toml(Text, to_toml(data)) == data
 
 
 @pytest.mark.parametrize(
@@ -36,11 +36,11 @@ def test_round_trip_through_toml(data: Data) -> None:
 )
 def test_wrong_descriptions_are_refused(fields: dict[str, object], said: str) -> None:
     with pytest.raises(DescriptionError, match=said):
-        Data.parse(fields)
+        Text.parse(fields)
 
 
 def test_content_leaves_out_how_windows_are_cut() -> None:
-    data = Data(paths=("a",))
+    data = Text(paths=("a",))
     assert change(data, "isolate", True).content() == data.content()
     assert change(data, "validation", 0.1).content() != data.content()
 

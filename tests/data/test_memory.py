@@ -18,7 +18,7 @@ def peak():
 
 before = peak()
 tokenizer = Bytes() if sys.argv[3] == "bytes" else BytePairs(vocab=512, sample_bytes=1_000_000)
-corpus = prepare(Data(paths=(sys.argv[1],), tokenizer=tokenizer), Path(sys.argv[2]), 2, False)
+corpus = prepare(Text(paths=(sys.argv[1],), tokenizer=tokenizer), Path(sys.argv[2]), 2, False)
 assert corpus.train.bytes > 50e6
 print(peak() - before, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
 """

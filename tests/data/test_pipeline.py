@@ -16,12 +16,14 @@ from anyformer.data import (
     Bytes,
     Characters,
     Corpus,
-    Data,
     DataError,
+    Text,
     TokenizerFile,
     pipeline,
     prepare,
+    text_pipeline,
 )
+from anyformer.data.openings import opening
 from anyformer.data.shards import SplitWriter, Tokens
 from anyformer.files import default_cache
 from data.texts import Prepare
@@ -41,16 +43,16 @@ def test_what_is_on_disk_is_the_text(library: Path, make: Prepare) -> None:
     assert corpus.train.bytes + corpus.validation.bytes == sum(len(one.encode()) for one in texts)
     assert np.asarray(corpus.train.tokens).dtype == np.int64
     index = json.loads((corpus.directory / "index.json").read_text())
-    assert index["dtype"] == "<u2"
+    assert index["splits"]["train"]["shards"][0]["count"] == len(corpus.train)
     assert sorted(path.name for path in corpus.directory.parent.iterdir() if path.is_dir()) == [corpus.directory.name]
 
 
 def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "_GROUP_CHARACTERS", 2000)
+    monkeypatch.setattr(text_pipeline, "_GROUP_CHARACTERS", 2000)
     fields = {"paths": (str(library),), "tokenizer": BytePairs(vocab=400)}
     one = make(workers=1, cache=tmp_path / "1", **fields)
     threads = make(workers=2, cache=tmp_path / "2", **fields)
-    monkeypatch.setattr(pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
     processes = make(workers=2, cache=tmp_path / "3", **fields)
     assert _files(one) == _files(threads) == _files(processes)
     assert one.digest == processes.digest
@@ -59,7 +61,7 @@ def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, mo
 def test_an_error_in_a_worker_is_told_and_leaves_nothing(
     library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
     serve = "import os; os._exit(3)"
     monkeypatch.setattr("anyformer.data.workers.CODE", serve)
     with pytest.raises(DataError, match="ended early with status 3"):
@@ -116,12 +118,16 @@ def test_an_opening_is_how_a_held_out_document_begins(tmp_path: Path, make: Prep
     path = tmp_path / "lines.jsonl"
     path.write_text("".join(f'{{"text": "  once upon a time {i} there was\\nan end"}}\n' for i in range(200)))
     corpus = make(paths=(str(path),), tokenizer=Bytes(), validation=0.1)
-    assert {corpus.opening(number) for number in range(99)} == {"once upon a time"}
+    assert {opening(corpus.validation, corpus.tokenizer, number) for number in range(99)} == {"once upon a time"}
     running = tmp_path / "running.txt"
     running.write_text("\n".join(f"line number {i} of the text" for i in range(400)))
     corpus = make(paths=(str(running),), tokenizer=Bytes(), validation=0.1)
-    assert corpus.opening(0, words=2) == corpus.opening(1, words=2) == "line number"
-    assert corpus.opening(0) != corpus.opening(1)
+    assert (
+        opening(corpus.validation, corpus.tokenizer, 0, words=2)
+        == opening(corpus.validation, corpus.tokenizer, 1, words=2)
+        == "line number"
+    )
+    assert opening(corpus.validation, corpus.tokenizer, 0) != opening(corpus.validation, corpus.tokenizer, 1)
 
 
 def test_a_changed_tokenizer_file_makes_it_again(library: Path, make: Prepare, tmp_path: Path) -> None:
@@ -169,7 +175,7 @@ def test_a_damaged_index_or_tokenizer_is_named(library: Path, make: Prepare) -> 
     for name, old, new, said in (
         ("index.json", '"bytes": ', '"bytes": 1', "its content changed"),
         ("index.json", "{", "", "damaged"),
-        ("index.json", '"format": 2', '"format": 1', "its content changed"),
+        ("index.json", '"format": 3', '"format": 1', "its content changed"),
         ("tokenizer.json", '"Ā":0', '"Ā":7', "its content changed"),
     ):
         file = corpus.directory / name
@@ -211,8 +217,8 @@ def test_a_source_that_changes_meanwhile_is_refused(library: Path, make: Prepare
         (library / "03.txt").write_text("other")
         return original(*arguments)  # type: ignore[arg-type]
 
-    original = pipeline.decide
-    monkeypatch.setattr(pipeline, "decide", meanwhile)
+    original = text_pipeline.decide
+    monkeypatch.setattr(text_pipeline, "decide", meanwhile)
     with pytest.raises(DataError, match=r"03\.txt: the file changed while"):
         make(paths=(str(library),), tokenizer=Bytes())
 
@@ -220,9 +226,9 @@ def test_a_source_that_changes_meanwhile_is_refused(library: Path, make: Prepare
 def test_a_cache_that_cannot_be_written_names_the_remedy(library: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(DataError, match="ANYFORMER_CACHE"):
-        prepare(Data(paths=(str(library),)), tmp_path / "file" / "cache", 1, progress=False)
+        prepare(Text(paths=(str(library),)), tmp_path / "file" / "cache", 1, progress=False)
     with pytest.raises(DataError, match="workers = 0"):
-        prepare(Data(paths=(str(library),)), tmp_path, 0)
+        prepare(Text(paths=(str(library),)), tmp_path, 0)
 
 
 def test_the_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -237,7 +243,7 @@ def test_the_default_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_two_at_once_make_it_once(library: Path, make: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
     made, original = [], pipeline._make
-    monkeypatch.setattr(pipeline, "_make", lambda *arguments: (made.append(1), original(*arguments)))
+    monkeypatch.setattr(pipeline, "_make", lambda *arguments: made.append(1) or original(*arguments))
     results: list[Corpus] = []
     threads = [
         threading.Thread(target=lambda: results.append(make(paths=(str(library),), tokenizer=Bytes()))) for _ in range(4)
@@ -280,7 +286,7 @@ def test_progress_lines_without_a_terminal(library: Path, tmp_path: Path, capfd:
     code = (
         "import sys; from pathlib import Path; from anyformer.data import *; from anyformer.data import progress\n"
         "progress._SECONDS_BETWEEN_LINES = 0.0\n"
-        "prepare(Data(paths=(sys.argv[1],)), Path(sys.argv[2]), 1)"
+        "prepare(Text(paths=(sys.argv[1],)), Path(sys.argv[2]), 1)"
     )
     subprocess.run([sys.executable, "-c", code, str(library), str(tmp_path / "cache")], check=True)
     said = capfd.readouterr()

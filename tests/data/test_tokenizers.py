@@ -9,14 +9,26 @@ import pytest
 import tokenizers
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import decoders, models, pre_tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers
 
-from anyformer.data import BytePairs, Bytes, Characters, DataError, Tokenizer, TokenizerFile, TokenizerSpec
+from anyformer.data import (
+    BytePairs,
+    Bytes,
+    Characters,
+    DataError,
+    Tokenizer,
+    TokenizerFile,
+    TokenizerSpec,
+    Unigram,
+    WordPiece,
+    Words,
+)
 from anyformer.data.vocabulary import make_tokenizer, sample
 from data.texts import prose
 
 TEXT = prose(3, 3000)
-SPECS = [BytePairs(vocab=600), BytePairs(vocab=257), BytePairs(vocab=500, digits=1), Bytes(), Characters(unknown="replace")]
+LOSSLESS = [BytePairs(vocab=600), BytePairs(vocab=257), BytePairs(vocab=500, digits=1), Bytes(), Unigram(vocab=500)]
+SPECS = [*LOSSLESS, Characters(unknown="replace"), WordPiece(vocab=300), Words(vocab=20)]
 END = "<|endoftext|>"
 
 
@@ -32,7 +44,7 @@ def _file(tmp_path: Path, inner: tokenizers.Tokenizer, **config: object) -> Path
     return tmp_path
 
 
-@pytest.mark.parametrize("spec", SPECS[:4], ids=str)
+@pytest.mark.parametrize("spec", LOSSLESS, ids=str)
 @settings(max_examples=80)
 @given(text=st.text(max_size=80))
 @example(text=END)
@@ -69,7 +81,8 @@ def test_the_end_of_text_is_a_token_that_text_cannot_make(spec: TokenizerSpec) -
     for texts in ([END], [f"user: {END} assistant", TEXT]):
         for ids in tokenizer.encode_batch(texts):
             assert end not in ids
-    assert tokenizer.decode(tokenizer.encode(END)) == END
+    if spec.kind not in ("word_piece", "words"):
+        assert tokenizer.decode(tokenizer.encode(END)) == END
     assert tokenizer._leaks is None, "the library refuses it by itself; cutting the word in two is for other models"
 
 
@@ -159,6 +172,17 @@ def test_special_words_in_a_models_own_vocabulary_do_not_leak(tmp_path: Path) ->
     tokenizer = Tokenizer.load(_file(tmp_path, inner))
     assert tokenizer.end_of_text == 1
     assert all(1 not in ids for ids in tokenizer.encode_batch(["a</s>b", "</s></s>", "<</s>/s>", "a</s>"]))
+
+
+def test_text_that_is_normalised_to_a_special_word_does_not_leak(tmp_path: Path) -> None:
+    pieces = [("<unk>", 0.0), ("</s>", 0.0), *((letter, -3.0) for letter in "▁ab</s>")]
+    inner = tokenizers.Tokenizer(models.Unigram(pieces, unk_id=0))
+    inner.normalizer = normalizers.NFKC()
+    inner.add_special_tokens(["<unk>", "</s>"])
+    tokenizer = Tokenizer.load(_file(tmp_path, inner))
+    for text in ("a＜／ｓ＞b", "＜/s＞＜/s＞", "x＜/s＞", "</s>＜/s＞"):
+        assert 1 not in tokenizer.encode(text), text
+    assert tokenizer.encode("axb") == [tokenizer.encode("a")[0], 0, tokenizer.encode("b")[0]]
 
 
 def test_files_that_are_no_tokenizer_are_refused_by_name(tmp_path: Path) -> None:

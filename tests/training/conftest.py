@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from anyformer.catalogue.llama import llama
-from anyformer.data import Bytes, Data
+from anyformer.data import Bytes, Text
 from anyformer.describe import change_all
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Checkpoints, Evaluation, Run
@@ -35,7 +35,7 @@ def tiny(text, monkeypatch, tmp_path) -> Run:
         batch=4,
         length=32,
         accumulation=2,
-        data=Data(paths=(str(text),), tokenizer=Bytes(), validation=0.1),
+        data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1),
         optimiser=AdamW(learning_rate=3e-3),
         evaluation=Evaluation(every=4, batches=2, baseline=False),
         checkpoints=Checkpoints(every=3, keep=2),

@@ -7,7 +7,7 @@ from rich.console import Console
 from zoo import LATENT
 from zoo_recurrent import HYBRIDS, MIXERS
 
-from anyformer.data import Data
+from anyformer.data import Text
 from anyformer.generation import Sampling, generate
 from anyformer.model import decoder_only
 from anyformer.parts import (
@@ -65,7 +65,7 @@ def test_it_trains_and_generates(name, tiny, tmp_path):
         final_norm=RMSNorm(), head=Head(tied=True), **around,
     )  # fmt: skip
     run: Run = tiny.but(
-        architecture=architecture, steps=40, accumulation=1, data=Data(paths=tiny.data.paths, tokenizer=tiny.data.tokenizer),
+        architecture=architecture, steps=40, accumulation=1, data=Text(paths=tiny.data.paths, tokenizer=tiny.data.tokenizer),
         optimiser=AdamW(learning_rate=1e-2),
     )  # fmt: skip
     trained = train(run, tmp_path / "run", console=Console(quiet=True))

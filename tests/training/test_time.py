@@ -42,9 +42,9 @@ def clock(monkeypatch) -> Clock:
 
         return timed
 
-    def slow_evaluate(*args, batch, most, **more):
-        clock.now += 3 * -(-most // batch)
-        return evaluate(*args, batch=batch, most=most, **more)
+    def slow_evaluate(model, objective, feed, plan, *, most, **more):
+        clock.now += 3 * -(-most // feed.batch)
+        return evaluate(model, objective, feed, plan, most=most, **more)
 
     def slow_corpus(run):
         clock.now += 10
@@ -81,7 +81,7 @@ def test_the_whole_command_ends_within_its_minutes(two_minutes, clock, tmp_path)
     assert 0.75 * 120 < clock.now - began <= 120
     assert trained.deadline == began + 120
     # The last evaluation takes no more than a tenth of what was left, though the split is larger.
-    assert trained.validation.tokens == run.evaluation.final_tokens < trained.validation.whole
+    assert trained.validation.seen == run.evaluation.final_tokens < trained.validation.whole
 
 
 def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monkeypatch):
@@ -135,10 +135,10 @@ def test_text_that_eats_the_minutes_is_said_and_leaves_one_update(two_minutes, c
     console = Console(record=True, width=400, file=open("/dev/null", "w"))  # noqa: SIM115
     trained = train(change_all(two_minutes, {"minutes": 0.15}), tmp_path / "run", console=console)
     assert trained.step == 1
-    assert trained.validation.tokens <= 4 * 32
+    assert trained.validation.seen <= 4 * 32
     text = console.export_text()
     assert "10 s of them to prepare the text: one update only" in text
-    assert f"evaluating {trained.validation.tokens:,} of {trained.validation.whole:,} held-out tokens, evenly sampled" in text
+    assert f"evaluating {trained.validation.seen:,} of {trained.validation.whole:,} held-out tokens, evenly sampled" in text
 
 
 def test_one_slow_update_at_the_start_is_not_believed(clock):

@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from rich.console import Console
 
-from anyformer.data import IGNORED, Batches, BytePairs, Data, prepare
+from anyformer.data import IGNORED, Batches, BytePairs, Text, prepare
 from anyformer.describe import change_all
 from anyformer.model import build
 from anyformer.parts.call.noise import Noise
@@ -40,7 +40,7 @@ def run(tiny, documents):
         tiny,
         {
             "steps": STEPS, "batch": BATCH, "length": LENGTH, "accumulation": PIECES, "clip": CLIP, "seed": 5,
-            "data": Data(paths=(str(documents),), tokenizer=BytePairs(vocab=300), validation=0.1, isolate=True),
+            "data": Text(paths=(str(documents),), tokenizer=BytePairs(vocab=300), validation=0.1, isolate=True),
             "embedding.vocab": 300, "objective.z_loss": Z_LOSS, "schedule": Cosine(warmup=WARMUP, floor=FLOOR),
             "optimiser.learning_rate": RATE, "optimiser.betas": list(BETAS), "optimiser.eps": EPS,
             "optimiser.weight_decay": DECAY,
@@ -123,7 +123,7 @@ def test_a_run_is_what_a_plain_loop_gives(run, tmp_path):
     for (name, weight), other in zip(trained.model.named_parameters(), model.parameters(), strict=True):
         torch.testing.assert_close(weight, other, rtol=1e-4, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}")
     loss, bits, count = held_out(model, corpus)
-    assert trained.validation.tokens == count
+    assert trained.validation.count == count
     assert trained.validation.loss == pytest.approx(loss, rel=1e-5)
     assert trained.validation.bits_per_byte == pytest.approx(bits, rel=1e-5)
     assert trained.model.training is False

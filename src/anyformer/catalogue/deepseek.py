@@ -12,6 +12,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     Embedding,
     Experts,
     FeedForward,
@@ -49,7 +50,7 @@ def dense_then_experts(
     first, routed = pre_norm(norm, attention, FeedForward(width=ffn)), pre_norm(norm, attention, experts)
     layers = [first] * dense + [routed] * (depth - dense)
     mtp = SequentialPrediction(norm=norm, depth=later) if later else None
-    names = Named(dense=first, routed=routed)
+    names: Named[Block] = Named(dense=first, routed=routed)
     return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm, mtp=mtp)
 
 

@@ -9,6 +9,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     DeltaAttention,
     Embedding,
     Experts,
@@ -100,7 +101,8 @@ def qwen3_next(*, width: int, depth: int, experts: int, chosen: int, expert: int
     )
     linear, full = pre_norm(norm, delta, feedforward), pre_norm(norm, attention, feedforward)
     layers = [linear, linear, linear, full] * (depth // 4)
-    names, mtp = Named(linear=linear, full=full), SequentialPrediction(norm=norm)
+    names: Named[Block] = Named(linear=linear, full=full)
+    mtp = SequentialPrediction(norm=norm)
     return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm, mtp=mtp)
 
 

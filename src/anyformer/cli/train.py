@@ -106,7 +106,7 @@ def run(
 def check(what: str, paths: tuple[str, ...]) -> None:
     """Refuse a misspelt name and missing text before torch is loaded."""
     from anyformer import catalogue
-    from anyformer.data.sources import find_sources
+    from anyformer.data.rows import find_records
     from anyformer.describe import UserError, did_you_mean
 
     path = Path(what)
@@ -116,7 +116,7 @@ def check(what: str, paths: tuple[str, ...]) -> None:
             raise UserError(f"no architecture is called {what!r}, and no file or directory{did_you_mean(what, names)}")
         if not paths:
             raise _no_data(what)
-    find_sources(paths)
+    find_records(paths, ("*",))
 
 
 def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
@@ -171,13 +171,15 @@ def finish(trained: Trained) -> None:
     console = Console(highlight=False)
     bits = "" if final.bits_per_byte is None else f", {final.bits_per_byte:.3f} bits per byte"
     of = (
-        f"{final.tokens:,} tokens"
-        if final.tokens >= final.whole
-        else f"{final.tokens:,} of {final.whole:,} tokens, evenly sampled"
+        f"{final.seen:,} {final.unit}"
+        if final.seen >= final.whole
+        else f"{final.seen:,} of {final.whole:,} {final.unit}, evenly sampled"
     )
     console.out(f"validation loss {final.loss:.4f} over {of}: perplexity {final.perplexity:.2f}{bits}")
+    if final.metrics:
+        console.out("  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in final.metrics.items()))
     if trained.baseline is not None:
-        console.out(f"an interpolated bigram model of the tokens it trained on reaches a loss of {trained.baseline:.4f}")
+        console.out(f"{trained.baseline[0]}: a loss of {trained.baseline[1]:.4f}")
     if trained.summary is not None:
         console.out("", *trained.summary.lines(), sep="\n")
     generates = print_sample(trained, console)

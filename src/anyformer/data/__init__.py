@@ -2,12 +2,29 @@
 
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
+from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Split
-from anyformer.data.description import BytePairs, Bytes, Characters, Data, TokenizerFile, TokenizerSpec
+from anyformer.data.description import Data, Text
 from anyformer.data.errors import DataError
+from anyformer.data.kinds import Labelled, Pairs
+from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
+from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
+from anyformer.data.records import Records
+from anyformer.data.specials import RoleName, Specials
 from anyformer.data.streaming import StreamDecoder
+from anyformer.data.tokenizer_specs import (
+    BytePairs,
+    Bytes,
+    Characters,
+    Learnt,
+    TokenizerFile,
+    TokenizerSpec,
+    Unigram,
+    WordPiece,
+    Words,
+)
 from anyformer.data.tokenizers import Tokenizer
 
 __all__ = [
@@ -20,14 +37,30 @@ __all__ = [
     "Corpus",
     "Data",
     "DataError",
+    "Labelled",
+    "Learnt",
+    "Pairs",
+    "Record",
+    "RecordBatch",
+    "RecordBatches",
+    "Records",
+    "RoleName",
+    "Rows",
     "Skipped",
+    "Specials",
     "Split",
     "StreamDecoder",
+    "Table",
+    "Text",
     "Tokenizer",
     "TokenizerFile",
     "TokenizerSpec",
+    "Unigram",
+    "WordPiece",
+    "Words",
     "interpolated_bigram_loss",
     "prepare",
+    "record_windows",
     "spread",
     "windows",
 ]

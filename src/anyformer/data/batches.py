@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,18 +24,15 @@ class Batch:
     """Rows of a global batch: int64 arrays (B, T), and `rows` (B,).
 
     `targets` are the next tokens, or `IGNORED`; `documents` number the documents of a row from 0, None unless documents are
-    isolated; `rows` are global sample indices, the key of everything random per row.
+    isolated; `rows` are global sample indices, the key of everything random per row; `padding` is true beyond the end of the
+    split, None where no row reaches it.
     """
 
     tokens: Ints
     targets: Ints
     rows: Ints
     documents: Ints | None = None
-
-    def slice(self, start: int, stop: int) -> Self:
-        """Rows start..stop-1, for instance one micro-batch."""
-        documents = None if self.documents is None else self.documents[start:stop]
-        return type(self)(self.tokens[start:stop], self.targets[start:stop], self.rows[start:stop], documents)
+    padding: NDArray[np.bool_] | None = None
 
     @property
     def valid(self) -> int:
@@ -70,7 +67,7 @@ class Batches:
 
     def at(self, step: int, rank: int = 0, world: int = 1) -> Batch:
         """Batch number `step` (from 0), or the `rank`-th of its `world` equal parts: (batch / world, length)."""
-        start, stop = _part(self.batch, rank, world)
+        start, stop = part_of(self.batch, rank, world)
         if step < 0:
             raise DataError(f"step = {step} should be at least 0")
         return self.samples(np.arange(start, stop, dtype=np.int64) + step * self.batch)
@@ -111,7 +108,7 @@ def windows(
     count = every if most is None else min(most, every)
     # No larger than the number of windows, rounded up to equal parts for all ranks.
     batch = min(batch, -(-count // world) * world)
-    start, stop = _part(batch, rank, world)
+    start, stop = part_of(batch, rank, world)
     for first in range(0, count, batch):
         places = np.arange(first + start, first + stop, dtype=np.int64)
         # The middle of each of `count` equal parts; further rows of the last batch lie beyond the end of the split.
@@ -138,7 +135,8 @@ def _count(split: Split, length: int) -> int:
     return -(-(len(split) - 1) // length)
 
 
-def _part(batch: int, rank: int, world: int) -> tuple[int, int]:
+def part_of(batch: int, rank: int, world: int) -> tuple[int, int]:
+    """The first and the last row, exclusive, of a rank's equal part of a batch."""
     if not 0 <= rank < world:
         raise DataError(f"rank = {rank} should be in 0..{world - 1}")
     if batch % world:
@@ -167,10 +165,11 @@ def _cut(split: Split, starts: Ints, rows: Ints, length: int, isolate: bool) -> 
     places = starts[:, None] + np.arange(length + 1)
     beyond = places >= len(split)
     targets = np.where(beyond[:, 1:], IGNORED, line[:, 1:])
+    padding = beyond[:, :-1] if beyond[:, :-1].any() else None
     if not isolate:
-        return Batch(line[:, :-1], targets, rows)
+        return Batch(line[:, :-1], targets, rows, padding=padding)
     # Padding is one more document, so that nothing real attends to it.
     document = np.searchsorted(split.starts, places, side="right") + beyond
     targets[document[:, 1:] != document[:, :-1]] = IGNORED
     documents = document[:, :-1] - document[:, :1]
-    return Batch(line[:, :-1], targets, rows, documents)
+    return Batch(line[:, :-1], targets, rows, documents, padding)

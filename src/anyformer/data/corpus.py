@@ -5,20 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from anyformer.data.columns import Table, open_table
 from anyformer.data.errors import DataError
 from anyformer.data.reading import Skipped, documents
-from anyformer.data.shards import Tokens, in_memory, open_numbers
+from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
 from anyformer.data.tokenizers import Tokenizer
 
-FORMAT = 2
+FORMAT = 3
 INDEX = "index.json"
 
 
@@ -40,21 +41,39 @@ class Split:
     def __len__(self) -> int:
         return len(self.tokens)
 
+    @property
+    def words(self) -> str:
+        """Its size in words."""
+        return f"{len(self):,} tokens, {documents(len(self.starts))}"
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a pipeline wrote into a folder: `splits`, the files of each split; `sources`, a fingerprint of each file read."""
+
+    tokenizer: Tokenizer
+    splits: Mapping[str, Any]
+    sources: Mapping[str, str]
+    skipped: Sequence[Skipped] = ()
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
 
 @dataclass(frozen=True, eq=False)
 class Corpus:
     """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
 
-    `sources`: every file read, with a fingerprint of its text.
+    A split is running text, or a table of records. `sources`: every file read, with a fingerprint of its content; `names`: the
+    classes of the data, by the column that numbers them.
     """
 
     directory: Path
     tokenizer: Tokenizer
-    train: Split
-    validation: Split
+    train: Split | Table
+    validation: Split | Table
     skipped: tuple[Skipped, ...]
     digest: str
     sources: Mapping[str, str]
+    names: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def open(cls, directory: Path, verify: bool = False) -> Self:
@@ -63,36 +82,35 @@ class Corpus:
         tokenizer = Tokenizer.load(directory)
         if tokenizer.digest != index["tokenizer"]:
             raise DataError(f"{directory / 'tokenizer.json'}: its content changed; delete {directory} to have it made again")
-        dtype = np.dtype(index["dtype"])
-        train, validation = (_open_split(directory, name, index["splits"][name], dtype, verify) for name in SPLITS)
+        names = {column: tuple(classes) for column, classes in index["names"].items()}
+        train, validation = (_open_split(directory, name, index["splits"][name], tokenizer, names, verify) for name in SPLITS)
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
-        return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"])
-
-    def opening(self, number: int = 0, words: int = 4) -> str:
-        """The first words of held-out document `number` (modulo their count), as a prompt.
-
-        A single held-out document may begin in the middle of a line: then the first words of a later line.
-        """
-        starts = self.validation.starts.tolist()
-        start = starts[number % len(starts)]
-        tokens = self.validation.tokens[start : start + 512].tolist()
-        if self.tokenizer.end_of_text in tokens:
-            tokens = tokens[: tokens.index(self.tokenizer.end_of_text)]
-        lines = [line.strip() for line in self.tokenizer.decode(tokens).strip("\ufffd").splitlines() if line.strip()]
-        whole = lines if len(starts) > 1 else lines[1 + number : -1] or lines
-        return " ".join(whole[0].split()[:words]) if whole else ""
+        return cls(directory, tokenizer, train, validation, skipped, index["digest"], index["sources"], names)
 
     def summary(self) -> str:
         """A few lines for people: tokens, documents and bytes of each split, and skipped files."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for split in (self.train, self.validation):
-            lines.append(f"{split.name}: {len(split):,} tokens, {documents(len(split.starts))}, {split.bytes:,} bytes")
+            lines.append(f"{split.name}: {split.words}, {split.bytes:,} bytes")
+        lines += [f"{column}: {len(classes)} classes" for column, classes in self.names.items()]
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)
 
 
-def write_index(directory: Path, index: Mapping[str, Any]) -> None:
-    """Write `index.json` with a checksum of its own."""
+def write_corpus(directory: Path, made: Made, data: Mapping[str, Any], key: str) -> None:
+    """Write the tokenizer, and `index.json` with a checksum of its own."""
+    made.tokenizer.save(directory)
+    names = {column: list(classes) for column, classes in made.names.items()}
+    content = {"tokenizer": made.tokenizer.digest, "splits": made.splits, "names": names}
+    index = {
+        "format": FORMAT,
+        "key": key,
+        "digest": _checksum(content),
+        "data": data,
+        **content,
+        "skipped": [{"path": item.path, "reason": item.reason} for item in made.skipped],
+        "sources": made.sources,
+    }
     whole = {**index, "checksum": _checksum(index)}
     (directory / INDEX).write_text(json.dumps(whole, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
@@ -115,12 +133,17 @@ def read_index(directory: Path) -> dict[str, Any]:
     return dict(index)
 
 
-def content_digest(tokenizer: str, dtype: str, splits: Mapping[str, Any]) -> str:
-    """SHA-256 of the tokens and their meaning: the tokenizer's digest and the hashes of all files."""
-    return _checksum({"tokenizer": tokenizer, "dtype": dtype, "splits": splits})
-
-
-def _open_split(directory: Path, name: str, entry: dict[str, Any], dtype: np.dtype[Any], verify: bool) -> Split:
+def _open_split(
+    directory: Path,
+    name: str,
+    entry: Mapping[str, Any],
+    tokenizer: Tokenizer,
+    names: Mapping[str, tuple[str, ...]],
+    verify: bool,
+) -> Split | Table:
+    if "columns" in entry:
+        return open_table(directory, name, entry, names, verify)
+    dtype = token_dtype(tokenizer.vocab_size)
     parts = [open_numbers(directory, shard, dtype, verify) for shard in entry["shards"]]
     starts = open_numbers(directory, entry["starts"], np.dtype("<i8"), verify)
     return Split(name, Tokens(parts), starts, entry["bytes"])

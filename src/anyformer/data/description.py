@@ -1,12 +1,13 @@
-"""`Data`: which text, which tokenizer, what is held out, and how windows are cut, as one frozen value."""
+"""`Data`, the base of every kind of data as a frozen value, and `Text`: which text, what is held out, how windows are cut."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from anyformer.describe import Value
+from anyformer.data.tokenizer_specs import BytePairs, TokenizerSpec
+from anyformer.describe import Registry, Value
 
 STDLIB = "python-stdlib"
 """The word in `paths` that stands for the source of the running interpreter's standard library."""
@@ -14,65 +15,45 @@ STDLIB = "python-stdlib"
 _SUFFIXES = "txt text md rst tex jsonl py pyi c h cc cpp hpp rs go java js ts rb sh sql"
 TEXT_GLOBS = tuple(f"*.{suffix}" for suffix in _SUFFIXES.split())
 """Files that are read in a directory when `glob` is empty."""
-
-
-class BytePairs(Value):
-    """Byte-level BPE trained on the training split (Sennrich et al. 2016; bytes as in GPT-2): lossless on every string."""
-
-    kind: Literal["byte_pairs"] = "byte_pairs"
-    vocab: Annotated[int, Field(ge=257, le=2**20)] = 4096
-    """Tokens wanted, the 256 bytes and `<|endoftext|>` included; little text may give fewer."""
-    digits: Literal[1, 3] = 3
-    """The longest run of digits that may become one token."""
-    sample_bytes: Annotated[int, Field(ge=1)] = 100_000_000
-    """At most about this much text trains the tokenizer, taken evenly from the whole training split."""
-
-
-class Bytes(Value):
-    """One token per UTF-8 byte (the token's number is the byte), and `<|endoftext|>` = 256."""
-
-    kind: Literal["bytes"] = "bytes"
-
-
-class Characters(Value):
-    """One token per character found in the data (all splits), in code point order, and `<|endoftext|>` last."""
-
-    kind: Literal["characters"] = "characters"
-    unknown: Literal["refuse", "replace"] = "refuse"
-    """A character that is not in the data becomes an error, or U+FFFD."""
-
-
-class TokenizerFile(Value):
-    """An existing tokenizer: a `tokenizer.json`, or a directory (such as a Hugging Face model's) that has one."""
-
-    kind: Literal["file"] = "file"
-    path: Annotated[str, Field(min_length=1)]
-    """Path of the file or of the directory."""
-
-
-TokenizerSpec = Annotated[BytePairs | Bytes | Characters | TokenizerFile, Field(discriminator="kind")]
 Path = Annotated[str, Field(min_length=1)]
 
 
 class Data(Value):
-    """Text -> tokens -> batches.
+    """Examples on disk: where they are, the tokenizer of their texts, and what is held out. The base of every kind of data."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+    paths: Annotated[tuple[Path, ...], Field(min_length=1)]
+    """Files, directories, or the words of what comes with Python (`anyformer data --help` lists them)."""
+    glob: tuple[Path, ...] = ()
+    """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of this kind."""
+    tokenizer: TokenizerSpec = BytePairs()
+    """How text becomes tokens."""
+    validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
+    """Fraction of the examples that is held out; not used with `validation_paths`."""
+    validation_paths: tuple[Path, ...] = ()
+    """Held-out examples, given like `paths`; a file that is in both is held out."""
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The fields that only decide how batches are cut, and none of the prepared numbers."""
+        return ()
+
+    def content(self) -> dict[str, Any]:
+        """The plain fields that decide what is prepared."""
+        return {name: item for name, item in self.plain().items() if name not in self.unused}
+
+
+class Text(Data):
+    """Running text -> tokens -> windows.
 
     A text file is one document; so is a line of a `.jsonl` file. Every document is followed by the tokenizer's end-of-text
     token, unless a single document is split by its tail.
     """
 
-    paths: Annotated[tuple[Path, ...], Field(min_length=1)]
-    """Text files, `.jsonl` files, directories, or the word `python-stdlib`."""
-    glob: tuple[Path, ...] = ()
-    """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of text and source."""
+    kind: Literal["text"] = "text"
     field: Annotated[str, Field(min_length=1)] = "text"
     """The field of a `.jsonl` object that holds the text."""
-    tokenizer: TokenizerSpec = BytePairs()
-    """How text becomes tokens."""
-    validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Fraction of the text that is held out; not used with `validation_paths`."""
-    validation_paths: tuple[Path, ...] = ()
-    """Held-out text, given like `paths`; a file that is in both is held out."""
     split: Literal["documents", "tail"] | None = None
     """`documents` holds out whole documents by a hash of their text, so that adding documents moves none; `tail` holds out the
     last characters of the text. None: `documents` if there are enough for at least one to be expected, else `tail`."""
@@ -82,11 +63,11 @@ class Data(Value):
     """`epochs`: every window once per epoch, in a seeded order; `random`: windows at random places, with replacement."""
 
     @model_validator(mode="after")
-    def _one_way_to_hold_out(self) -> Data:
+    def _one_way_to_hold_out(self) -> Text:
         if self.validation_paths and self.split is not None:
             raise ValueError(f"split = {self.split!r} has no meaning beside validation_paths; leave out one of them")
         return self
 
-    def content(self) -> dict[str, Any]:
-        """The plain fields that decide the tokens, without those that only decide how windows are cut."""
-        return {name: item for name, item in self.plain().items() if name not in ("isolate", "sampling")}
+    @property
+    def unused(self) -> tuple[str, ...]:
+        return ("isolate", "sampling")

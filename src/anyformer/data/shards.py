@@ -65,8 +65,8 @@ class SplitWriter:
     ) -> None:
         self._folder, self._name, self._dtype, self._shard = folder, name, dtype, shard
         self._end = np.array([] if end_of_text is None else [end_of_text], dtype=np.uint32)
-        self._files: list[_HashedFile] = []
-        self._starts = _HashedFile(folder / f"{name}-documents.bin", 8)
+        self._files: list[HashedFile] = []
+        self._starts = HashedFile(folder / f"{name}-documents.bin", 8)
         self._tokens = self._bytes = 0
         self._inside = False
 
@@ -90,13 +90,13 @@ class SplitWriter:
             left = self._shard - self._tokens % self._shard
             if left == self._shard:
                 path = self._folder / f"{self._name}-{len(self._files):05d}.bin"
-                self._files.append(_HashedFile(path, self._dtype.itemsize))
+                self._files.append(HashedFile(path, self._dtype.itemsize))
             run, tokens = tokens[:left], tokens[left:]
             self._files[-1].write(run.astype(self._dtype))
             self._tokens += len(run)
 
 
-class _HashedFile:
+class HashedFile:
     """A file of numbers, `width` bytes each, that is hashed as it is written."""
 
     def __init__(self, path: Path, width: int) -> None:

@@ -19,12 +19,14 @@ _NOT_STDLIB = frozenset({"site-packages", "dist-packages", "test", "tests", "idl
 
 @dataclass(frozen=True)
 class Source:
-    """One file to read. `explicit`: the user named it, so errors refuse it; files of a directory are skipped instead."""
+    """One file to read. `explicit`: the user named it, so errors refuse it; files of a directory are skipped instead.
+    `origin`: the word of the built-in records that are made from it, if any."""
 
     path: Path
     explicit: bool
     size: int
     modified: int
+    origin: str = ""
 
     @property
     def lines(self) -> bool:

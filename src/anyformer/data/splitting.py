@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anyformer.data.description import Data
+from anyformer.data.description import Text
 from anyformer.data.errors import DataError
 from anyformer.data.reading import PIECE, Piece, SourceFacts, read
 
@@ -24,7 +24,7 @@ class Rule:
     separate: bool = True
 
 
-def decide(data: Data, facts: Sequence[SourceFacts]) -> Rule:
+def decide(data: Text, facts: Sequence[SourceFacts]) -> Rule:
     """The rule by which the text of `data.paths` is split."""
     documents = sum(fact.documents for fact in facts)
     if data.validation_paths or data.validation == 0.0:
@@ -35,17 +35,21 @@ def decide(data: Data, facts: Sequence[SourceFacts]) -> Rule:
     if data.split == "tail" or (data.split is None and not enough):
         characters = sum(fact.characters for fact in facts)
         return Rule("tail", limit=int(characters * (1 - data.validation)), separate=documents > 1)
+    return Rule("documents", limit_of(data.validation, low, high, str(facts[0].source.path)))
+
+
+def limit_of(share: float, low: int, high: int, where: str) -> int:
+    """The limit below which keys are held out: a share of all keys, and so that neither split is empty."""
     if low == high:
         raise DataError(
-            f"{facts[0].source.path}: split = 'documents' needs two different documents, this data has one; "
-            "use split = 'tail' or give validation_paths"
+            f"{where}: two different documents or records are needed to hold some out, and this data has one; "
+            "give validation_paths, or of a single text use split = 'tail'"
         )
-    # The two bounds keep both splits from being empty.
-    return Rule("documents", limit=min(max(int(data.validation * 2**64), low + 1), high))
+    return min(max(int(share * 2**64), low + 1), high)
 
 
 def assign(
-    data: Data, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], size: int = PIECE
+    data: Text, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], size: int = PIECE
 ) -> Iterator[tuple[SplitName, Piece]]:
     """Every piece of the text in order, with the split it belongs to; `held_out` are the files of `validation_paths`."""
     seen = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,17 +14,19 @@ import tokenizers
 from numpy.typing import NDArray
 
 from anyformer.data.errors import DataError
+from anyformer.data.leaks import Leaks
 from anyformer.data.lookup import Lookup
+from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName, by_role, candidates, named, plain_config
 
 TokenArray = NDArray[np.uint32]
-END_OF_TEXT = "<|endoftext|>"
 _END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 
 
 @dataclass(frozen=True, eq=False)
 class Tokenizer:
-    """Token numbers of text. Special tokens are never made from text: `<|endoftext|>` in a document is ordinary characters.
+    """Token numbers of text. Special tokens are never made from text: `<|endoftext|>` or `[MASK]` in a document is ordinary
+    characters.
 
     `vocab_size` is the highest number + 1, `end_of_text` the number that separates documents (None if there is none),
     `digest` the SHA-256 of the definition; two tokenizers are equal if their digests are.
@@ -39,14 +40,15 @@ class Tokenizer:
     _inner: tokenizers.Tokenizer = field(repr=False)
     _config: Mapping[str, Any] = field(repr=False)
     _lookup: Lookup | None = field(repr=False)
-    _leaks: re.Pattern[str] | None = field(repr=False)
+    _leaks: Leaks | None = field(repr=False)
+    _where: str = field(repr=False)
 
     @classmethod
     def parse(cls, definition: str, config: Mapping[str, Any] | None = None, where: str = _FILE) -> Self:
         """From the text of a `tokenizer.json` (and the table of its `tokenizer_config.json`)."""
         try:
             table = json.loads(definition)
-            inner = tokenizers.Tokenizer.from_str(_all_special(table, _end_of_text(table, config or {})))
+            inner = tokenizers.Tokenizer.from_str(_all_special(table, config or {}))
         except Exception as error:  # the library raises plain Exception
             raise DataError(f"{where}: not a tokenizer.json that the tokenizers library reads ({error})") from None
         # A truncation or padding in the file would silently drop or add text.
@@ -61,9 +63,10 @@ class Tokenizer:
             digest=hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest(),
             definition=definition,
             _inner=inner,
-            _config=config or _plain_config(end),
+            _config=config or plain_config(end),
             _lookup=Lookup.of(table),
-            _leaks=_leaks(inner),
+            _leaks=Leaks.of(inner, _unknown(table["model"])),
+            _where=where,
         )
 
     @classmethod
@@ -97,13 +100,18 @@ class Tokenizer:
             _check_unicode(text)
         if self._lookup is not None:
             return [self._lookup.encode(text) for text in texts]
-        if self._leaks is not None and any(self._leaks.search(text) for text in texts):
-            return [_array(self._around_leaks(text)) for text in texts]
+        leaks = self._leaks
+        if leaks is not None and any(map(leaks.touch, texts)):
+            return [_array(leaks.encode(self._inner, text)) for text in texts]
         # The library's fast path keeps no offsets; one text per call keeps it to one thread.
         calls = [list(texts)] if threads else [[text] for text in texts]
-        return [
-            _array(encoded.ids) for call in calls for encoded in self._inner.encode_batch_fast(call, add_special_tokens=False)
-        ]
+        found = [each.ids for call in calls for each in self._inner.encode_batch_fast(call, add_special_tokens=False)]
+        if leaks is not None:
+            made = leaks.numbers
+            found = [
+                ids if made.isdisjoint(ids) else leaks.encode(self._inner, text) for text, ids in zip(texts, found, strict=True)
+            ]
+        return [_array(ids) for ids in found]
 
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
@@ -114,6 +122,40 @@ class Tokenizer:
         """The special tokens, which are never made from text, and their numbers."""
         added = self._inner.get_added_tokens_decoder()
         return {token.content: number for number, token in added.items() if token.special}
+
+    @property
+    def end(self) -> int:
+        """The token that ends a text; `DataError` if there is none."""
+        if self.end_of_text is None:
+            raise self._lacks("token that ends a text", f"none of {', '.join(_END_NAMES)}")
+        return self.end_of_text
+
+    def find(self, role: RoleName) -> int | None:
+        """The special token of a role, as the `tokenizer_config.json` or a usual name says; None if there is none."""
+        tokens = self.special_tokens
+        return next((tokens[name] for name in candidates(role, self._config) if name in tokens), None)
+
+    def special(self, role: RoleName) -> int:
+        """The special token of a role; `DataError` says which names were looked for."""
+        number = self.find(role)
+        if number is None:
+            key = ROLES[role].key
+            asked = f"its configuration names none under {key!r}, and " if key else ""
+            raise self._lacks(f"special token for the role {role!r}", f"{asked}none of {', '.join(candidates(role, {}))}")
+        return number
+
+    def sentinels(self, count: int) -> tuple[int, ...]:
+        """`count` sentinels, which stand for spans that are left out, in the order of their names; `DataError` if there are
+        fewer."""
+        tokens = self.special_tokens
+        most = 0
+        for name in SENTINEL_NAMES:
+            found = [tokens[name.format(place)] for place in range(count) if name.format(place) in tokens]
+            if len(found) == count:
+                return tuple(found)
+            most = max(most, len(found))
+        names = ", ".join(f"{name.format(0)} to {name.format(count - 1)}" for name in SENTINEL_NAMES)
+        raise self._lacks(f"{count} sentinels, only {most}", f"not all of {names}")
 
     @property
     def instant(self) -> bool:
@@ -135,16 +177,14 @@ class Tokenizer:
     def __hash__(self) -> int:
         return hash(self.digest)
 
-    def _around_leaks(self, text: str) -> list[int]:
-        """Tokens of text with words that would become special tokens: each such word is encoded in two halves."""
-        assert self._leaks is not None
-        pieces, start = [], 0
-        for match in self._leaks.finditer(text):
-            middle = match.start() + 1
-            pieces.append(text[start:middle])
-            start = middle
-        pieces.append(text[start:])
-        return [number for piece in pieces for number in self._inner.encode(piece, add_special_tokens=False).ids]
+    def _lacks(self, what: str, looked: str) -> DataError:
+        has = list(self.special_tokens)
+        shown = ", ".join(has[:8]) + (f" and {len(has) - 8} more" if len(has) > 8 else "")
+        return DataError(
+            f"{self._where}: this tokenizer has no {what}: {looked} is among its special tokens ({shown or 'none'}); learn a "
+            "tokenizer here, which then has them, or add them to the file with transformers "
+            "(`tokenizer.add_special_tokens`, `tokenizer.save_pretrained`) and give the model as many rows more"
+        )
 
 
 def _array(ids: list[int]) -> TokenArray:
@@ -170,28 +210,33 @@ def _read_config(file: Path) -> dict[str, Any]:
     return table
 
 
-def _plain_config(end: str | None) -> dict[str, Any]:
-    config: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
-    return config if end is None else config | {"eos_token": end}
-
-
 def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:
     """The separator of documents: a usual name, else the configuration's end-of-sequence token."""
     added = {token["content"] for token in table.get("added_tokens") or ()}
-    eos = config.get("eos_token")
-    named = eos.get("content") if isinstance(eos, dict) else eos
-    return next((name for name in (*_END_NAMES, named) if name in added), None)
+    return next((name for name in (*_END_NAMES, named(config, "eos_token")) if name in added), None)
 
 
-def _all_special(table: dict[str, Any], end: str | None) -> str:
-    """The definition with its end-of-text token marked special, since some files add it as an ordinary word."""
-    tokens = [token | {"special": token["special"] or token["content"] == end} for token in table.get("added_tokens") or ()]
+def _all_special(table: dict[str, Any], config: Mapping[str, Any]) -> str:
+    """The definition with its end-of-text token, and those of every role, marked special, since some files add them as
+    ordinary words, or name in the configuration what only the model's vocabulary has."""
+    tokens = list(table.get("added_tokens") or ())
+    added, vocabulary = {token["content"] for token in tokens}, _vocabulary(table["model"])
+    for word in dict.fromkeys(named(config, role.key) for role in ROLES.values() if role.key):
+        if word is not None and word not in added and word in vocabulary:
+            plain = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+            tokens.append({"id": vocabulary[word], "content": word, **plain})
+    known = {_end_of_text(table, config), *by_role(config, added).values()}
+    tokens = [token | {"special": token["special"] or token["content"] in known} for token in tokens]
     return json.dumps(table | {"added_tokens": tokens}, ensure_ascii=False)
 
 
-def _leaks(inner: tokenizers.Tokenizer) -> re.Pattern[str] | None:
-    """Special tokens that the model still makes from plain text, because its own vocabulary has them (Unigram does)."""
-    added = inner.get_added_tokens_decoder()
-    specials = {number: token.content for number, token in added.items() if token.special and len(token.content) > 1}
-    leaking = [word for number, word in specials.items() if number in inner.encode(word, add_special_tokens=False).ids]
-    return re.compile("|".join(re.escape(word) for word in sorted(leaking, key=len, reverse=True))) if leaking else None
+def _vocabulary(model: Mapping[str, Any]) -> dict[str, int]:
+    """A model's words and their numbers; Unigram lists (piece, score)."""
+    words = model["vocab"]
+    return words if isinstance(words, dict) else {word: number for number, (word, _) in enumerate(words)}
+
+
+def _unknown(model: Mapping[str, Any]) -> int | None:
+    """The number that a model gives for what it lacks."""
+    unknown: int | None = model.get("unk_id", _vocabulary(model).get(model.get("unk_token") or ""))
+    return unknown

@@ -9,31 +9,36 @@ from typing import Any
 import tokenizers
 from tokenizers import decoders, models
 
-from anyformer.data.description import BytePairs, Bytes, Characters, TokenizerFile, TokenizerSpec
 from anyformer.data.errors import DataError
-from anyformer.data.learning import byte_level, learn, learn_in_process
+from anyformer.data.learning import NONE, learn, learn_in_process
 from anyformer.data.lookup import byte_letters
-from anyformer.data.tokenizers import END_OF_TEXT, Tokenizer
+from anyformer.data.recipes import alphabet, byte_level, check_room
+from anyformer.data.specials import UNKNOWN, Specials
+from anyformer.data.tokenizer_specs import Bytes, Characters, LearntSpec, TokenizerFile, TokenizerSpec, WordPiece, Words
+from anyformer.data.tokenizers import Tokenizer
 
 TRAINING_PIECE = 16 * 1024
-"""Characters per piece given to the BPE trainer, which holds 256 pieces at a time."""
+"""Characters per piece given to the library's trainers, which hold 256 pieces at a time."""
 Texts = Callable[[], Iterable[str]]
 
 
-def make_tokenizer(spec: TokenizerSpec, training: Texts, everything: Texts, in_process: bool = False) -> Tokenizer:
+def make_tokenizer(
+    spec: TokenizerSpec, training: Texts, everything: Texts, special: Specials = NONE, in_process: bool = False
+) -> Tokenizer:
     """The tokenizer that `spec` describes; `training()` streams the text it may learn from, `everything()` the whole text.
 
-    `in_process`: learn in a process of its own, which a signal can end.
+    It has the tokens of `special`: one that is made here gets them, inside its `vocab` if it has one; in a file they must be,
+    and `DataError` names the first that is missing. `in_process`: learn in a process of its own, which a signal can end.
     """
     match spec:
         case TokenizerFile():
-            return Tokenizer.load(spec.path)
+            return _loaded(spec, special)
         case Bytes():
-            return _bytes()
+            return _bytes(special)
         case Characters():
-            return _characters(spec, everything())
-        case BytePairs():
-            return Tokenizer.parse((learn_in_process if in_process else learn)(spec, training()))
+            return _characters(spec, everything(), special)
+        case _:
+            return _learnt(spec, training, in_process, special)
 
 
 def sample(texts: Iterable[str], share: float) -> Iterator[str]:
@@ -45,13 +50,29 @@ def sample(texts: Iterable[str], share: float) -> Iterator[str]:
             yield text
 
 
-def _bytes() -> Tokenizer:
+def _loaded(spec: TokenizerFile, special: Specials) -> Tokenizer:
+    tokenizer = Tokenizer.load(spec.path)
+    for role in special.roles:
+        tokenizer.special(role)
+    tokenizer.sentinels(special.sentinels)
+    return tokenizer
+
+
+def _learnt(spec: LearntSpec, training: Texts, in_process: bool, special: Specials) -> Tokenizer:
+    check_room(spec, special)
+    # Of tokens that have an alphabet the text is read twice.
+    letters = alphabet(spec, special, training())
+    definition = (learn_in_process if in_process else learn)(spec, training(), special, letters)
+    return Tokenizer.parse(definition, special.config(UNKNOWN if isinstance(spec, WordPiece | Words) else None))
+
+
+def _bytes(special: Specials) -> Tokenizer:
     inner = byte_level(models.BPE(vocab=byte_letters(), merges=[]))
-    inner.add_special_tokens([END_OF_TEXT])
-    return Tokenizer.parse(inner.to_str())
+    inner.add_special_tokens(list(special.names))
+    return Tokenizer.parse(inner.to_str(), special.config())
 
 
-def _characters(spec: Characters, texts: Iterable[str]) -> Tokenizer:
+def _characters(spec: Characters, texts: Iterable[str], special: Specials) -> Tokenizer:
     characters = set(chain.from_iterable(texts))
     if not characters:
         raise DataError("tokenizer kind 'characters' has no text to learn from; give it some, or use kind 'bytes'")
@@ -59,5 +80,5 @@ def _characters(spec: Characters, texts: Iterable[str]) -> Tokenizer:
     vocabulary = {character: number for number, character in enumerate(sorted(characters | set(extra.values())))}
     inner = tokenizers.Tokenizer(models.BPE(vocab=vocabulary, merges=[], **extra))
     inner.decoder = decoders.Fuse()
-    inner.add_special_tokens([END_OF_TEXT])
-    return Tokenizer.parse(inner.to_str())
+    inner.add_special_tokens(list(special.names))
+    return Tokenizer.parse(inner.to_str(), special.config())

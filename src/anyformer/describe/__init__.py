@@ -6,7 +6,7 @@ from anyformer.describe.choice import Choice
 from anyformer.describe.errors import DescriptionError, Notice, Problem, UserError, did_you_mean
 from anyformer.describe.named import Named
 from anyformer.describe.path import change, change_all, diff, get, parse_assignment
-from anyformer.describe.registry import Registry
+from anyformer.describe.registry import Registry, with_kind
 from anyformer.describe.text import from_json, from_toml, read_data, schema, to_json, to_toml
 from anyformer.describe.value import Value, numbers
 
@@ -37,4 +37,5 @@ __all__ = [
     "schema",
     "to_json",
     "to_toml",
+    "with_kind",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
@@ -16,6 +16,11 @@ if TYPE_CHECKING:
 
 REFERENCE = "registered"
 """The key of a reference to a class by its name, in a JSON schema that is not finished."""
+
+
+def with_kind(kind: str) -> Callable[[Any], Any]:
+    """A function for `BeforeValidator` that gives a table without a kind this one."""
+    return lambda data: {"kind": kind, **data} if isinstance(data, Mapping) else data
 
 
 class Registry(Mapping[str, "type[BaseModel]"]):

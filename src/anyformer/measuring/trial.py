@@ -15,7 +15,8 @@ from anyformer.costs.peak import peak_memory
 from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.model.loss import token_losses
-from anyformer.objectives import Examples
+from anyformer.objectives import Examples, Partners
+from anyformer.objectives.multi_token import later_losses
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -72,14 +73,22 @@ class Outputs:
     Without logits it is the sum of the features, which saves no tensor.
     """
 
-    def loss(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None = None) -> Tensor:
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None
+
+    def loss(
+        self,
+        model: Transformer,
+        examples: Examples,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None = None,
+        partners: Partners | None = None,
+    ) -> Tensor:
         first, *later = model.predictions(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
         if model.head is None:
             return first.sum()
-        loss = token_losses(first, examples.targets)[0].sum()
-        for k, logits in enumerate(later, 1):
-            loss = loss + token_losses(logits, examples.targets[:, k:])[0].sum()
-        return loss
+        losses = [token_losses(first, examples.targets)[0].sum(), *later_losses(later, examples.targets, None)]
+        return torch.stack(losses).sum()
 
 
 class TrainingStep:
@@ -99,9 +108,9 @@ class TrainingStep:
 
     def update(self) -> None:
         """One step: forward, backward, and the optimiser's update, after which gradients are freed."""
-        tokens = self.examples.targets.numel()
+        count = self.examples.targets.numel()
         update(
-            self.compute, self.model, self.optimiser, [self.examples], tokens=tokens, seed=0, step=0, rate=RATE, clip=1.0
+            self.compute, self.model, self.optimiser, [self.examples], count=count, seed=0, step=0, rate=RATE, clip=1.0
         )  # fmt: skip
 
 

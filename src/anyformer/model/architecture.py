@@ -172,13 +172,18 @@ class Architecture(Shown):
     @property
     def output_stack(self) -> Stack:
         """The stack that the head reads."""
-        stacks = list(self.stacks.values())
-        return stacks[-1]
+        return list(self.stacks.values())[-1]
 
     @property
     def output_embedding(self) -> Input:
         """The input of the stack that the head reads."""
         return self.decoder_embedding or self.embedding
+
+    @property
+    def vocabularies(self) -> dict[str, int]:
+        """The number of tokens of each table of tokens, by the name of its field."""
+        tables = {"embedding": self.embedding, "decoder_embedding": self.decoder_embedding}
+        return {name: table.symbols for name, table in tables.items() if table and table.symbols}
 
     @property
     def table_width(self) -> int:
@@ -246,7 +251,7 @@ class Architecture(Shown):
         if self.encoder is not None:
             parts["encoder"] = self._encoder_cost(shape, read, plan, price)
         if self.decoder is not None:
-            decoder = price(self.decoder, self.width, self.table_width, self._decoder_shape(shape), plan)
+            decoder = price(self.decoder, self.width, self.table_width, decoder_shape(shape, self.latents, self.source), plan)
             # A latent array is computed whole: no tokens are generated, so no state is needed.
             parts["decoder"] = decoder if self.latents is None else decoder.without("state", "limits")
         if mtp is not None and self.decoder is not None:
@@ -272,7 +277,7 @@ class Architecture(Shown):
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
         """The shape of a stack's part of a call; None for an encoder whose source was read before."""
         if stack == "decoder":
-            return self._decoder_shape(shape)
+            return decoder_shape(shape, self.latents, self.source)
         if self.decoder is None:
             return shape
         if self.two_inputs and shape.past:
@@ -287,9 +292,6 @@ class Architecture(Shown):
         cost = price(self.encoder, self.width, self.table_width, reads, plan)
         cost = cost.without("state") if read else cost.without("state", "work")
         return cost if alone else cost.without("limits")
-
-    def _decoder_shape(self, shape: Shape) -> Shape:
-        return decoder_shape(shape, self.latents, prefixed=self.source == "prefix")
 
 
 @lru_cache(maxsize=64)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from anyformer.operations import Shape
 from anyformer.parts.attention.latents import Latents
 
 
-def decoder_shape(shape: Shape, latents: Latents | None, *, prefixed: bool) -> Shape:
-    """The decoder's part of a call: its own tokens, the latent array, or (`prefixed`) a source and then its tokens."""
+def decoder_shape(shape: Shape, latents: Latents | None, source: Literal["attended", "prefix"]) -> Shape:
+    """The decoder's part of a call: its own tokens, the latent array, or a source as a prefix and then its tokens."""
     if latents is not None:
         return Shape(batch=shape.batch, length=latents.count, source=shape.length)
-    if not prefixed:
+    if source == "attended":
         return shape
     first = shape.past == 0
     return Shape(

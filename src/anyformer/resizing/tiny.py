@@ -13,7 +13,7 @@ from anyformer.parts.layers.order import parse_order, write_order
 
 LIMITS = {
     "width": 16,
-    "vocab": 257,
+    "vocab": 288,
     "outputs": 12,
     "features": 6,
     "length": 64,

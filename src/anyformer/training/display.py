@@ -97,22 +97,23 @@ class Display:
             self._progress.update(self._progress.task_ids[0], total=steps)
 
     @contextmanager
-    def evaluating(self, total: int, whole: int, *, aloud: bool) -> Iterator[Callable[[int], None]]:
-        """Yield a function to call with the tokens evaluated so far, of `total` out of `whole`; `aloud`: print a line first."""
+    def evaluating(self, total: int, whole: int, unit: str, *, aloud: bool) -> Iterator[Callable[[int], None]]:
+        """Yield a function to call with the tokens (or other `unit`) evaluated so far, of `total` out of `whole`; `aloud`:
+        print a line first."""
         if aloud:
             of = f"all {whole:,} held-out" if total >= whole else f"{total:,} of {whole:,} held-out"
-            self.console.out(f"evaluating {of} tokens{'' if total >= whole else ', evenly sampled'}", highlight=False)
+            self.console.out(f"evaluating {of} {unit}{'' if total >= whole else ', evenly sampled'}", highlight=False)
         if self._progress is None:
-            yield self._lines(total)
+            yield self._lines(total, unit)
             return
         progress = self._progress
-        bar = progress.add_task("evaluated", total=total, facts="tokens")
+        bar = progress.add_task("evaluated", total=total, facts=unit)
         try:
             yield lambda done: progress.update(bar, completed=done)
         finally:
             progress.remove_task(bar)
 
-    def _lines(self, total: int) -> Callable[[int], None]:
+    def _lines(self, total: int, unit: str) -> Callable[[int], None]:
         said = time.monotonic()
 
         def done(tokens: int) -> None:

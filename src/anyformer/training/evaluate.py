@@ -1,4 +1,4 @@
-"""Held-out loss: mean over tokens, perplexity, and bits per byte, which compares across tokenizers."""
+"""Held-out loss and metrics: mean loss over the targets, and of running text perplexity and bits per byte."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import torch
+from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Split, windows
 from anyformer.model import Transformer
-from anyformer.objectives import CausalObjective, Examples
+from anyformer.objectives import Feed, Objective, Partners, added
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
@@ -18,13 +18,19 @@ from anyformer.training.precision import autocast
 
 @dataclass(frozen=True)
 class Evaluated:
-    """`loss` in nats per token over `tokens` of the split's `whole` tokens; `bits_per_byte` of the split's text, None where
-    its size is unknown; `loads`: load of the experts, by layer."""
+    """`loss`: mean over `count` targets; `seen` of the split's `whole` tokens or records (`unit`) were read.
+
+    `bits_per_byte` of the text, None where the loss is not that of a text; `metrics`: the objective's own, such as accuracy;
+    `loads`: load of the experts, by layer.
+    """
 
     loss: float
-    tokens: int
+    count: int
+    seen: int
     whole: int
-    bits_per_byte: float | None
+    unit: str = "tokens"
+    bits_per_byte: float | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 
     @property
@@ -34,49 +40,38 @@ class Evaluated:
 
 def evaluate(
     model: Transformer,
-    objective: CausalObjective,
-    split: Split,
+    objective: Objective,
+    feed: Feed,
     plan: Plan,
     *,
-    length: int,
-    batch: int,
-    isolate: bool = False,
     most: int | None = None,
+    partners: Partners | None = None,
+    names: Mapping[str, tuple[str, ...]] | None = None,
     progress: Callable[[int], None] = lambda done: None,
 ) -> Evaluated:
-    """The loss over a split, or over `most` windows spread evenly over it, without the objective's penalties.
+    """The loss and metrics over a split, or over `most` rows spread evenly over it, without the objective's penalties.
 
-    `progress` is called after each batch, with the tokens evaluated so far.
+    `names`: the classes of the data. `progress` is called after each batch, with the tokens or records read so far.
     """
     device = model.device
-    plain = objective.without_penalties
-    total, tokens = 0.0, 0
+    totals: dict[str, Tensor] = {}
     loads: dict[str, Load] = {}
+    count, rows, seen = 0.0, 0, 0
     was_training = model.training
     model.eval()
     try:
         with torch.no_grad(), autocast(plan, device):
-            for part in windows(split, length, batch, isolate, most=most):
-                examples = to_device(part, device)
-                auxiliary = Auxiliary(examples.targets != IGNORED)
-                total += plain.loss(model, examples, None, auxiliary).item()
-                tokens += part.valid
+            for part in feed.once(most):
+                examples = part.to(device)
+                auxiliary = Auxiliary(objective.counted(examples))
+                totals = added((totals, objective.statistics(model, examples, auxiliary, partners or {})))
                 loads = add_loads(loads, auxiliary.loads)
-                progress(tokens)
+                count, rows = count + examples.count, rows + len(examples.rows)
+                seen = min(rows * feed.each, feed.whole)
+                progress(seen)
     finally:
         model.train(was_training)
-    loss = total / tokens
-    bytes_per_token = split.bytes / len(split)
-    bits_per_byte = loss / math.log(2) / bytes_per_token if split.bytes else None
-    return Evaluated(loss, tokens, len(split) - 1, bits_per_byte, loads)
-
-
-def to_device(batch: Batch, device: torch.device) -> Examples:
-    """A batch of arrays as tensors of an objective's examples."""
-    documents = None if batch.documents is None else torch.from_numpy(batch.documents).to(device)
-    return Examples(
-        torch.from_numpy(batch.tokens).to(device),
-        torch.from_numpy(batch.targets).to(device),
-        documents,
-        torch.from_numpy(batch.rows).to(device),
-    )
+    loss = float(totals["loss"]) / count if count else math.nan
+    bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
+    metrics = objective.metrics(totals, names or {})
+    return Evaluated(loss, round(count), seen, feed.whole, feed.unit, bits, metrics, loads)

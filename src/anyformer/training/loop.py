@@ -158,7 +158,7 @@ def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
-    update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    update_figures(run.architecture, run.piece, run.accumulation, run.plan)
     import_module("matplotlib.figure")
     durations = trainer.timed(budget.left)
     fitted = fit(run, durations, budget.left)

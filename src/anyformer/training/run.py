@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
-from anyformer.data.description import BytePairs, Bytes, Data
-from anyformer.describe import Count, DescriptionError, Value, change_all, read_data
+from anyformer.data import BytePairs, Bytes, Data
+from anyformer.data.tokenizer_specs import learnt
+from anyformer.describe import Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
-from anyformer.objectives import CausalObjective
+from anyformer.objectives import CausalObjective, Objective, default_objective
+from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.training.schedule import Cosine, Schedule
@@ -61,10 +63,10 @@ class Run(Value):
     """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None
     """Prompt of the sample printed at the end. Absent: the first words of a held-out document."""
-    data: Data
-    """The text, and how it becomes tokens and windows."""
-    objective: CausalObjective = CausalObjective()
-    """The training objective."""
+    data: Annotated[Data, BeforeValidator(with_kind("text"))]
+    """The examples, and how they become tokens."""
+    objective: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
+    """What the model is trained to do."""
     optimiser: Optimiser = AdamW()
     """How gradients change the weights."""
     tuning: Tuning = Tuning()
@@ -87,17 +89,24 @@ class Run(Value):
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         self.objective.check(self.architecture)
-        architecture, vocab = self.architecture, self.architecture.embedding.symbols
-        if vocab is None:
-            raise ValueError(f"data is text, and the architecture's embedding reads {architecture.embedding.kind}")
-        if isinstance(self.data.tokenizer, BytePairs) and self.data.tokenizer.vocab > vocab:
-            raise ValueError(
-                f"the tokenizer's vocab {self.data.tokenizer.vocab} is larger than the embedding's {vocab}: make them equal"
-            )
-        longest = self.architecture.output_stack.max_length
-        if longest is not None and self.length > longest:
-            raise ValueError(f"length {self.length} is longer than the position table ({longest})")
+        self.objective.check_data(self.data)
+        self.objective.check_batch(self.length, self.batch, self.accumulation)
+        tokenizer = learnt(self.data.tokenizer)
+        for name, vocab in self.architecture.vocabularies.items():
+            if tokenizer is not None and tokenizer.vocab > vocab:
+                raise ValueError(
+                    f"the tokenizer's vocab {tokenizer.vocab} is larger than the {name}'s {vocab}: make them equal"
+                )
+        for name, stack in self.architecture.stacks.items():
+            if stack.max_length is not None and self.length > stack.max_length:
+                raise ValueError(f"length {self.length} is longer than the position table of the {name} ({stack.max_length})")
         return self
+
+    @property
+    def piece(self) -> Shape:
+        """The sizes of a micro-batch."""
+        rows = self.batch // self.accumulation
+        return Shape(batch=rows, length=self.length, source=self.architecture.source_of(self.length))
 
     def learning_rate(self, step: int) -> float:
         """The rate of update number `step` (from 0), once the number of steps is known."""
@@ -122,8 +131,10 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
 
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
-    """A run of five minutes on some text; its tokens are bytes if the vocabulary is small, else byte pairs."""
-    vocab = model.embedding.symbols or 0
+    """A run of five minutes with the usual objective; its tokens are bytes if the vocabulary is small, else byte pairs."""
+    objective = default_objective(model)
+    vocab = min(model.vocabularies.values(), default=0)
     tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-    length = min(256, model.output_stack.max_length or 256)
-    return Run(minutes=5.0, length=length, data=Data(paths=paths, tokenizer=tokenizer), architecture=model)
+    length = min(256, *(stack.max_length or 256 for stack in model.stacks.values()))
+    data = objective.reads.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
+    return Run(minutes=5.0, length=length, data=data, objective=objective, architecture=model)

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.costs import scaled
-from anyformer.data import Tokenizer, interpolated_bigram_loss
+from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, write_text
 from anyformer.model import Transformer
-from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget
@@ -51,7 +50,8 @@ class Trained:
     step: int
     exit_code: int = 0
     validation: Evaluated | None = None
-    baseline: float | None = None
+    baseline: tuple[str, float] | None = None
+    """What a model without any context is, and its loss."""
     summary: Summary | None = None
     """Predicted beside measured figures, once the run is finished."""
     prompts: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Session:
 
     def __post_init__(self) -> None:
         run, peak = self.run, self.machine.peaks[self.run.plan.precision]
-        forward = run.architecture.cost(Shape(batch=run.batch, length=run.length), run.plan).total_flops.dense
+        forward = run.accumulation * run.architecture.trained_cost(run.piece, run.plan).total_flops.dense
         self.first = self.saved = self.step
         self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
         self.display = Display(self.console, self.steps, peak, 3 * forward // (run.batch * run.length), self.first)
@@ -141,7 +141,7 @@ class Session:
         start = budgets.clock()
         with self.stop.window(f"finishing update {number} and saving it") as hold:
             with self.memory.watching(number - self.first, self.trainer.model, self.trainer.optimiser):
-                outcome, tokens = self.trainer.update(self.step, hold)
+                outcome = self.trainer.update(self.step, hold)
             seconds = budgets.clock() - start
             # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
             experts = {
@@ -153,7 +153,7 @@ class Session:
                 **({"experts": experts} if experts else {}),
             )  # fmt: skip
             self.step = number
-        self.display.step(number, outcome.loss, tokens, seconds)
+        self.display.step(number, outcome.loss, run.batch * run.length, seconds)
 
     def _shorten_if_late(self, budget: Budget) -> None:
         """Make fewer updates if they would not fit into the minutes, and record it, so that a resumed run does the same."""
@@ -181,16 +181,17 @@ class Session:
         due = self.step > 0 and (last or self.step % run.evaluation.every == 0)
         if not due or any(row["step"] == self.step and row.get("last", False) >= last for row in self._evaluations()):
             return
-        windows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
-        whole = len(self.trainer.corpus.validation) - 1
+        rows = windows_of(run, run.evaluation.final_tokens) if last else run.evaluation.batches * run.batch
+        held_out = self.trainer.held_out
         self.stop.doing = "evaluating; all updates are saved" if last else "evaluating; what is not saved yet is saved first"
-        with self.display.evaluating(min(windows * run.length, whole), whole, aloud=last) as progress:
+        total = min(rows * held_out.each, held_out.whole)
+        with self.display.evaluating(total, held_out.whole, held_out.unit, aloud=last) as progress:
 
             def done(tokens: int) -> None:
                 progress(tokens)
                 self.stop.check()
 
-            result = self.trainer.evaluate(windows, done)
+            result = self.trainer.evaluate(rows, done)
         with self.stop.held("saving a checkpoint"):
             if self.saved == self.step:
                 checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=result.loss)
@@ -206,8 +207,9 @@ class Session:
         experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
         journal.append(
             self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, loss=result.loss,
-            perplexity=result.perplexity, bits_per_byte=result.bits_per_byte, validation_tokens=result.tokens,
-            whole=result.whole, last=last, **({"experts": experts} if experts else {}),
+            perplexity=result.perplexity, bits_per_byte=result.bits_per_byte, targets=result.count, seen=result.seen,
+            whole=result.whole, unit=result.unit, last=last, **({"metrics": dict(result.metrics)} if result.metrics else {}),
+            **({"experts": experts} if experts else {}),
         )  # fmt: skip
 
     def _evaluations(self) -> list[dict[str, Any]]:
@@ -231,20 +233,19 @@ class Session:
         self.stop.doing = "drawing the picture and summing up; all updates are saved"
         rows = journal.read_metrics(self.directory)
         final = [row for row in rows if row["kind"] == "validation"][-1]
-        validation = Evaluated(final["loss"], final["validation_tokens"], final["whole"], final["bits_per_byte"])
-        baseline: float | None = None
-        if run.evaluation.baseline:
-            baseline = interpolated_bigram_loss(
-                trainer.training_tokens(), trainer.held_out_tokens(), trainer.corpus.tokenizer.vocab_size
-            )
+        validation = Evaluated(
+            final["loss"], final["targets"], final["seen"], final["whole"], final["unit"], final["bits_per_byte"],
+            final.get("metrics", {}),
+        )  # fmt: skip
+        baseline = trainer.baseline() if run.evaluation.baseline else None
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
         depth, width = run.architecture.output_stack.depth, run.architecture.width
         model = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
         title = f"{self.directory.resolve().name}: {model}, {run.batch} x {run.length} tokens per step"
-        draw_losses(rows, self.directory / "loss.png", title=title, baseline=baseline)
+        draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
         summary = summarise(run, self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-        openings = tuple(trainer.corpus.opening(number) for number in range(2))
+        openings = tuple(run.objective.prompt(trainer.corpus, number) for number in range(2))
         return Trained(
             self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),

@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
-from anyformer.data import IGNORED
 from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.objectives import Examples, Objective
+from anyformer.objectives import Examples, Partners
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.parts.experts.router import rebalance
@@ -21,6 +21,23 @@ from anyformer.training.precision import autocast
 
 LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
 """A micro-batch -> its summed loss, and the load of the experts, by layer."""
+
+
+class Signal(Protocol):
+    """The loss of a step: an objective, or any other function of a model's outputs."""
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        """(B, T) bool: the positions that count for the experts' penalties; None counts all."""
+
+    def loss(
+        self,
+        model: Transformer,
+        examples: Examples,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None = None,
+        partners: Partners | None = None,
+    ) -> Tensor:
+        """The loss summed over the examples, a 0-d tensor in fp32; `auxiliary` receives the experts' reports."""
 
 
 class NonFiniteError(UserError):
@@ -38,31 +55,23 @@ class Outcome:
     loads: Mapping[str, Load] = field(default_factory=dict)
 
 
-def loss_function(model: Transformer, objective: Objective, plan: Plan) -> LossFunction:
+def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None) -> LossFunction:
     """The summed loss of a micro-batch, compiled if the plan says so."""
     device = model.device
 
-    def loss(
-        tokens: Tensor,
-        targets: Tensor,
-        documents: Tensor | None,
-        rows: Tensor,
-        decoder_tokens: Tensor | None,
-        key: Tensor | None,
-    ) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
-        noise = None if key is None else Noise(key, rows)
-        auxiliary = Auxiliary(targets != IGNORED)
+    def loss(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
+        examples = Examples.of(given)
+        noise = None if key is None else Noise(key, examples.rows)
+        auxiliary = Auxiliary(objective.counted(examples))
         with autocast(plan, device):
-            summed = objective.loss(model, Examples(tokens, targets, documents, rows, decoder_tokens), noise, auxiliary)
+            summed = objective.loss(model, examples, noise, auxiliary, partners)
         # Plain tuples, since a compiled function cannot return our classes.
         return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
 
     compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
     def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
-        key = None if noise is None else noise.key
-        given = (examples.tokens, examples.targets, examples.documents, examples.rows, examples.decoder_tokens)
-        summed, loads = compute(*given, key)
+        summed, loads = compute(examples.tensors(), None if noise is None else noise.key)
         return summed, {path: Load(*load) for path, load in loads.items()}
 
     return call
@@ -74,14 +83,14 @@ def update(
     optimiser: torch.optim.Optimizer,
     micro_batches: Sequence[Examples],
     *,
-    tokens: int,
+    count: float,
     seed: int,
     step: int,
     rate: float,
     clip: float | None,
     hold: Callable[[], None] = lambda: None,
 ) -> Outcome:
-    """One update from `micro_batches` with `tokens` valid tokens in all: the loss is the mean over these tokens.
+    """One update from `micro_batches` of `count` targets in all: the loss is the mean over these.
 
     `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
     """
@@ -89,7 +98,7 @@ def update(
     loads: dict[str, Load] = {}
     for examples in micro_batches:
         summed, more = loss(examples, Noise.at(seed, step, examples.rows))
-        mean = summed / tokens
+        mean = summed / count
         mean.backward()  # type: ignore[no-untyped-call]
         total += mean.item()
         loads = add_loads(loads, more)
@@ -132,11 +141,10 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
         with autocast(model.plan, model.device):
             for examples in micro_batches:
                 model(
-                    examples.tokens,
-                    examples.decoder_tokens,
-                    documents=examples.documents,
+                    examples.tokens, examples.decoder_tokens, documents=examples.documents, prefix=examples.prefix,
+                    padding=examples.padding, decoder_padding=examples.decoder_padding,
                     noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
-                )
+                )  # fmt: skip
                 if broken:
                     return f"the first output that is not finite is that of {broken[0]}"
     finally:

@@ -85,7 +85,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    flops, peak_bytes = update_figures(run.architecture, run.batch, run.length, run.accumulation, run.plan)
+    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan)
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
@@ -94,8 +94,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     if hardware is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     else:
-        piece = Shape(batch=run.batch // run.accumulation, length=run.length)
-        step = step_time(run.architecture, piece, run.plan, hardware, "train", accumulation=run.accumulation)
+        step = step_time(run.architecture, run.piece, run.plan, hardware, "train", accumulation=run.accumulation)
         kernel = step.seconds / _kernels(run)
         if kernel >= OVERHEAD:
             expected = step.tokens_per_second
@@ -120,24 +119,20 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
 
 def _kernels(run: Run) -> int:
     """Number of kernels of an update, as the prediction of its time counts them."""
-    shape = Shape(batch=run.batch // run.accumulation, length=run.length)
     return run.accumulation * sum(
-        kernel.launches * kernel.layers for kernel in kernels(run.architecture, shape, run.plan, "train")
+        kernel.launches * kernel.layers for kernel in kernels(run.architecture, run.piece, run.plan, "train")
     )
 
 
 @lru_cache(maxsize=4)
-def update_figures(
-    architecture: Architecture, batch: int, length: int, accumulation: int, plan: Plan
-) -> tuple[Prediction, int]:
-    """FLOPs of an update, declared and counted, and bytes at its peak: figures that need no update."""
-    piece = Shape(batch=batch // accumulation, length=length)
+def update_figures(architecture: Architecture, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
+    """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
     sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
     forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
     flops = Prediction(
         accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
     )
-    peak = peak_memory(architecture, batch=piece.batch, length=length, plan=plan, accumulation=accumulation)
+    peak = peak_memory(architecture, batch=piece.batch, length=piece.length, plan=plan, accumulation=accumulation)
     return flops, peak.total
 
 

@@ -10,28 +10,25 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from anyformer import checkpoint
-from anyformer.data import Batches, Corpus, DataError, prepare, spread
+from anyformer.data import Corpus, DataError, prepare
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
-from anyformer.objectives import Examples
+from anyformer.objectives import Examples, Feed, Setting
+from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.budget import Durations
-from anyformer.training.evaluate import Evaluated, evaluate, to_device
+from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 
-BASELINE_TOKENS = 20_000_000
-"""Most training tokens that the bigram baseline counts."""
 OPTIMISER = "optimiser.safetensors"
 DISK_RATE = 2e8
 """Bytes of a checkpoint hashed and written in a second, estimated low."""
@@ -46,20 +43,18 @@ class Trainer:
     model: Transformer
     optimiser: torch.optim.Optimizer
     loss: LossFunction
-    batches: Batches
+    training: Feed
+    held_out: Feed
 
     @staticmethod
     def start(run: Run, corpus: Corpus, machine: Host) -> Trainer:
         keep_freed_memory()
+        setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+        training = run.objective.feed(run.data, corpus, setting, run.batch)
+        held_out = run.objective.held_out(run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
-        return Trainer(
-            run,
-            corpus,
-            model,
-            build_optimiser(run.optimiser, model),
-            loss_function(model, run.objective, run.plan),
-            Batches(corpus.train, run.length, run.batch, run.seed, run.data.isolate, run.data.sampling),
-        )
+        loss = loss_function(model, run.objective, run.plan)
+        return Trainer(run, corpus, model, build_optimiser(run.optimiser, model), loss, training, held_out)
 
     def changed(self, **fields: Any) -> Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
@@ -70,12 +65,12 @@ class Trainer:
 
         Gradients are thrown away, so that no weight changes.
         """
-        pieces, tokens = self.micro_batches(0)
+        pieces, count = self.micro_batches(0)
 
         def gradients() -> None:
             for examples in pieces:
                 summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
-                (summed / tokens).backward()  # type: ignore[no-untyped-call]
+                (summed / count).backward()  # type: ignore[no-untyped-call]
             self.optimiser.zero_grad(set_to_none=True)
 
         with deterministic():
@@ -85,34 +80,33 @@ class Trainer:
             if gradient < 0.02 * left:
                 gradient = median([gradient, *(_seconds(gradients) for _ in range(2))])
         batch = _seconds(lambda: self.evaluate(self.run.batch))
-        counted = min(len(self.corpus.train), BASELINE_TOKENS) if self.run.evaluation.baseline else 0
+        counted = min(self.training.whole, MOST_TOKENS) if self.run.evaluation.baseline else 0
         return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
 
-    def micro_batches(self, step: int) -> tuple[list[Examples], int]:
-        """The pieces of the global batch of `step`, and how many valid tokens it has."""
-        whole = self.batches.at(step)
+    def micro_batches(self, step: int) -> tuple[list[Examples], float]:
+        """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
+        whole = self.training.at(step)
         size = self.run.batch // self.run.accumulation
         device = self.model.device
-        pieces = [to_device(whole.slice(at, at + size), device) for at in range(0, self.run.batch, size)]
-        return pieces, whole.valid
+        pieces = [whole.slice(at, at + size).to(device) for at in range(0, self.run.batch, size)]
+        # A batch without a single target has a loss of 0.
+        return pieces, max(whole.count, 1.0)
 
-    def update(self, step: int, hold: Callable[[], None] = lambda: None) -> tuple[Outcome, int]:
-        """Update number `step` (from 0): its outcome and its number of valid tokens. `hold`: see `step.update`."""
+    def update(self, step: int, hold: Callable[[], None] = lambda: None) -> Outcome:
+        """Update number `step` (from 0). `hold`: see `step.update`."""
         run = self.run
-        pieces, tokens = self.micro_batches(step)
+        pieces, count = self.micro_batches(step)
         rate = run.learning_rate(step)
-        outcome = update(
+        return update(
             self.loss, self.model, self.optimiser, pieces,
-            tokens=tokens, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
+            count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
         )  # fmt: skip
-        return outcome, tokens
 
-    def evaluate(self, windows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
-        """The loss over `windows` windows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
-        run = self.run
+    def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
+        """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
         return evaluate(
-            self.model, run.objective, self.corpus.validation, run.plan,
-            length=run.length, batch=run.batch, isolate=run.data.isolate, most=windows, progress=progress,
+            self.model, self.run.objective, self.held_out, self.run.plan,
+            most=rows, names=self.corpus.names, progress=progress,
         )  # fmt: skip
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
@@ -136,22 +130,17 @@ class Trainer:
         checkpoint.restore(self.model, directory)
         load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
 
-    def training_tokens(self) -> NDArray[np.int64]:
-        """The tokens that the run trained on, for the baseline."""
-        run, split = self.run, self.corpus.train
+    def baseline(self) -> tuple[str, float] | None:
+        """What a model without any context is, and its loss on the examples of the last evaluation; None where there is
+        none."""
+        run = self.run
         assert run.steps is not None
-        most = min(len(split), BASELINE_TOKENS)
-        if run.steps * run.batch * run.length >= most:
-            return split.tokens[:most]
-        return np.concatenate([self.batches.at(step).tokens.ravel() for step in range(run.steps)])
-
-    def held_out_tokens(self) -> NDArray[np.int64]:
-        """The tokens of the last evaluation, (windows, length + 1)."""
-        return spread(self.corpus.validation, self.run.length, windows_of(self.run, self.run.evaluation.final_tokens))
+        rows = windows_of(run, run.evaluation.final_tokens)
+        return run.objective.baseline(self.training, run.steps, self.held_out, rows, run.architecture.outputs)
 
 
 def windows_of(run: Run, tokens: int) -> int:
-    """Number of windows of the run's length that hold `tokens` tokens."""
+    """Number of rows of the run's length that hold `tokens` tokens."""
     return -(-tokens // run.length)
 
 
@@ -162,27 +151,30 @@ def _seconds(act: Callable[[], object]) -> float:
 
 
 def corpus_of(run: Run) -> Corpus:
-    """The run's data, prepared. Raises an error without held-out text, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data)
-    if len(corpus.validation) < 2:
+    """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
+    corpus = prepare(run.data, special=run.objective.special(run.length))
+    least = run.objective.least_held_out
+    if len(corpus.validation) < least:
         raise DataError(_not_held_out(run, corpus))
-    vocab = run.architecture.embedding.symbols
-    assert vocab is not None, "a run reads tokens"
-    if corpus.tokenizer.vocab_size > vocab:
-        raise DescriptionError(
-            f"the tokenizer has {corpus.tokenizer.vocab_size} tokens and the embedding {vocab} rows; "
-            f"set embedding.vocab={corpus.tokenizer.vocab_size}"
-        )
+    for name, vocab in run.architecture.vocabularies.items():
+        if corpus.tokenizer.vocab_size > vocab:
+            raise DescriptionError(
+                f"the tokenizer has {corpus.tokenizer.vocab_size} tokens and the {name} {vocab} rows; "
+                f"set {name}.vocab={corpus.tokenizer.vocab_size}"
+            )
     return corpus
 
 
 def _not_held_out(run: Run, corpus: Corpus) -> str:
-    """The error for too little held-out text, with the amount needed."""
-    share, held = run.data.validation, len(corpus.validation)
+    """The error for too little held-out data, with the amount needed."""
+    share, held, objective = run.data.validation, len(corpus.validation), run.objective
+    unit = "tokens" if objective.least_held_out > 1 else "records"
     if run.data.validation_paths:
-        return f"validation_paths: {held:,} tokens are held out, and at least 2 are needed; give more text"
+        return f"validation_paths: {held:,} {unit} are held out, and at least {objective.least_held_out} are needed; give more"
     if share == 0:
-        return "no text is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
+        return "nothing is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
+    if unit == "records":
+        return f"no record is held out of {len(corpus.train):,}; give more records, or set a greater data.validation"
     needed = ceil(max(2 / share, (run.length + 1) / (1 - share)))
     return (
         f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from anyformer.describe import Value
+from anyformer.describe import Value, with_kind
 from anyformer.operations import Weight
 
 Rate = Annotated[float, Field(gt=0, description="Peak rate; the schedule scales it.")]
@@ -129,11 +128,6 @@ class Muon(Value):
         return 4 * weight.count if hidden else self.others.state_bytes(weight)
 
 
-def _with_kind(data: Any) -> Any:
-    """The data with AdamW's kind if it names none."""
-    return {"kind": AdamW().kind, **data} if isinstance(data, Mapping) else data
-
-
 Optimiser = Annotated[
-    AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(_with_kind)
+    AdamW | AdamW8bit | SGD | Lion | Adafactor | Muon, Field(discriminator="kind"), BeforeValidator(with_kind("adamw"))
 ]

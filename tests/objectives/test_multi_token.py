@@ -9,8 +9,10 @@ from anyformer.catalogue.llama import llama
 from anyformer.data import IGNORED
 from anyformer.model import build
 from anyformer.model.loss import token_losses
-from anyformer.objectives.ahead import later_losses, later_targets, weighed
+from anyformer.objectives import CausalObjective, Examples, default_objective
+from anyformer.objectives.multi_token import MultiTokenObjective, later_losses, later_targets
 from anyformer.parts import ParallelPrediction, RMSNorm, SequentialPrediction
+from anyformer.parts.call.reports import Auxiliary
 
 LLAMA = llama(width=16, depth=2, heads=4, kv_heads=2, ffn=24, vocab=19)
 KINDS = {"modules": SequentialPrediction(depth=2, norm=RMSNorm()), "heads": ParallelPrediction(depth=2)}
@@ -42,19 +44,28 @@ def test_the_loss_is_that_of_loops(kind, packed):
                 if numbers[row, i] == numbers[row, i + k + 1]:
                     expected -= float(logits[row, i].log_softmax(-1)[text[row, i + k + 1]])
         assert float(loss) == pytest.approx(expected, rel=1e-6)
-    assert float(weighed(losses, 0.3)) == pytest.approx(0.15 * sum(map(float, losses)))
+    whole = Examples(text[:, :-1], targets, documents, torch.arange(2))
+    first = float(token_losses(model(text[:, :-1], documents=documents), targets)[0].sum())
+    for objective, factor in ((MultiTokenObjective(), 0.15), (MultiTokenObjective(factor=1.0, mean=False), 1.0)):
+        objective.check(model.architecture)
+        assert float(objective.loss(model, whole, None)) == pytest.approx(first + factor * sum(map(float, losses)), rel=1e-6)
+    totals = MultiTokenObjective().statistics(model, whole, Auxiliary(), {})
+    assert float(totals["loss"]) == pytest.approx(first, rel=1e-6)
+    mean = MultiTokenObjective().metrics(totals, {})["loss_later_2"]
+    assert mean == pytest.approx(float(losses[1] / (later_targets(targets, documents, 2) != IGNORED).sum()), rel=1e-6)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_learns_what_comes_later(kind):
     """On a text that counts up in threes every later token can be told, and the loss is one graph."""
     model = build(LLAMA.but(mtp=KINDS[kind]), seed=2)
+    objective = MultiTokenObjective(factor=1.0, mean=False)
     text = (torch.arange(13)[None] * 3 + torch.arange(4)[:, None]) % 19
     tokens, targets = text[:, :-1], text[:, 1:]
 
     def loss(tokens, targets):
-        first, *later = model.predictions(tokens)
-        return token_losses(first, targets)[0].sum() + weighed(later_losses(later, targets, None), len(later))
+        examples = Examples(tokens, targets, None, torch.arange(4))
+        return objective.loss(model, examples, None)
 
     before = loss(tokens, targets)
     torch.testing.assert_close(torch.compile(loss, fullgraph=True, backend="aot_eager")(tokens, targets), before)
@@ -66,3 +77,13 @@ def test_training_learns_what_comes_later(kind):
     _, *later = model.predictions(tokens)
     for k, one in enumerate(later_losses(later, targets, None), 1):
         assert float(one.detach()) / (4 * (12 - k)) < 0.2, f"prediction {k} starts at {float(before.detach()):.2f} in all"
+
+
+def test_each_architecture_has_the_objective_that_trains_all_of_it():
+    later = LLAMA.but(mtp=KINDS["modules"])
+    assert default_objective(later) == MultiTokenObjective()
+    assert default_objective(LLAMA) == CausalObjective()
+    with pytest.raises(ValueError, match=r"train it with objective\.kind = 'multi_token', or leave them out"):
+        CausalObjective().check(later)
+    with pytest.raises(ValueError, match="this architecture has none: set mtp = "):
+        MultiTokenObjective().check(LLAMA)

@@ -1,0 +1,30 @@
+"""Records that every machine has, made from the source of the interpreter's standard library in a fixed order; and
+scikit-learn's digits. `SOURCES`: each by the word that stands for it among the paths of data.
+
+    rows = anyformer.data.rows.rows("python-docstrings")
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from anyformer.data.builtin import digits, docstrings, modules, names, questions, spans
+from anyformer.data.builtin.source import Builtin
+
+SOURCES: Mapping[str, Builtin] = {
+    each.word: each
+    for each in (
+        docstrings.DOCSTRINGS,
+        docstrings.SUMMARIES,
+        docstrings.SIMILAR,
+        docstrings.PREFERENCES,
+        modules.MODULES,
+        names.NAMES,
+        questions.QUESTIONS,
+        spans.SPANS,
+        digits.DIGITS,
+    )
+}
+"""The built-in records by their words; `sentence` says what each holds."""
+
+__all__ = ["SOURCES", "Builtin"]

@@ -1,0 +1,68 @@
+"""Functions and their docstrings: a docstring to code and back, docstrings that fit better or worse, sentences near code.
+
+`python-docstrings`: `source` is a docstring's first paragraph, `target` the function without it. `python-summaries`: the
+reverse, `target` the first sentence. `python-similar`: a sentence and, as its `positive`, the code that it describes.
+`python-preferences`: after the signature, the `chosen` sentence is the function's own, the `rejected` one that of another
+function of the same file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from anyformer.data.builtin.code import Function, functions
+from anyformer.data.builtin.source import Builtin, Values, draw, standard_library
+from anyformer.data.sources import Source
+
+
+def _told(source: Source) -> Iterator[Function]:
+    return (function for function in functions(source) if function.told)
+
+
+def _docstrings(source: Source) -> Iterator[Values]:
+    for function in _told(source):
+        yield function.line, {"source": function.paragraph, "target": function.code}
+
+
+def _summaries(source: Source) -> Iterator[Values]:
+    for function in _told(source):
+        yield function.line, {"source": function.code, "target": function.sentence}
+
+
+def _similar(source: Source) -> Iterator[Values]:
+    """Each sentence once in a file, since the others of a batch count as unlike."""
+    seen: set[str] = set()
+    for function in _told(source):
+        if function.sentence not in seen:
+            seen.add(function.sentence)
+            yield function.line, {"text": function.sentence, "positive": function.code}
+
+
+def _preferences(source: Source) -> Iterator[Values]:
+    told = list(_told(source))
+    for place, function in enumerate(told):
+        others = sorted({other.sentence for other in told} - {function.sentence})
+        if others:
+            rejected = others[draw(f"{place} {function.name}", len(others))]
+            prompt = f"{function.signature}\nWhat does this function do?"
+            yield function.line, {"prompt": prompt, "chosen": function.sentence, "rejected": rejected}
+
+
+DOCSTRINGS = Builtin(
+    "python-docstrings", "Pairs: the docstring of a function of Python's library, and its code.", _docstrings, standard_library
+)
+SUMMARIES = Builtin(
+    "python-summaries", "Pairs: the code of a function, and the first sentence of its docstring.", _summaries, standard_library
+)
+SIMILAR = Builtin(
+    "python-similar",
+    "Pairs of like meaning: a docstring's first sentence, and the function's code.",
+    _similar,
+    standard_library,
+)
+PREFERENCES = Builtin(
+    "python-preferences",
+    "Preferences: for a signature, the function's own docstring before that of another function.",
+    _preferences,
+    standard_library,
+)

@@ -1,0 +1,119 @@
+"""The fields of a record, checked: each function gives a value of one type, or raises `BadRecord` with the remedy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from anyformer.data.row import BadRecord, Row, shown
+from anyformer.describe import did_you_mean
+
+SPEAKERS = ("system", "user", "assistant")
+"""The roles of a chat."""
+
+
+def field_of(row: Row, name: str) -> Any:
+    """The value of a field, as it is; `a.b` is field `b` of the object in `a`, `a.0` the first item of a list."""
+    if name in row.values:
+        return row.values[name]
+    value: Any = row.values
+    for depth, word in enumerate(words := name.split(".")):
+        if isinstance(value, Mapping) and word in value:
+            value = value[word]
+        elif isinstance(value, list) and word.isdecimal() and int(word) < len(value):
+            value = value[int(word)]
+        else:
+            inside = f" inside {'.'.join(words[:depth])!r}, which is {shown(value)}" if depth else ""
+            has = did_you_mean(word, map(str, value)) if isinstance(value, Mapping) else ""
+            raise BadRecord(row.where, f"no field {name!r}{inside}{has}", "add it, or name the field that holds it")
+    return value
+
+
+def text_field(row: Row, name: str) -> str:
+    """A text, which may be empty."""
+    value = field_of(row, name)
+    if not isinstance(value, str):
+        raise BadRecord(row.where, f"field {name!r} should be text, got {shown(value)}", "write it in quotes")
+    return _whole(row, name, value)
+
+
+def choice_field(row: Row, name: str, choices: Collection[str] | None = None) -> str:
+    """The name of a class: a text that is not blank, or a whole number or truth value as text; one of `choices`, if given."""
+    value = field_of(row, name)
+    if isinstance(value, bool | int):
+        value = str(value).lower()
+    if not isinstance(value, str) or not value.strip():
+        raise BadRecord(row.where, f"field {name!r} should name a class, got {shown(value)}", "give it a name or a number")
+    if choices is not None and value not in choices:
+        raise BadRecord(row.where, f"field {name!r} is {shown(value)}, no known class{did_you_mean(value, choices)}", "mend it")
+    return _whole(row, name, value)
+
+
+def number_field(row: Row, name: str) -> float:
+    """A finite number, or a text that spells one (all is text in a CSV file)."""
+    value = field_of(row, name)
+    number = _number(value)
+    if number is None or not math.isfinite(number):
+        raise BadRecord(row.where, f"field {name!r} should be a finite number, got {shown(value)}", "write it as 0.5")
+    return number
+
+
+def whole_field(row: Row, name: str) -> int:
+    """A whole number, or a text that spells one."""
+    value = field_of(row, name)
+    number = value if isinstance(value, int) else _number(value)
+    if number is None or isinstance(number, bool) or not math.isfinite(number) or number != int(number):
+        raise BadRecord(row.where, f"field {name!r} should be a whole number, got {shown(value)}", "write it as 12")
+    return int(number)
+
+
+def texts_field(row: Row, name: str) -> list[str]:
+    """A list of texts, at least one."""
+    value = field_of(row, name)
+    if not isinstance(value, list) or not value:
+        raise BadRecord(row.where, f"field {name!r} should be a list of texts, got {shown(value)}", 'write it as ["a", "b"]')
+    for place, item in enumerate(value):
+        if not isinstance(item, str):
+            raise BadRecord(row.where, f"field '{name}.{place}' should be text, got {shown(item)}", "write it in quotes")
+        _whole(row, f"{name}.{place}", item)
+    return value
+
+
+def turns_field(row: Row, name: str, speakers: Sequence[str] = SPEAKERS) -> list[dict[str, str]]:
+    """The turns of a chat, `{"role": ..., "content": ...}` each, at least one; a system's words come first or not at all."""
+    value = field_of(row, name)
+    form = 'write it as [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]'
+    if not isinstance(value, list) or not value:
+        raise BadRecord(row.where, f"field {name!r} should be a list of turns, got {shown(value)}", form)
+    turns: list[dict[str, str]] = []
+    for place, turn in enumerate(value):
+        at = f"{name}.{place}"
+        if not isinstance(turn, Mapping) or not isinstance(turn.get("role"), str) or not isinstance(turn.get("content"), str):
+            raise BadRecord(row.where, f"field {at!r} should have a text as role and as content, got {shown(turn)}", form)
+        role, content = turn["role"], turn["content"]
+        if role not in speakers:
+            reason = f"field '{at}.role' is {shown(role)}, nobody known{did_you_mean(role, speakers)}"
+            raise BadRecord(row.where, reason, f"name one of {', '.join(speakers)}")
+        if role == "system" and place:
+            raise BadRecord(row.where, f"field '{at}.role' is 'system' after the first turn", "begin the chat with it")
+        turns.append({"role": role, "content": _whole(row, f"{at}.content", content)})
+    return turns
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(row: Row, name: str, text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        reason = f"field {name!r} has {text[error.start]!r}, half of a surrogate pair"
+        raise BadRecord(row.where, reason, "write the whole character") from None
+    return text

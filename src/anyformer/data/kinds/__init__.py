@@ -1,0 +1,6 @@
+"""Kinds of records, one in each file; a class enters the registry of `Data` by being defined."""
+
+from anyformer.data.kinds.labelled import Labelled
+from anyformer.data.kinds.pairs import Pairs
+
+__all__ = ["Labelled", "Pairs"]

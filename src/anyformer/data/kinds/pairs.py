@@ -1,0 +1,39 @@
+"""Pairs of a source and a target text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from anyformer.data.columns import TOKENS, ColumnType
+from anyformer.data.fields import text_field
+from anyformer.data.records import Names, Records
+from anyformer.data.row import Row
+from anyformer.data.tokenizers import TokenArray, Tokenizer
+
+
+class Pairs(Records):
+    """A source and its target in each record: a translation, a summary, a prompt and its answer."""
+
+    kind: Literal["pairs"] = "pairs"
+    source: Annotated[str, Field(min_length=1)] = "source"
+    """The field that holds the source."""
+    target: Annotated[str, Field(min_length=1)] = "target"
+    """The field that holds the target."""
+
+    def record(self, row: Row) -> Mapping[str, Any]:
+        return {"source": text_field(row, self.source), "target": text_field(row, self.target)}
+
+    def texts(self, record: Mapping[str, Any]) -> list[str]:
+        return [record["source"], record["target"]]
+
+    def types(self, names: Names) -> Mapping[str, ColumnType]:
+        return {"source": TOKENS, "target": TOKENS}
+
+    def numbers(
+        self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
+    ) -> Mapping[str, ArrayLike]:
+        return dict(zip(("source", "target"), tokens, strict=True))

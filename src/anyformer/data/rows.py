@@ -1,0 +1,68 @@
+"""`rows`: the raw records of a file, whatever its format, one at a time; `find_records`: the files of some paths."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from anyformer.data.builtin import SOURCES
+from anyformer.data.errors import DataError
+from anyformer.data.fields import choice_field, field_of, number_field, text_field, texts_field, turns_field, whole_field
+from anyformer.data.formats import READERS, Advance, Reader
+from anyformer.data.images import SUFFIXES, image_field, image_file
+from anyformer.data.row import Bad, BadRecord, Row, refuse
+from anyformer.data.skips import Skips
+from anyformer.data.sources import Source, find_sources
+
+__all__ = [
+    "BadRecord",
+    "Row",
+    "Skips",
+    "choice_field",
+    "field_of",
+    "find_records",
+    "image_field",
+    "number_field",
+    "rows",
+    "text_field",
+    "texts_field",
+    "turns_field",
+    "whole_field",
+]
+_READERS: Mapping[str, Reader] = {**READERS, **dict.fromkeys(SUFFIXES, image_file)}
+RECORD_GLOBS = tuple(f"*{suffix}" for suffix in _READERS)
+"""Files of records that are read in a directory when no glob is given."""
+
+
+def rows(source: Source | str | Path, advance: Advance = lambda count: None, bad: Bad = refuse) -> Iterator[Row]:
+    """Every record of a file, in order, with memory for a few; `advance` is called with bytes read.
+
+    A record that cannot be read is given to `bad`, which raises it or counts it (`Skips.add`); a file that cannot be read at
+    all is a `DataError`. A string or path stands for all that `find_records` finds there.
+    """
+    if not isinstance(source, Source):
+        for each in find_records([str(source)]):
+            yield from rows(each, advance, bad)
+        return
+    if source.origin:
+        yield from SOURCES[source.origin].rows(source, advance)
+        return
+    reader = _READERS.get(source.path.suffix.lower())
+    if reader is None:
+        known = ", ".join(_READERS)
+        raise DataError(f"{source.path}: records are read from {known}; convert it, or name such files with `glob`")
+    try:
+        yield from reader(source.path, advance, bad)
+    except OSError as error:
+        raise DataError(f"{source.path}: cannot be read ({error.strerror})") from None
+
+
+def find_records(paths: Iterable[str], globs: Sequence[str] = ()) -> list[Source]:
+    """The files of `paths` in order, each once: files, directories, and the words of built-in records (`SOURCES`)."""
+    found: dict[tuple[str, str], Source] = {}
+    for path in paths:
+        sources = SOURCES[path].sources() if path in SOURCES else find_sources([path], globs or RECORD_GLOBS)
+        for source in sources:
+            found.setdefault((source.origin, os.path.realpath(source.path)), source)
+    return list(found.values())

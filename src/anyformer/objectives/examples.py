@@ -1,0 +1,72 @@
+"""`Examples`: one batch as tensors, as an objective made it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Inputs, targets, weights and masks of B samples.
+
+    Every tensor has B rows, or a multiple of B where a sample takes several rows (a chosen and a rejected answer): rows of a
+    sample stand together.
+
+    `tokens` (B, T): the input, or of two inputs the source; an image or features where the architecture reads these.
+    `targets`: (B, T) or (B,), `IGNORED` where there is nothing to predict. `rows` (B,): global sample numbers, the key of all
+    that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
+    `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
+    `types`: arguments of the model's call.
+    """
+
+    tokens: Tensor
+    targets: Tensor
+    documents: Tensor | None
+    rows: Tensor
+    decoder_tokens: Tensor | None = None
+    padding: Tensor | None = None
+    decoder_padding: Tensor | None = None
+    prefix: Tensor | None = None
+    types: Tensor | None = None
+    weights: Tensor | None = None
+    counts: Tensor | None = None
+
+    @property
+    def count(self) -> float:
+        """The number that the summed loss is divided by: by default that of targets."""
+        if self.counts is None:
+            return int((self.targets != IGNORED).sum())
+        return float(self.counts.sum())
+
+    def slice(self, start: int, stop: int) -> Self:
+        """Samples start ... stop - 1, for instance one micro-batch."""
+        samples = len(self.rows)
+
+        def cut(tensor: Tensor) -> Tensor:
+            each = len(tensor) // samples
+            return tensor[start * each : stop * each]
+
+        return self._each(cut)
+
+    def to(self, device: torch.device) -> Self:
+        """The same examples on another device."""
+        return self._each(lambda tensor: tensor.to(device))
+
+    @classmethod
+    def of(cls, tensors: Sequence[Tensor | None]) -> Self:
+        """The examples whose `tensors()` these are."""
+        return cls(*tensors)  # type: ignore[arg-type]
+
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All fields in order, as a compiled function takes them."""
+        return tuple(getattr(self, each.name) for each in fields(self))
+
+    def _each(self, change: Callable[[Tensor], Tensor]) -> Self:
+        return self.of([None if tensor is None else change(tensor) for tensor in self.tensors()])

@@ -1,0 +1,126 @@
+"""Feeds: the batches of a split, made into examples by an objective."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import numpy as np
+
+from anyformer.data import Batch, Batches, RecordBatch, RecordBatches, Rows, Split, Table, record_windows, spread, windows
+from anyformer.data.packing import Ints
+from anyformer.objectives.examples import Examples
+
+MOST_TOKENS = 20_000_000
+"""Most training tokens that the bigram baseline counts."""
+
+
+class Feed(Protocol):
+    """The examples of a split: as training batches without end, and once for evaluation."""
+
+    @property
+    def whole(self) -> int:
+        """How many tokens, or records, the split has."""
+
+    @property
+    def unit(self) -> str:
+        """What `whole` counts: tokens or records."""
+
+    @property
+    def each(self) -> int:
+        """How many of these a row has, about."""
+
+    @property
+    def bytes_each(self) -> float | None:
+        """Bytes of text of each token; None where a unit is no token, or the size is unknown."""
+
+    def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
+        """Training batch number `step`: a pure function of the seed and the step."""
+
+    def once(self, most: int | None = None) -> Iterator[Examples]:
+        """The whole split once, or `most` rows spread evenly over it."""
+
+
+@dataclass(frozen=True)
+class TextFeed:
+    """Windows of running text, made into examples by `make`."""
+
+    split: Split
+    length: int
+    batch: int
+    seed: int
+    isolate: bool
+    sampling: Literal["epochs", "random"]
+    make: Callable[[Batch], Examples]
+
+    @property
+    def whole(self) -> int:
+        return len(self.split) - 1
+
+    @property
+    def unit(self) -> str:
+        return "tokens"
+
+    @property
+    def each(self) -> int:
+        return self.length
+
+    @property
+    def bytes_each(self) -> float | None:
+        return self.split.bytes / len(self.split) or None
+
+    @property
+    def batches(self) -> Batches:
+        """The windows to train on; refuses a split that is shorter than one."""
+        return Batches(self.split, self.length, self.batch, self.seed, self.isolate, self.sampling)
+
+    def tokens(self, steps: int) -> Ints:
+        """The tokens of the first training batches, `MOST_TOKENS` at most; of the split itself where these are all of it."""
+        most = min(len(self.split), MOST_TOKENS)
+        if steps * self.batch * self.length >= most:
+            return self.split.tokens[:most]
+        return np.concatenate([self.batches.at(step).tokens.ravel() for step in range(steps)])
+
+    def lines(self, most: int) -> Ints:
+        """The tokens of `most` windows spread evenly over the split, (windows, length + 1)."""
+        return spread(self.split, self.length, most)
+
+    def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
+        return self.make(self.batches.at(step, rank, world))
+
+    def once(self, most: int | None = None) -> Iterator[Examples]:
+        return map(self.make, windows(self.split, self.length, self.batch, self.isolate, most=most))
+
+
+@dataclass(frozen=True)
+class RecordFeed:
+    """Rows of records, made into examples by `make`."""
+
+    table: Table
+    rows: Rows
+    batch: int
+    seed: int
+    make: Callable[[RecordBatch], Examples]
+
+    @property
+    def whole(self) -> int:
+        return len(self.table)
+
+    @property
+    def unit(self) -> str:
+        return "records"
+
+    @property
+    def each(self) -> int:
+        return max(1, len(self.table) // max(1, len(self.rows)))
+
+    @property
+    def bytes_each(self) -> float | None:
+        return None
+
+    def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
+        return self.make(RecordBatches(self.table, self.rows, self.batch, self.seed).at(step, rank, world))
+
+    def once(self, most: int | None = None) -> Iterator[Examples]:
+        return map(self.make, record_windows(self.table, self.rows, self.batch, most=most))

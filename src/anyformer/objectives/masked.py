@@ -1,0 +1,95 @@
+"""Masked language modelling."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from anyformer.data import IGNORED, Batch, Specials
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.framing import framed
+from anyformer.objectives.objective import Setting
+from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
+from anyformer.objectives.selection import chosen, ordinary_tokens
+from anyformer.objectives.text import TextObjective, Window
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise, uniform
+from anyformer.parts.call.reports import Auxiliary
+
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class MaskedObjective(TextObjective, TokenObjective):
+    """Cross-entropy of tokens that are hidden from the model: -sum_{i in M} log p(x_i | the row with M hidden).
+
+    M holds a share of each row's tokens, drawn anew for each row; of them most become the mask token, some a random token, and
+    the others stay (Devlin et al. 2019, arXiv 1810.04805; spans: Joshi et al. 2020, arXiv 1907.10529).
+    """
+
+    kind: Literal["masked"] = "masked"
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the tokens that are predicted; BERT 0.15, ModernBERT 0.3."""
+    unit: Literal["tokens", "words", "spans"] = "tokens"
+    """What is hidden together: single tokens, whole words, or spans of several tokens."""
+    span: Annotated[float, Field(ge=1)] = 3.8
+    """Mean length of a span in tokens, with `unit = "spans"`."""
+    masked: Share = 0.8
+    """Share of the predicted tokens that become the mask token."""
+    random: Share = 0.1
+    """Share of the predicted tokens that become a random token."""
+    frame: bool = True
+    """Put `[CLS]` before and `[SEP]` after each row."""
+
+    @model_validator(mode="after")
+    def _shares(self) -> MaskedObjective:
+        if self.masked + self.random > 1 + 1e-9:
+            raise ValueError(
+                f"masked = {self.masked:g} and random = {self.random:g} are shares of one whole: together at most 1"
+            )
+        return self
+
+    def special(self, length: int) -> Specials:
+        return Specials(roles=("cls", "sep", "mask") if self.frame else ("mask",))
+
+    def window(self, length: int) -> int:
+        return length - 2 if self.frame else length
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture without logits of tokens, or in which no token sees later ones."""
+        needs_one_sequence("masked", architecture)
+        needs_token_logits("masked", architecture)
+        needs_both_sides("masked", architecture)
+
+    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+        if self.window(length) < 1:
+            raise ValueError(f"length = {length} leaves no token between [CLS] and [SEP]: at least 3 are needed")
+
+    def examples(self, batch: Batch, setting: Setting) -> Examples:
+        window, tokenizer = Window.of(batch), setting.tokenizer
+        given = framed(window, tokenizer.special("cls"), tokenizer.special("sep")) if self.frame else window
+        ordinary_V = ordinary_tokens(tokenizer)
+        noise = Noise.at(setting.seed, 0, given.rows)
+        free_BT = ordinary_V[given.tokens]
+        if given.padding is not None:
+            free_BT = free_BT & ~given.padding
+        predicted_BT = chosen(given.tokens, free_BT, self.unit, self.rate, self.span, noise, tokenizer)
+        action_BT = uniform(noise, 1, given.tokens.shape)
+        drawn_BT = (uniform(noise, 2, given.tokens.shape) * int(ordinary_V.sum())).long()
+        tokens_BT = torch.where(predicted_BT & (action_BT < self.masked), tokenizer.special("mask"), given.tokens)
+        replaced_BT = predicted_BT & (action_BT >= self.masked) & (action_BT < self.masked + self.random)
+        tokens_BT = torch.where(replaced_BT, ordinary_V.nonzero()[:, 0][drawn_BT], tokens_BT)
+        targets_BT = torch.where(predicted_BT, given.tokens, IGNORED)
+        return Examples(tokens_BT, targets_BT, given.documents, given.rows, padding=given.padding)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None if examples.padding is None else ~examples.padding
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        logits: Tensor = model(
+            examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary
+        )
+        return logits

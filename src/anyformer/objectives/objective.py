@@ -1,0 +1,172 @@
+"""`Objective`: the base of every training signal, as a value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
+from anyformer.describe import NotNegative, Registry, Value
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+Totals = Mapping[str, Tensor]
+"""Sums over examples, from which metrics are computed: 0-d or of any fixed shape, so that batches add up."""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """All that examples are made with besides the data: T, the run's seed, the tokenizer, and the classes of the data."""
+
+    tokenizer: Tokenizer
+    length: int
+    seed: int = 0
+    names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Partner:
+    """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
+
+    `learns`: whether it is trained beside the first (a generator), or stays as it is (a teacher, a reference).
+    """
+
+    architecture: Architecture | None = None
+    path: str | None = None
+    learns: bool = False
+
+
+Partners = Mapping[str, Transformer]
+"""The second models of a run, by name."""
+
+
+class Objective(Value):
+    """What a model is trained to do: examples from data, and their loss. The base of every objective.
+
+    The loss is summed over targets; the caller divides it by the number of targets of the whole step (`Examples.count`), so
+    that
+    the result does not depend on how a batch is cut.
+    """
+
+    kinds: ClassVar[Registry] = Registry()
+    reads: ClassVar[type[Data]]
+    """The kind of data that examples are made of."""
+    least_held_out: ClassVar[int] = 1
+    """Tokens, or records, that must be held out at least."""
+    likelihood: ClassVar[bool] = False
+    """Whether the loss is that of every token of running text, of which bits per byte can be told."""
+    kind: str
+    balance_loss: NotNegative = 0.0
+    """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
+    sequence_balance_loss: NotNegative = 0.0
+    """Factor of the balance loss within each sequence, summed over layers; DeepSeek-V2: 0.003, DeepSeek-V3: 0.0001."""
+    router_z_loss: NotNegative = 0.0
+    """Factor of the routers' z-loss, summed over layers; ST-MoE: 0.001."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that cannot be trained so, with the reason; before any work."""
+        raise NotImplementedError
+
+    def check_data(self, data: Data) -> None:
+        """Refuse data of another kind than the objective reads."""
+        if not isinstance(data, self.reads):
+            wanted = [kind for kind, entry in Data.kinds.items() if issubclass(entry, self.reads)]
+            raise ValueError(
+                f"the {self.kind} objective is trained on data.kind = {' or '.join(map(repr, wanted))}, and data.kind is "
+                f"{data.kind!r}"
+            )
+
+    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+        """Refuse sizes of a run under which the examples cannot be made."""
+
+    def special(self, length: int) -> Specials:
+        """The special tokens that examples of `length` positions need."""
+        return Specials()
+
+    @property
+    def partners(self) -> Mapping[str, Partner]:
+        """The second models that the loss needs, by name."""
+        return {}
+
+    @property
+    def without_penalties(self) -> Self:
+        """The same signal alone, as it is evaluated."""
+        return self.but(balance_loss=0.0, sequence_balance_loss=0.0, router_z_loss=0.0)
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        """The training examples, in batches of `batch` samples."""
+        raise NotImplementedError
+
+    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        """The held-out examples."""
+        raise NotImplementedError
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all."""
+        return examples.targets != IGNORED
+
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
+    ) -> Tensor:
+        """The summed loss without the experts' penalties: a 0-d tensor in fp32."""
+        raise NotImplementedError
+
+    def loss(
+        self,
+        model: Transformer,
+        examples: Examples,
+        noise: Noise | None,
+        auxiliary: Auxiliary | None = None,
+        partners: Partners | None = None,
+    ) -> Tensor:
+        """The summed loss, penalties included: a 0-d tensor in fp32. `auxiliary` receives the experts' reports.
+
+        The experts' penalties are means over the micro-batch's tokens, here multiplied by the micro-batch's count.
+        """
+        auxiliary = auxiliary or Auxiliary(self.counted(examples))
+        total = self.signal(model, examples, noise, auxiliary, partners or {})
+        count = (examples.targets != IGNORED).sum() if examples.counts is None else examples.counts.sum().to(total.dtype)
+        if self.balance_loss:
+            total = total + self.balance_loss * auxiliary.balance * count
+        if self.sequence_balance_loss:
+            total = total + self.sequence_balance_loss * auxiliary.sequence_balance * count
+        if self.router_z_loss:
+            total = total + self.router_z_loss * auxiliary.router_z * count
+        return total
+
+    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
+        """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them."""
+        return {"loss": self.without_penalties.loss(model, examples, None, auxiliary, partners)}
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """Figures for people from the summed statistics, such as accuracy; the mean loss is not among them."""
+        return {}
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        """A text that a model so trained can go on with, from held-out example `number`; empty where none suits."""
+        return ""
+
+    def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        """(What it is, its loss) of a model that knows no more than the frequencies of the targets it was trained on.
+
+        `steps`: the updates whose examples were seen; `windows`: the rows of the last evaluation; `outputs`: V, the number
+        of logits.
+        """
+        return None
+
+
+def added(totals: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
+    """The sums of the statistics of several batches, in float64 on the CPU."""
+    result: dict[str, Tensor] = {}
+    for each in totals:
+        for name, value in each.items():
+            value = value.detach().to("cpu", torch.float64)
+            result[name] = result[name] + value if name in result else value
+    return result

@@ -1,0 +1,53 @@
+"""Objectives whose examples are records: pairs, chats, texts with labels."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from anyformer.data import Corpus, Data, DataError, RecordBatch, RecordBatches, Rows, Table
+from anyformer.data.packing import Ints
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed, RecordFeed
+from anyformer.objectives.objective import Objective, Setting
+
+
+class RecordObjective(Objective):
+    """An objective on records: one in each row, padded, unless it packs them."""
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        """The examples of a batch of rows: a pure function of the batch and the setting, its seed and `batch.rows` included."""
+        raise NotImplementedError
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        """(records,): the positions that each record takes; one that takes more than T is left out."""
+        raise NotImplementedError
+
+    def rows(self, table: Table, setting: Setting) -> Rows:
+        """Which records stand in which row."""
+        return Rows.single(np.flatnonzero(self.lengths(table, setting) <= setting.length))
+
+    def check_corpus(self, corpus: Corpus, setting: Setting) -> None:
+        """Refuse prepared data that the objective cannot use, with the reason."""
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        self.check_corpus(corpus, setting)
+        feed = self._feed(corpus.train, setting, batch)
+        RecordBatches(feed.table, feed.rows, batch, setting.seed)  # refuses a table without a row
+        return feed
+
+    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return self._feed(corpus.validation, setting, batch)
+
+    def _feed(self, table: object, setting: Setting, batch: int) -> RecordFeed:
+        assert isinstance(table, Table), "records are prepared as a table"
+        rows = self.rows(table, setting)
+        if len(table) and not len(rows):
+            longest = int(self.lengths(table, setting).min())
+            raise DataError(
+                f"the {table.name} split has {len(table):,} records, and the shortest takes {longest:,} positions: none "
+                "fits into "
+                f"length = {setting.length:,}; set a greater length"
+            )
+        return RecordFeed(table, rows, batch, setting.seed, partial(self.examples, setting=setting))

@@ -1,0 +1,73 @@
+"""What objectives require of an architecture, asked of its declared contracts before any work."""
+
+from __future__ import annotations
+
+from anyformer.model import Architecture
+from anyformer.operations import Shape
+
+_FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
+
+
+def needs_tokens(objective: str, architecture: Architecture) -> None:
+    """Refuse an input that is not tokens."""
+    if architecture.embedding.symbols is None:
+        raise ValueError(
+            f"the {objective} objective reads text, and the embedding of this architecture reads {architecture.embedding.kind}"
+        )
+
+
+def needs_one_sequence(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture with a source, or with latents between its input and its output."""
+    if architecture.two_inputs or architecture.latents is not None:
+        shape = "one with a source" if architecture.two_inputs else architecture.shape_of_model
+        raise ValueError(f"the {objective} objective gives the model one sequence of text, and this model is {shape}")
+    needs_tokens(objective, architecture)
+
+
+def needs_source(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not read a source of text beside its target."""
+    if not architecture.two_inputs:
+        raise ValueError(
+            f"the {objective} objective gives the model a source and a target, and this {architecture.shape_of_model} model "
+            "reads one sequence: choose an architecture with an encoder, or another objective"
+        )
+    needs_tokens(objective, architecture)
+
+
+def needs_token_logits(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that does not give a logit per token of its vocabulary at every position."""
+    head = architecture.head
+    if head is None or head.outputs == "features":
+        raise ValueError(f"the {objective} objective needs logits, and this architecture has no head: set head = {{}}")
+    if head.pool is not None:
+        raise ValueError(f"the {objective} objective predicts tokens at positions, and head.pool gives one output per text")
+    if architecture.outputs != architecture.output_embedding.symbols:
+        raise ValueError(
+            f"the {objective} objective predicts tokens, of which there are {architecture.output_embedding.symbols}, and "
+            f"head.outputs = {architecture.outputs}: leave head.outputs out"
+        )
+
+
+def needs_hidden_targets(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture in which a token may see its own target, the next token."""
+    # A part that waits for later tokens shows a token its target; one only scaled by them shows little of it.
+    reasons = architecture.cost(_FEW).breaks("stepwise", training=True)
+    if reasons:
+        raise ValueError(
+            f"the {objective} objective predicts the next token, which this architecture lets each token see: "
+            f"{'; '.join(reasons)}; the loss would say nothing. Give the decoder a mask of the past only, such as 'causal'"
+        )
+
+
+def needs_both_sides(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture in which no token sees later ones."""
+    if not architecture.cost(_FEW).breaks("causal", training=True):
+        raise ValueError(
+            f"the {objective} objective predicts tokens from those on both sides, and in this architecture a token sees only "
+            "earlier ones: give its attention the mask 'bidirectional', or train it with objective.kind = 'causal'"
+        )
+
+
+def reads_prefix(architecture: Architecture) -> bool:
+    """Whether a mask lets the first positions see each other both ways, where a call says how many there are."""
+    return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact

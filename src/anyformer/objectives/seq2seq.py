@@ -1,0 +1,70 @@
+"""Sequence to sequence: a target from a source."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, Data, Pairs, RecordBatch, Table
+from anyformer.data.columns import padded
+from anyformer.data.packing import Ints
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Setting
+from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.requirements import needs_source, needs_token_logits
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+
+class Seq2SeqObjective(RecordObjective, TokenObjective):
+    """Cross-entropy of a target given its source: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
+
+    The decoder reads the target shifted right behind the start token (teacher forcing) and predicts the end after its last
+    token;
+    the token that ends a text is both, as in generation (Sutskever et al. 2014, arXiv 1409.3215; Vaswani et al. 2017).
+    """
+
+    reads: ClassVar[type[Data]] = Pairs
+    kind: Literal["seq2seq"] = "seq2seq"
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture without a source of text."""
+        needs_source("seq2seq", architecture)
+        needs_token_logits("seq2seq", architecture)
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        return np.maximum(table.lengths("source"), table.lengths("target") + 1)
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        sources = [record["source"] for (record,) in batch.records]
+        targets = [record["target"] for (record,) in batch.records]
+        return pairs_of(sources, targets, batch.rows, setting)
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        return target_logits(model, examples, noise, auxiliary)
+
+
+def pairs_of(sources: list[Ints], targets: list[Ints], rows: Ints, setting: Setting) -> Examples:
+    """Sources, and targets behind the start token and followed by the end, both padded to T."""
+    end, length = setting.tokenizer.end, setting.length
+    source = torch.from_numpy(padded(sources, length, -1))
+    entered = torch.from_numpy(padded([np.concatenate([[end], target]) for target in targets], length, -1))
+    wanted = torch.from_numpy(padded([np.concatenate([target, [end]]) for target in targets], length, IGNORED))
+    return Examples(
+        source.clamp(min=0), wanted, None, torch.from_numpy(rows),
+        decoder_tokens=entered.clamp(min=0), padding=source < 0, decoder_padding=entered < 0,
+    )  # fmt: skip
+
+
+def target_logits(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+    """The logits of the target's tokens, (B, T, V)."""
+    logits: Tensor = model(
+        examples.tokens, examples.decoder_tokens, padding=examples.padding, decoder_padding=examples.decoder_padding,
+        noise=noise, auxiliary=auxiliary,
+    )  # fmt: skip
+    return logits

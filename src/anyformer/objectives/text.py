@@ -1,0 +1,64 @@
+"""Objectives whose examples are windows of running text."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import torch
+from torch import Tensor
+
+from anyformer.data import Batch, Corpus, Data, Split, Text
+from anyformer.data.openings import opening
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import TextFeed
+from anyformer.objectives.objective import Objective, Setting
+
+
+class TextObjective(Objective):
+    """An objective on windows of text: it turns each batch of windows into examples."""
+
+    reads: ClassVar[type[Data]] = Text
+    least_held_out: ClassVar[int] = 2
+
+    def examples(self, batch: Batch, setting: Setting) -> Examples:
+        """The examples of a batch of windows: a pure function of the batch and the setting, its seed and `batch.rows`
+        included."""
+        raise NotImplementedError
+
+    def window(self, length: int) -> int:
+        """The tokens of running text that become a row of `length` positions."""
+        return length
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TextFeed:
+        feed = self._feed(data, corpus.train, setting, batch)
+        _ = feed.batches  # refuses a split that is shorter than a window
+        return feed
+
+    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TextFeed:
+        return self._feed(data, corpus.validation, setting, batch)
+
+    def _feed(self, data: Data, split: object, setting: Setting, batch: int) -> TextFeed:
+        assert isinstance(data, Text), "checked when the run was described"
+        assert isinstance(split, Split), "text is prepared as running tokens"
+        length, make = self.window(setting.length), partial(self.examples, setting=setting)
+        return TextFeed(split, length, batch, setting.seed, data.isolate, data.sampling, make)
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        assert isinstance(corpus.validation, Split), "text is prepared as running tokens"
+        return opening(corpus.validation, corpus.tokenizer, number)
+
+
+class Window(NamedTuple):
+    """A batch of windows as tensors: `tokens`, and `documents`, `padding` if any, (B, T); `rows` (B,)."""
+
+    tokens: Tensor
+    rows: Tensor
+    documents: Tensor | None
+    padding: Tensor | None
+
+    @classmethod
+    def of(cls, batch: Batch) -> Window:
+        documents = None if batch.documents is None else torch.from_numpy(batch.documents)
+        padding = None if batch.padding is None else torch.from_numpy(batch.padding.copy())
+        return cls(torch.from_numpy(batch.tokens), torch.from_numpy(batch.rows), documents, padding)
