@@ -22,7 +22,7 @@ def read_v3(config: Config) -> Architecture:
     router = _corrected(config, groups=8, keep=4, scale=2.5)
     experts = _experts(config, router, count=256, chosen=8, shared=1, width=2048)
     mlps = words.dense_first(config, "first_k_dense_replace", 3)
-    return _decoder(config, words.latent_attention(config, q_rank=1536, interleave=True), experts, mlps, eps=1e-6)
+    return _decoder(config, words.latent_attention(config, q_rank=1536, interleave=True), experts, mlps, eps=1e-6, later=1)
 
 
 def read_glm(config: Config) -> Architecture:
@@ -74,12 +74,14 @@ def _experts(config: Config, router: Router, *, shared: int, **absent: Any) -> E
     return words.shared_of(config, routed, shared, "n_shared_experts")
 
 
-def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float) -> Architecture:
-    """The model of layers that are dense or have experts."""
+def _decoder(
+    config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float, later: int = 0
+) -> Architecture:
+    """The model of layers that are dense or have experts; `later`: tokens predicted after the next one where no key says."""
     norm = words.rms_norm(config, eps)
     blocks = {"dense": pre_norm(norm, attention, words.feedforward(config)), "experts": pre_norm(norm, attention, experts)}
     layers = words.layered(blocks.__getitem__, mlps)
-    return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, blocks["experts"], layers[-1][1]))
+    return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, blocks["experts"], layers[-1][1], absent=later))
 
 
 def names(architecture: Architecture) -> Names:

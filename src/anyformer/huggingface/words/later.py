@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from anyformer.huggingface.config import Config
 from anyformer.huggingface.errors import HuggingFaceError, MismatchError
@@ -21,15 +22,16 @@ def later_tokens(
     last: Block,
     *,
     key: str = "num_nextn_predict_layers",
+    absent: int = 0,
     most: int | None = None,
     shared_norm: bool = False,
     bias: bool = False,
 ) -> SequentialPrediction | None:
-    """DeepSeek-V3's modules, as many as `key` says; None where it says 0 or nothing.
+    """DeepSeek-V3's modules, as many as `key` says, `absent` where it says nothing; None for 0.
 
     `block`: their layer; `last`: the last one of the model. `most`: the greatest number whose weights have names.
     """
-    depth = config(key, 0, _depth) or 0
+    depth = config(key, absent, partial(_depth, absent)) or 0
     if not depth:
         return None
     if most is not None and depth > most:
@@ -38,11 +40,12 @@ def later_tokens(
     return SequentialPrediction(depth=depth, block=own, norm=norm, shared_norm=shared_norm, bias=bias)
 
 
-def _depth(target: Target) -> int:
+def _depth(absent: int, target: Target) -> int:
+    """The number of modules; 0 is written only where the key's absence means another."""
     mtp = target.architecture.mtp
-    if mtp is None:
+    if mtp is None and not absent:
         raise MismatchError("the architecture predicts no later tokens")
-    return mtp.depth
+    return 0 if mtp is None else mtp.depth
 
 
 def as_layers(names: Names, architecture: Architecture) -> Names:
