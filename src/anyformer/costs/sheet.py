@@ -81,15 +81,20 @@ class CostSheet:
         return self.architecture.folded_cost(self.shape, self.plan)
 
     @cached_property
+    def _trained(self) -> Tally:
+        """The same call in training, which also predicts later tokens where the architecture does."""
+        architecture = self.architecture
+        return self._tally if architecture.mtp is None else architecture.folded_trained_cost(self.shape, self.plan)
+
+    @property
     def _computed(self) -> Tally:
-        """All that the call computes: training also predicts later tokens, where the architecture does."""
-        trains = self.mode == "train"
-        return self.architecture.folded_trained_cost(self.shape, self.plan) if trains else self._tally
+        """All that the call computes."""
+        return self._trained if self.mode == "train" else self._tally
 
     @cached_property
     def params(self) -> Parameters:
         """Parameters stored, and parameters that one token uses; beside them those of training alone."""
-        return parameters(self._tally, self.architecture.folded_trained_cost(self.shape, self.plan))
+        return parameters(self._tally, self._trained)
 
     @cached_property
     def flops(self) -> FlopSheet:

@@ -236,7 +236,7 @@ class Architecture(Shown):
 
     def folded_trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """As `folded_cost`, of a call in training."""
-        return _folded(self, shape, plan or Plan(), self.mtp)
+        return self.folded_cost(shape, plan) if self.mtp is None else _folded(self, shape, plan or Plan(), self.mtp)
 
     def _cost(self, shape: Shape, plan: Plan, price: _Price, mtp: MultiToken | None) -> Tally:
         # Of two inputs the source is read in the first call only; a single input is as long as the call.
