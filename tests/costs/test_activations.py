@@ -41,7 +41,9 @@ def run(model: Transformer, shape: Shape) -> Tensor:
     if architecture.two_inputs:
         given.append(architecture.output_embedding.example(shape.batch, shape.length, seed=1))
     with autocast(model.plan, CPU):
-        return model(*given)
+        first, *later = model.predictions(*given)
+    # A sum saves nothing.
+    return sum((y.sum() for y in later), first.sum())
 
 
 def assert_exact(architecture: Architecture, plan: Plan, shape: Shape) -> None:

@@ -16,7 +16,7 @@ from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.saved import Learning, saved_bytes
-from anyformer.data.description import Bytes, Text
+from anyformer.data import Bytes, Text
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
 from anyformer.operations import Shape, Weight

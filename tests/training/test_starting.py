@@ -14,8 +14,7 @@ import anyformer as af
 from anyformer import checkpoint
 from anyformer.checkpoint import CheckpointError
 from anyformer.cli import app
-from anyformer.data import Bytes
-from anyformer.data.description import BytePairs
+from anyformer.data import BytePairs, Bytes
 from anyformer.describe import UserError, change_all, to_toml
 from anyformer.training import load_run, read_run, resume, train
 from anyformer.training.starting import take

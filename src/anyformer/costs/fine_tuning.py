@@ -102,13 +102,16 @@ class FineTuning:
 
     Weights that learn and their gradients have the method's number type, frozen ones the format `tuning.base`; a frozen matrix
     in fewer bits than products have is restored to their type while it multiplies. Layers before the first that learns save
-    nothing.
+    nothing. Predictions of later tokens, which only pretraining has, are left out.
     """
 
     architecture: Architecture
     method: Method
     length: int
     plan: Plan
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "architecture", self.architecture.but(mtp=None))
 
     @cached_property
     def tuned(self) -> Tuned:

@@ -23,7 +23,7 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
 
     On the meta device without values. Raises `UserError` for a matrix that no linear map of its own holds.
     """
-    tally = model.architecture.cost(Shape(source=1))
+    tally = model.architecture.trained_cost(Shape(source=1))
     wanted = adapter.ranks(tally)
     holders = [(name, module) for name, module in model.named_modules() if not isinstance(module, AdaptedLinear)]
     found = set()

@@ -28,12 +28,12 @@ def check_tuning(tuning: Tuning, architecture: Architecture) -> Tuned:
             f"tuning.adapter.dropout = {dropout} is priced but not trained yet: leave it out, or use the dropout of the "
             "architecture, as decoder.dropout"
         )
-    return tuning.of(architecture.cost(Shape(source=1)))
+    return tuning.of(architecture.trained_cost(Shape(source=1)))
 
 
 def tune(model: Transformer, tuning: Tuning, seed: int) -> None:
     """Add the adapter, and let only those weights take gradients that learn."""
-    learning = tuning.of(model.architecture.cost(Shape(source=1))).learning
+    learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
     if tuning.adapter is not None:
         adapt(model, tuning.adapter, seed)
     for name, parameter in model.named_parameters():
@@ -54,7 +54,7 @@ class Still:
             return Still({})
         with torch.device("meta"):
             moved = {name for name, empty in Transformer(model.architecture).named_parameters() if not empty.requires_grad}
-        learning = tuning.of(model.architecture.cost(Shape(source=1))).learning
+        learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
         weights = dict(model.named_parameters())
         return Still({name: weights[name].detach().clone() for name in sorted(moved - learning.keys())})
 

@@ -67,7 +67,7 @@ def train(
         machine = measured_host(default_device())
         long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
         plan, notes = resolve(run.plan, machine, long=long)
-        notes += thread_hint(run.architecture.folded_cost(Shape()).parameters, machine.device)
+        notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)
         if budget is not None:

@@ -75,7 +75,7 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 def checkpoint_bytes(run: Run) -> int:
     """Bytes of one checkpoint of the run: weights, averaged ones too if there are any, and optimiser state."""
-    declared = run.architecture.cost(Shape(source=1))
+    declared = run.architecture.trained_cost(Shape(source=1))
     tuned = run.tuning.of(declared)
     every = [*declared.weights.values(), *tuned.added.values()]
     averages = run.average is not None or run.optimiser.averages

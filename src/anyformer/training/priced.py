@@ -24,7 +24,7 @@ def flops_of(run: Run) -> int:
     """FLOPs of an update, with every query-key pair."""
     piece = run.piece
     if run.tuning.everything:
-        return 3 * run.accumulation * run.architecture.cost(piece, run.plan).total_flops.dense
+        return 3 * run.accumulation * run.architecture.trained_cost(piece, run.plan).total_flops.dense
     method = method_of(run)
     assert method is not None, "not everything learns"
     return run.accumulation * FineTuning(run.architecture, method, run.length, run.plan).flops(piece.batch)

@@ -115,7 +115,7 @@ class Run(Value):
         if self.optimiser.averages and self.average is not None:
             raise ValueError(f"optimiser.kind = {self.optimiser.kind!r} averages weights already: leave average out")
         if self.optimiser.groups:
-            self.optimiser.paces(self.tuning.of(self.architecture.cost(Shape(source=1))).learning)
+            self.optimiser.paces(self.tuning.of(self.architecture.trained_cost(Shape(source=1))).learning)
         return self
 
     @property
