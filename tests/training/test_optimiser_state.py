@@ -151,6 +151,7 @@ def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
     assert trainer.evaluate(10**6).loss == pytest.approx(trained.validation.loss, rel=1e-6)
     trainer = replace(trainer, trainee=replace(trainer.trainee, averages=dict))
     assert trainer.evaluate(10**6).loss != pytest.approx(trained.validation.loss, rel=1e-4)
+    assert generate(stored, tokenizer, "def", max_tokens=3)
 
 
 def test_the_weights_in_training_are_back_after_evaluation_even_if_it_fails():
