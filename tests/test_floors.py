@@ -24,7 +24,7 @@ FLOORS = [
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
     {"resolving"},
     {"training", "loading"},
-    {"differences", "measuring", "testing"},
+    {"differences", "evaluation", "measuring", "testing"},
     {"api"},
     {"cli"},
 ]

@@ -61,7 +61,7 @@ def generate_tokens(
 def stream(
     model: Transformer,
     tokenizer: Tokenizer | None,
-    prompts: Sequence[str],
+    prompts: Sequence[str | Sequence[int]],
     *,
     max_tokens: int = 128,
     sampling: Sampling | None = None,
@@ -69,6 +69,8 @@ def stream(
     compile: bool | None = None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
+
+    A prompt is text, or the tokens of one.
 
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
     enough to recover the time.
@@ -81,7 +83,8 @@ def stream(
     if any(not text for text in stop):
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
-    tokens = [tokenizer.encode(prompt) or ([] if end is None else [end]) for prompt in prompts]
+    given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    tokens = [each or ([] if end is None else [end]) for each in given]
     check(model, tokens, max_tokens, end if model.architecture.two_inputs else None)
     steps = _steps(model, tokens, max_tokens, sampling, end, compile)
     return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
