@@ -27,6 +27,7 @@ from anyformer.cli import (
     planning,
     show,
     train,
+    transforming,
     verifying,
 )
 from anyformer.cli.aligned import folded
@@ -59,6 +60,7 @@ COMMANDS = {
     "train": (train, RUN),
     "generate": (generate, RUN),
     "eval": (evaluating, RUN),
+    "transform": (transforming, RUN),
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),

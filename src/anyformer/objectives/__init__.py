@@ -3,6 +3,7 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
@@ -13,6 +14,7 @@ from anyformer.objectives.seq2seq import Seq2SeqObjective
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
+    "DiffusionObjective",
     "Examples",
     "Feed",
     "MaskedObjective",
