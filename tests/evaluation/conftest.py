@@ -22,7 +22,7 @@ LENGTH = 32
 MakeRun = Callable[..., Path]
 
 
-def sharp(model, factor=4.0):
+def sharp(model, factor=20.0):
     """The model with larger weights, so that its predictions are far from even."""
     with torch.no_grad():
         for parameter in model.parameters():
