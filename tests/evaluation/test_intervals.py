@@ -27,6 +27,9 @@ def test_the_difference_is_that_of_the_means_over_targets():
     found = paired([3.0, 10.0], [1.0, 4.0], [1, 3], unit="rows")
     assert found.interval.value == pytest.approx((13 - 5) / 4)
     assert (found.units, found.unit) == (2, "rows")
+    counts = np.arange(1.0, 30.0)
+    even = paired(2 * counts, counts, counts, unit="rows").interval
+    assert (even.low, even.value, even.high) == pytest.approx((1, 1, 1)), "each resample is divided by its own targets"
 
 
 def test_intervals_of_pairs_cover_the_truth_and_narrow_what_is_alike():

@@ -35,6 +35,14 @@ def requests():
     return [*found, *(Request(shared, (token,)) for token in (3, 4, 5)), Request(some(30), some(LENGTH))]
 
 
+def whole(model, request):
+    """The score of one request, by one call."""
+    text = torch.tensor([request.context + request.continuation])[:, -LENGTH - 1 :]
+    logs = model(text[:, :-1])[0, -len(request.continuation) :].double().log_softmax(-1)
+    wanted = text[0, -len(request.continuation) :]
+    return float(logs.gather(-1, wanted[:, None]).sum()), bool((logs.argmax(-1) == wanted).all())
+
+
 def alone(model, request, prefix=False):
     """The score of one request, by one call for each of its tokens."""
     text, total, greedy = list(request.context), 0.0, True
@@ -48,6 +56,11 @@ def alone(model, request, prefix=False):
     return total, greedy
 
 
+def dynamic_decoder():
+    scaling = {"kind": "dynamic", "factor": 4.0, "trained": 6}
+    return change_all(tiny_decoder(), {"decoder.layer.attention.rotary.scaling": scaling})
+
+
 def prefix_decoder():
     return change_all(tiny_decoder(), {"decoder.layer.attention.mask": {"kind": "prefix"}})
 
@@ -58,6 +71,7 @@ MODELS = {
     "recurrence": lambda: architecture("qwen3-next-80b-a3b", tiny=True),
     "positions in a table": lambda: architecture("gpt2", tiny=True),
     "a prefix": prefix_decoder,
+    "angles that depend on the length": dynamic_decoder,
 }
 
 
@@ -69,7 +83,8 @@ def test_scores_are_those_of_each_text_alone(name, most, requests):
     done = []
     found = scores(model, requests, LENGTH, most=most, progress=done.append)
     for request, score in zip(requests, found, strict=True):
-        total, greedy = alone(model, request, prefix=name == "a prefix")
+        # Where angles depend on the length of the text, each token in turn would be read with others.
+        total, greedy = whole(model, request) if "angles" in name else alone(model, request, prefix=name == "a prefix")
         assert score.log_likelihood == pytest.approx(total, rel=1e-5, abs=1e-5)
         assert score.greedy == greedy
     assert done[-1] == len(requests)
@@ -96,8 +111,7 @@ def test_what_requests_share_is_read_once_and_batches_keep_to_their_size(request
     padded = []
     monkeypatch.setattr(model, "features", lambda tokens, **more: (padded.append(more["padding"]), usual(tokens, **more))[1])
     scores(model, requests, LENGTH, most=40)
-    assert padded
-    assert all(each is None for each in padded)
+    assert padded == [None] * (len(requests) - 2), "each text alone"
 
 
 def test_requests_that_cannot_be_scored_are_refused():

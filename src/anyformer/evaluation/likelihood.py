@@ -95,14 +95,14 @@ def scores(
 
     Longest first, so that rows of a batch are of about one length; what several requests share but for their last token is
     computed once; logits are computed where a continuation stands. Rows are padded at the end, unless the architecture
-    declares that padding changes it: then only equal lengths stand together. A mask with a prefix reads the context as one.
+    declares that a row depends on that: then each text is read alone. A mask with a prefix reads the context as one.
     `progress` is called with the number of requests scored so far.
     """
     check(model.architecture)
     prefix = reads_prefix(model.architecture)
     found: list[Score | None] = [None] * len(requests)
     done = 0
-    for batch in _batched(_inputs(requests, length, prefix=prefix), most, alike=_padding_matters(model.architecture)):
+    for batch in _batched(_inputs(requests, length, prefix=prefix), most, alone=_padding_matters(model.architecture)):
         for number, score in zip(*_scored(model, batch, requests, prefix=prefix), strict=True):
             found[number] = score
             done += 1
@@ -133,12 +133,12 @@ def _inputs(requests: Sequence[Request], length: int, *, prefix: bool) -> list[_
     return sorted(inputs, key=lambda each: (-len(each.tokens), each.tokens))
 
 
-def _batched(inputs: Sequence[_Input], most: int, *, alike: bool) -> Iterator[list[_Input]]:
-    """Inputs in batches of at most `most` positions; `alike`: of one length."""
+def _batched(inputs: Sequence[_Input], most: int, *, alone: bool) -> Iterator[list[_Input]]:
+    """Inputs in batches of at most `most` positions; `alone`: one in each."""
     batch: list[_Input] = []
     for each in inputs:
         full = batch and (len(batch) + 1) * len(batch[0].tokens) > most
-        if batch and (full or (alike and len(each.tokens) != len(batch[0].tokens))):
+        if batch and (full or alone):
             yield batch
             batch = []
         batch.append(each)
