@@ -3,16 +3,21 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.span_corruption import SpanCorruptionObjective
+from anyformer.objectives.ul2 import Denoiser, UL2Objective
 
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
+    "Denoiser",
+    "DenoisingObjective",
     "Examples",
     "Feed",
     "MaskedObjective",
@@ -22,6 +27,8 @@ __all__ = [
     "PrefixObjective",
     "Seq2SeqObjective",
     "Setting",
+    "SpanCorruptionObjective",
+    "UL2Objective",
     "added",
     "default_objective",
 ]

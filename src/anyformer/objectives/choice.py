@@ -10,11 +10,13 @@ from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.span_corruption import SpanCorruptionObjective
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
     PrefixObjective(),
     MaskedObjective(),
+    SpanCorruptionObjective(),
     Seq2SeqObjective(),
     ClassificationObjective(),
 )
