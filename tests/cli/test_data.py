@@ -61,8 +61,10 @@ def test_the_command_shows_samples_and_prepares(tmp_path, monkeypatch):
     shown = CliRunner().invoke(app, ["data", "inspect", *asked, "--rows", "1"], catch_exceptions=False)
     assert shown.exit_code == 0, shown.output
     number = re.search(r"word (\d+)", shown.output)
-    assert number and f"<|endoftext|>answer {number[1]}" in shown.output
+    assert number
+    assert f"<|endoftext|>answer {number[1]}" in shown.output
     assert "attention of decoder" in shown.output
     made = CliRunner().invoke(app, ["data", "prepare", *asked], catch_exceptions=False)
     assert made.exit_code == 0
-    assert "records" in made.output and str(tmp_path / "cache") in made.output
+    assert "records" in made.output
+    assert str(tmp_path / "cache") in made.output
