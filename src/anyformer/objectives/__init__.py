@@ -9,6 +9,7 @@ from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.ul2 import Denoiser, UL2Objective
@@ -25,6 +26,7 @@ __all__ = [
     "Partner",
     "Partners",
     "PrefixObjective",
+    "ReplacedTokensObjective",
     "Seq2SeqObjective",
     "Setting",
     "SpanCorruptionObjective",

@@ -9,6 +9,7 @@ from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 
@@ -18,6 +19,7 @@ USUAL: tuple[Objective, ...] = (
     MaskedObjective(),
     SpanCorruptionObjective(),
     Seq2SeqObjective(),
+    ReplacedTokensObjective(),
     ClassificationObjective(),
 )
 """The usual objective of each shape of model: the first one whose requirements an architecture meets."""
