@@ -37,7 +37,8 @@ def batch(lengths: list[int], window: int, rows: list[int] | None = None) -> Bat
     tokens = np.zeros((len(lengths), window), dtype=np.int64)
     targets = np.full_like(tokens, IGNORED)
     for row, (number, length) in enumerate(zip(numbers, lengths, strict=True)):
-        text = WORDS[7 * number : 7 * number + length + 1]
+        start = 7 * number % len(TEXT)
+        text = WORDS[start : start + length + 1]
         tokens[row, :length], targets[row, :length] = text[:-1], text[1:]
     padding = np.arange(window) >= np.array(lengths)[:, None]
     return Batch(tokens, targets, np.array(numbers), padding=padding if padding.any() else None)

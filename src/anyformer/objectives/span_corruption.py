@@ -49,7 +49,7 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
 
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
-            raise ValueError(f"length = {length} has no room for a token, a sentinel and the end: at least 4 are needed")
+            raise ValueError(f"length = {length} has no room for a token, a sentinel and the end: at least 3 are needed")
 
     def window(self, length: int) -> int:
         """The longest text whose source and target both fit into `length` positions; 0 if there is none."""

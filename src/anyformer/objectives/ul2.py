@@ -99,8 +99,9 @@ class UL2Objective(TextObjective, TokenObjective):
 
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 2:
+            least = next(enough for enough in range(1, 16) if self.window(enough) >= 2)
             raise ValueError(
-                f"length = {length} has no room for a mode, a token, a sentinel and the end: at least 8 are needed"
+                f"length = {length} has no room for a mode, a token, a sentinel and the end: at least {least} are needed"
             )
 
     def window(self, length: int) -> int:
