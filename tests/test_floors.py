@@ -25,13 +25,14 @@ FLOORS = [
     {"resolving"},
     {"training", "loading"},
     {"differences", "measuring", "testing"},
+    {"surgery"},
     {"api"},
     {"cli"},
 ]
 PARTS = [
     {"sketch", "lookup", "derived"},
     {"initialisation", "masks", "positions", "norms", "pointwise"},
-    {"call"},
+    {"call", "layout"},
     {"sublayer"},
     {"embedding", "attention", "feedforward"},
     {"experts", "recurrence"},

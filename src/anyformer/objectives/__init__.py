@@ -4,6 +4,7 @@ from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.denoising import DenoisingObjective
+from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
@@ -19,6 +20,7 @@ __all__ = [
     "ClassificationObjective",
     "Denoiser",
     "DenoisingObjective",
+    "DiffusionObjective",
     "Examples",
     "Feed",
     "MaskedObjective",
