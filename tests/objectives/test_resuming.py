@@ -17,7 +17,7 @@ from anyformer.catalogue import architecture
 from anyformer.checkpoint import directory_of
 from anyformer.describe import change_all
 from anyformer.model import Architecture
-from anyformer.parts import Head
+from anyformer.parts import Causal, Head, Prefix
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
 from anyformer.training.precision import Host
@@ -49,7 +49,7 @@ def encoder(head: Head | None = None) -> Architecture:
 
 
 def prefix_model() -> Architecture:
-    return tiny("llama-2-7b", **{"decoder.layer.attention.mask": {"kind": "prefix"}})
+    return tiny("llama-2-7b", **{"decoder.layer.attention.mask": Causal() | Prefix()})
 
 
 TEXTS = [{"text": f"the {n} words of text {n * n % 97} are not many, but they say {n % 7} things. "} for n in range(200)]

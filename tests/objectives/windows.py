@@ -13,7 +13,7 @@ from anyformer.model import Architecture
 from anyformer.objectives import Setting
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.text import TextObjective
-from anyformer.parts import Prefix
+from anyformer.parts import Causal, Prefix
 from anyformer.resizing.tiny import tiny
 from anyformer.resolving import architecture
 
@@ -54,5 +54,5 @@ def whole(objective: TextObjective, length: int, rows: list[int]) -> Batch:
 def small(name: str) -> Architecture:
     """The tiny variant of a catalogue entry; `prefix`: a decoder that reads a prefix both ways."""
     if name == "prefix":
-        return change(tiny(architecture("llama-12m")), "decoder.layer.attention.mask", Prefix())
+        return change(tiny(architecture("llama-12m")), "decoder.layer.attention.mask", Causal() | Prefix())
     return tiny(architecture(name))
