@@ -45,9 +45,9 @@ def test_the_page_says_what_became_of_every_weight_and_what_to_do_next(call, pla
         "--pad-vocab", "64", "--data", "text.txt",
     )  # fmt: skip
     words = " ".join(said.split())
-    assert "vocab of embedding: 257 -> 320" in words
+    assert "vocab of embedding: 288 -> 320" in words
     assert "layers of decoder come from 0 1 1" in words
-    assert "rows 257 to 319 are the mean of the others" in words
+    assert "rows 288 to 319 are the mean of the others" in words
     assert "the mean of every 2 heads; error 0." in words
     assert "0, so that the added layer adds nothing at first" in words
     assert "held-out text:" in words
@@ -76,8 +76,8 @@ def test_the_loss_is_that_of_the_text_in_windows(call, place):
         losses.append(torch.nn.functional.cross_entropy(logits, window[1:], reduction="none"))
     direct = torch.cat(losses)
     assert report["loss"]["before"] == pytest.approx(float(direct.mean()), abs=0.02)
-    # 63 new rows at the mean make the sum of exponentials larger by a factor of at most 1 + 63 / 257.
-    assert 0 < report["loss"]["after"] - report["loss"]["before"] <= torch.tensor(1 + 63 / 257).log()
+    # 32 new rows at the mean make the sum of exponentials larger by a factor of at most 1 + 32 / 288.
+    assert 0 < report["loss"]["after"] - report["loss"]["before"] <= torch.tensor(1 + 32 / 288).log()
 
 
 def test_generate_show_and_a_second_change_read_the_result(call, place):

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import anyformer as af
-from anyformer.data import Bytes, Data, prepare
+from anyformer.data import Bytes, Text, prepare
 from anyformer.surgery import SurgeryError, moments_of, performed, planned
 from surgery.changed import tiny, trained
 
@@ -30,7 +30,7 @@ def changed(model, **fields):
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "a.txt"
     path.write_text("the quick brown fox jumps over the lazy dog. " * 40)
-    return prepare(Data(paths=(str(path),), tokenizer=Bytes(), validation=0.0), progress=False).train
+    return prepare(Text(paths=(str(path),), tokenizer=Bytes(), validation=0.0), progress=False).train
 
 
 def test_moments_are_those_of_the_inputs(model, text):

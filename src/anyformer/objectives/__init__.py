@@ -8,6 +8,7 @@ from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
@@ -24,6 +25,7 @@ __all__ = [
     "Examples",
     "Feed",
     "MaskedObjective",
+    "MultiTokenObjective",
     "Objective",
     "Partner",
     "Partners",

@@ -7,6 +7,7 @@ from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
@@ -15,6 +16,7 @@ from anyformer.objectives.span_corruption import SpanCorruptionObjective
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
+    MultiTokenObjective(),
     PrefixObjective(),
     MaskedObjective(),
     SpanCorruptionObjective(),

@@ -6,9 +6,10 @@ import tempfile
 from pathlib import Path
 
 from anyformer import checkpoint
-from anyformer.data import Data, Split, Tokenizer, TokenizerFile, prepare
+from anyformer.data import Split, Text, Tokenizer, TokenizerFile, prepare
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives import CausalObjective
+from anyformer.objectives.feed import TextFeed
 from anyformer.plan import Plan
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.report import Loss
@@ -30,7 +31,8 @@ def text_of(data: str, tokenizer: Tokenizer) -> Split:
     """All of a text in the model's tokens."""
     with tempfile.TemporaryDirectory() as place:
         tokenizer.save(place)
-        corpus = prepare(Data(paths=(data,), tokenizer=TokenizerFile(path=place), validation=0.0), progress=False)
+        corpus = prepare(Text(paths=(data,), tokenizer=TokenizerFile(path=place), validation=0.0), progress=False)
+    assert isinstance(corpus.train, Split), "text is prepared as running tokens"
     return corpus.train
 
 
@@ -39,8 +41,9 @@ def loss_of(old: Transformer, new: Transformer, text: Split) -> Loss:
     tables = [stack.max_length for model in (old, new) for stack in model.architecture.stacks.values()]
     length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
     objective, plan = CausalObjective(), Plan(precision="fp32")
-    before, after = (evaluate(model, objective, text, plan, length=length, batch=BATCH, most=WINDOWS) for model in (old, new))
-    return Loss(before.loss, after.loss, after.tokens)
+    feed = TextFeed(text, length, BATCH, 0, isolate=False, sampling="epochs", make=objective.next_tokens)
+    before, after = (evaluate(model, objective, feed, plan, most=WINDOWS) for model in (old, new))
+    return Loss(before.loss, after.loss, after.count)
 
 
 def tokenizer_beside(directory: Path) -> Tokenizer | None:
