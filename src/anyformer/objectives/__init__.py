@@ -3,6 +3,7 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
@@ -10,11 +11,16 @@ from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.span_corruption import SpanCorruptionObjective
+from anyformer.objectives.ul2 import Denoiser, UL2Objective
 
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
+    "Denoiser",
+    "DenoisingObjective",
     "DiffusionObjective",
     "Examples",
     "Feed",
@@ -24,8 +30,11 @@ __all__ = [
     "Partner",
     "Partners",
     "PrefixObjective",
+    "ReplacedTokensObjective",
     "Seq2SeqObjective",
     "Setting",
+    "SpanCorruptionObjective",
+    "UL2Objective",
     "added",
     "default_objective",
 ]

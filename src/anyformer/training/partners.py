@@ -40,8 +40,9 @@ def _made(name: str, partner: Partner, run: Run, model: Transformer) -> Transfor
     if partner.path is not None:
         made, _ = load(partner.path, plan=run.plan, device=model.device)
     else:
-        made = build(partner.architecture or run.architecture, run.plan, model.device, seed=run.seed)
-        if partner.architecture is None:
+        described = partner.described(run.architecture)
+        made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
+        if described is None:
             made.load_state_dict(model.state_dict())
     run.objective.check_partner(name, made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
