@@ -71,3 +71,19 @@ def needs_both_sides(objective: str, architecture: Architecture) -> None:
 def reads_prefix(architecture: Architecture) -> bool:
     """Whether a mask lets the first positions see each other both ways, where a call says how many there are."""
     return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact
+
+
+def needs_images(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads anything but one image."""
+    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 4:
+        raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
+
+
+def needs_vectors(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads anything but one set or sequence of vectors."""
+    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 3:
+        raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {_reads(architecture)}")
+
+
+def _reads(architecture: Architecture) -> str:
+    return architecture.embedding.kind + (" beside a target" if architecture.two_inputs else "")

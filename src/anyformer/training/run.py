@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from anyformer.data import BytePairs, Bytes, Data
+from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
 from anyformer.describe import Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
@@ -91,6 +91,7 @@ class Run(Value):
         self.objective.check(self.architecture)
         self.objective.check_data(self.data)
         self.objective.check_batch(self.length, self.batch, self.accumulation)
+        self.objective.check_sizes(self.architecture, self.data, self.length)
         tokenizer = learnt(self.data.tokenizer)
         for name, vocab in self.architecture.vocabularies.items():
             if tokenizer is not None and tokenizer.vocab > vocab:
@@ -105,7 +106,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        rows = self.batch // self.accumulation
+        rows = self.batch // self.accumulation * self.objective.rows_each
         return Shape(batch=rows, length=self.length, source=self.architecture.source_of(self.length))
 
     def learning_rate(self, step: int) -> float:
@@ -131,10 +132,7 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
 
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
-    """A run of five minutes with the usual objective; its tokens are bytes if the vocabulary is small, else byte pairs."""
+    """A run of five minutes with the usual objective, on data at `paths` as it suits the architecture."""
     objective = default_objective(model)
-    vocab = min(model.vocabularies.values(), default=0)
-    tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-    length = min(256, *(stack.max_length or 256 for stack in model.stacks.values()))
-    data = objective.reads.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
-    return Run(minutes=5.0, length=length, data=data, objective=objective, architecture=model)
+    data = objective.reads.usual(model, paths)
+    return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
