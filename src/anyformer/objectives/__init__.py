@@ -4,6 +4,7 @@ from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.contrastive import ContrastiveObjective
+from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
@@ -20,6 +21,7 @@ __all__ = [
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",
+    "DiffusionObjective",
     "Examples",
     "Feed",
     "ImageClassificationObjective",
