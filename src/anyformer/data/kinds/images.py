@@ -20,8 +20,8 @@ from anyformer.describe import Count
 if TYPE_CHECKING:
     from anyformer.model import Architecture
 
-LARGEST_SQUARE = 256
-"""Positions of an image at most, where nobody says its size."""
+POSITIONS = 256
+"""Positions of an image at most, where no position table and nobody else says its size."""
 
 
 class Images(Records):
@@ -49,12 +49,12 @@ class Images(Records):
 
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
-        """The largest square images that the position table can take, of `LARGEST_SQUARE` positions at most."""
+        """The largest square images that the position table takes; of `POSITIONS` positions at most, where there is none."""
         import torch
 
         embedding = architecture.embedding
         _, channels, side, _ = embedding.example(1, 1).shape
-        most = min(LARGEST_SQUARE, *(stack.max_length or LARGEST_SQUARE for stack in architecture.stacks.values()))
+        most = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length), default=POSITIONS)
 
         def positions(squares: int) -> int:
             size = (1, channels, squares * side, squares * side)
