@@ -125,17 +125,21 @@ class Run(Value):
 def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     """The run that a TOML or JSON file describes, with `changes` by path.
 
-    In the file, `architecture` may be a catalogue name or a path, and a table `[set]` may change it by path. All changes
-    are made at once: only the result must be valid.
+    In the file, `architecture` may be a catalogue name or a path, and a table `[set]` may change it by path, so that it suits
+    the objective and the data. `changes` are made at once after that: only the result must be valid.
     """
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
-    changes = {**pop_changes(data, str(path)), **(changes or {})}
+    own = pop_changes(data, str(path))
     if isinstance(named := data.get("architecture"), str):
-        data["architecture"] = architecture(path_beside(named, path.parent)).plain()
+        model, inside = architecture(path_beside(named, path.parent)), "architecture."
+        first = {place.removeprefix(inside): value for place, value in own.items() if place.startswith(inside)}
+        data["architecture"] = change_all(model, first).plain()
+        own = {place: value for place, value in own.items() if not place.startswith(inside)}
     run = Run.parse(data, where=str(path))
-    return change_all(run, changes) if changes else run
+    both = {**own, **(changes or {})}
+    return change_all(run, both) if both else run
 
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
