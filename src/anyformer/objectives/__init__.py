@@ -9,6 +9,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
@@ -26,6 +27,7 @@ __all__ = [
     "Feed",
     "ImageClassificationObjective",
     "MaskedObjective",
+    "MultiTokenObjective",
     "Objective",
     "Partner",
     "Partners",

@@ -9,6 +9,7 @@ from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.contrastive import ContrastiveObjective
 from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
@@ -17,6 +18,7 @@ from anyformer.objectives.vector_classification import VectorClassificationObjec
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
+    MultiTokenObjective(),
     PrefixObjective(),
     MaskedObjective(),
     Seq2SeqObjective(),
