@@ -12,6 +12,7 @@ from anyformer.objectives import PrefixObjective
 from anyformer.training import load_run, train
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes").glob("*.toml"))
+HEADS = ("classification", "regression", "token-labels", "spans", "contrastive", "images")
 OF_TEXT = ("denoising", "masked", "prefix", "replaced-tokens", "seq2seq", "span-corruption", "ul2")
 
 
@@ -39,7 +40,7 @@ def test_the_architecture_is_changed_before_the_objective_of_a_file_is_held_agai
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", OF_TEXT)
+@pytest.mark.parametrize("name", OF_TEXT + HEADS)
 def test_a_recipe_reaches_better_than_its_baseline(name, tmp_path):
     path = next(path for path in RECIPES if path.stem == name)
     trained = train(load_run(path), tmp_path / name, console=Console(quiet=True))

@@ -36,6 +36,7 @@ class Case:
     data: dict[str, Any]
     rows: list[dict[str, Any]]
     length: int = 32
+    accumulation: int = 2
 
 
 def tiny(name: str, **changes: Any) -> Architecture:
@@ -55,6 +56,14 @@ def prefix_model() -> Architecture:
 TEXTS = [{"text": f"the {n} words of text {n * n % 97} are not many, but they say {n % 7} things. "} for n in range(200)]
 PAIRS = [{"source": f"number {n}", "target": f"{n * 3 % 101} is its answer"} for n in range(120)]
 LABELLED = [{"text": f"{'even' if n % 2 else 'odd'} things {n}", "label": "ab"[n % 2]} for n in range(120)]
+SCORED = [{"text": f"{'many' if n % 2 else 'few'} things", "value": n % 2 + n % 3 / 10} for n in range(120)]
+WORDS = [{"words": ["Ada", "saw", str(n)], "labels": ["B-PER", "O", "B-NUM" if n % 2 else "O"]} for n in range(120)]
+ANSWERS = [
+    {"context": f"it is {n} and red", "question": "what?", "answer": "red", "start": len(f"it is {n} and ")} for n in range(120)
+]
+SIMILAR = [{"text": f"number {n}", "positive": f"{n} is it"} for n in range(120)]
+VECTORS = [{"array": [[n % 2, 0.1 * row, 1.0] for row in range(1 + n % 4)], "label": n % 2} for n in range(120)]
+DIGITS = {"kind": "images", "paths": ["digits"], "height": 12, "width": 12}
 RUNNING = {"kind": "text"}
 CASES = {
     "causal": Case(tiny("llama-2-7b"), {"kind": "causal"}, RUNNING, TEXTS),
@@ -68,6 +77,14 @@ CASES = {
     "diffusion": Case(tiny("llada-8b"), {"kind": "diffusion"}, RUNNING, TEXTS),
     "seq2seq": Case(tiny("t5-small"), {"kind": "seq2seq"}, {"kind": "pairs"}, PAIRS),
     "classification": Case(encoder(Head(pool="first", outputs=2)), {"kind": "classification"}, {"kind": "labelled"}, LABELLED),
+    "regression": Case(encoder(Head(pool="mean", outputs=1)), {"kind": "regression"}, {"kind": "scored"}, SCORED),
+    "token_labels": Case(encoder(Head(outputs=4)), {"kind": "token_labels"}, {"kind": "word_labels"}, WORDS),
+    "spans": Case(encoder(Head(outputs=2)), {"kind": "spans", "windows": 2, "overlap": 4}, {"kind": "answers"}, ANSWERS, 24),
+    "contrastive": Case(tiny("sentence-bert-base"), {"kind": "contrastive"}, {"kind": "similar"}, SIMILAR, 32, 1),
+    "images": Case(tiny("vit-base-16"), {"kind": "image_classification", "shift": 0.1, "flip": True}, DIGITS, [], 5),
+    "vectors": Case(
+        tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
+    ),
 }
 
 
@@ -77,9 +94,9 @@ def run(request, tmp_path, monkeypatch) -> Run:
     case = CASES[request.param]
     path = tmp_path / "data.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in case.rows))
-    data = {**case.data, "paths": [str(path)], "tokenizer": {"kind": "bytes"}, "validation": 0.2}
+    data = {"paths": [str(path)], "tokenizer": {"kind": "bytes"}, "validation": 0.2, **case.data}
     plain = {
-        "steps": STEPS, "batch": 4, "accumulation": 2, "length": case.length, "seed": 7,
+        "steps": STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
         "objective": case.objective, "data": data, "architecture": case.model.plain(),
         "optimiser": {"kind": "adamw", "learning_rate": 1e-2}, "schedule": {"kind": "constant", "warmup": 0},
     }  # fmt: skip

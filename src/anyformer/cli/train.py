@@ -156,7 +156,7 @@ def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], 
     if isinstance(source, str):
         run, assigned = started(run, source), {path: value for path, value in assigned.items() if path != "start_from"}
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
-    if kind == "bytes" and not any(path.startswith("data.tokenizer") for path in assigned):
+    if kind == "bytes" and vocab and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)
     try:
         return change_all(run, assigned)

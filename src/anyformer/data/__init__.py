@@ -6,7 +6,7 @@ from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Split
 from anyformer.data.description import Data, Text
 from anyformer.data.errors import DataError
-from anyformer.data.kinds import Labelled, Pairs
+from anyformer.data.kinds import Answers, Arrays, Images, Labelled, Pairs, Pixels, Scored, Similar, Vectors, WordLabels
 from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
@@ -29,6 +29,8 @@ from anyformer.data.tokenizers import Tokenizer
 
 __all__ = [
     "IGNORED",
+    "Answers",
+    "Arrays",
     "Batch",
     "Batches",
     "BytePairs",
@@ -37,15 +39,19 @@ __all__ = [
     "Corpus",
     "Data",
     "DataError",
+    "Images",
     "Labelled",
     "Learnt",
     "Pairs",
+    "Pixels",
     "Record",
     "RecordBatch",
     "RecordBatches",
     "Records",
     "RoleName",
     "Rows",
+    "Scored",
+    "Similar",
     "Skipped",
     "Specials",
     "Split",
@@ -56,6 +62,8 @@ __all__ = [
     "TokenizerFile",
     "TokenizerSpec",
     "Unigram",
+    "Vectors",
+    "WordLabels",
     "WordPiece",
     "Words",
     "interpolated_bigram_loss",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from anyformer.data.tokenizer_specs import BytePairs, TokenizerSpec
+from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
+
+if TYPE_CHECKING:
+    from anyformer.model import Architecture
 
 STDLIB = "python-stdlib"
 """The word in `paths` that stands for the source of the running interpreter's standard library."""
@@ -33,6 +36,14 @@ class Data(Value):
     """Fraction of the examples that is held out; not used with `validation_paths`."""
     validation_paths: tuple[Path, ...] = ()
     """Held-out examples, given like `paths`; a file that is in both is held out."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
+        """The data at `paths` as it suits an architecture, where nobody says more: bytes if the vocabulary is small, else byte
+        pairs."""
+        vocab = min(architecture.vocabularies.values(), default=0)
+        tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
+        return cls.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
 
     @property
     def unused(self) -> tuple[str, ...]:

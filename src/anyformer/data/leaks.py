@@ -38,19 +38,22 @@ class Leaks:
 
     def encode(self, inner: tokenizers.Tokenizer, text: str) -> list[int]:
         """Tokens of text, each word that would become a special token encoded in two halves."""
-        pieces = _cut(text, [match.start() + 1 for match in self.words.finditer(text)])
-        return [number for piece in pieces for number in self._checked(inner, piece)]
+        return [number for piece in self.pieces(inner, text) for number in _ids(inner, piece)]
 
-    def _checked(self, inner: tokenizers.Tokenizer, text: str) -> list[int]:
+    def pieces(self, inner: tokenizers.Tokenizer, text: str) -> list[str]:
+        """The pieces of a text that are encoded alone, so that none gives a special token."""
+        cut = _cut(text, [match.start() + 1 for match in self.words.finditer(text)])
+        return [part for piece in cut for part in self._checked(inner, piece)]
+
+    def _checked(self, inner: tokenizers.Tokenizer, text: str) -> list[str]:
         encoded = inner.encode(text, add_special_tokens=False)
         spans = [span for number, span in zip(encoded.ids, encoded.offsets, strict=True) if number in self.numbers]
         if not spans:
-            ids: list[int] = encoded.ids
-            return ids
+            return [text]
         if any(end - start < 2 for start, end in spans):
             raise DataError(f"this tokenizer makes a special token of the text {text[:60]!r}; leave out the rare characters")
         pieces = _cut(text, [start + 1 for start, _ in spans])
-        return [number for piece in pieces for number in self._checked(inner, piece)]
+        return [part for piece in pieces for part in self._checked(inner, piece)]
 
 
 def _cut(text: str, places: list[int]) -> list[str]:

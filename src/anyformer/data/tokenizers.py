@@ -113,6 +113,21 @@ class Tokenizer:
             ]
         return [_array(ids) for ids in found]
 
+    def offsets(self, text: str) -> NDArray[np.int64]:
+        """(tokens, 2): the characters of `text` that each token of `encode(text)` stands for, from the first to behind the
+        last."""
+        touched = self._leaks is not None and (
+            self._leaks.touch(text)
+            or not self._leaks.numbers.isdisjoint(self._inner.encode(text, add_special_tokens=False).ids)
+        )
+        pieces = self._leaks.pieces(self._inner, text) if touched and self._leaks is not None else [text]
+        found, begin = [np.zeros((0, 2), dtype=np.int64)], 0
+        for piece in pieces:
+            offsets = self._inner.encode(piece, add_special_tokens=False).offsets
+            found.append(np.array(offsets, dtype=np.int64).reshape(-1, 2) + begin)
+            begin += len(piece)
+        return np.concatenate(found)
+
     def decode(self, ids: Iterable[int], special: bool = False) -> str:
         """The text of tokens; special tokens are left out unless `special`; bytes that are no UTF-8 become U+FFFD."""
         return self._inner.decode(list(ids), skip_special_tokens=not special)

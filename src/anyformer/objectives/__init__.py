@@ -3,38 +3,50 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.contrastive import ContrastiveObjective
 from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
+from anyformer.objectives.spans import SpansObjective
+from anyformer.objectives.token_labels import TokenLabelsObjective
 from anyformer.objectives.ul2 import Denoiser, UL2Objective
+from anyformer.objectives.vector_classification import VectorClassificationObjective
 
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
+    "ContrastiveObjective",
     "Denoiser",
     "DenoisingObjective",
     "DiffusionObjective",
     "Examples",
     "Feed",
+    "ImageClassificationObjective",
     "MaskedObjective",
     "MultiTokenObjective",
     "Objective",
     "Partner",
     "Partners",
     "PrefixObjective",
+    "RegressionObjective",
     "ReplacedTokensObjective",
     "Seq2SeqObjective",
     "Setting",
     "SpanCorruptionObjective",
+    "SpansObjective",
+    "TokenLabelsObjective",
     "UL2Objective",
+    "VectorClassificationObjective",
     "added",
     "default_objective",
 ]

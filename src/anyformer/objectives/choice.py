@@ -6,13 +6,17 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.contrastive import ContrastiveObjective
+from anyformer.objectives.image_classification import ImageClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
+from anyformer.objectives.vector_classification import VectorClassificationObjective
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
@@ -23,6 +27,10 @@ USUAL: tuple[Objective, ...] = (
     Seq2SeqObjective(),
     ReplacedTokensObjective(),
     ClassificationObjective(),
+    ContrastiveObjective(),
+    ImageClassificationObjective(),
+    VectorClassificationObjective(),
+    RegressionObjective(),
 )
 """The usual objective of each shape of model: the first one whose requirements an architecture meets."""
 

@@ -23,7 +23,7 @@ class Examples:
     `targets`: (B, T) or (B,), `IGNORED` where there is nothing to predict. `rows` (B,): global sample numbers, the key of all
     that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
     `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
-    `types`: arguments of the model's call.
+    `types`: arguments of the model's call. `facts` (B, ...): what metrics need to know besides, as its objective says.
     """
 
     tokens: Tensor
@@ -37,6 +37,7 @@ class Examples:
     types: Tensor | None = None
     weights: Tensor | None = None
     counts: Tensor | None = None
+    facts: Tensor | None = None
 
     @property
     def count(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import numpy as np
@@ -124,3 +124,9 @@ class RecordFeed:
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, record_windows(self.table, self.rows, self.batch, most=most))
+
+
+def remade(feed: Feed, make: Callable[[RecordBatch], Examples]) -> Feed:
+    """The same rows of records, made into examples by another function."""
+    assert isinstance(feed, RecordFeed), "an objective on records makes such feeds"
+    return replace(feed, make=make)

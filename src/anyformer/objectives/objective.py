@@ -94,6 +94,21 @@ class Objective(Value):
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         """Refuse sizes of a run under which the examples cannot be made."""
 
+    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
+        """Refuse a length T that the inputs made of the data do not have."""
+
+    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
+        """Refuse prepared data for which the architecture has too few outputs."""
+
+    def usual_length(self, architecture: Architecture, data: Data) -> int:
+        """T where nobody says it."""
+        return min(256, *(stack.max_length or 256 for stack in architecture.stacks.values()))
+
+    @property
+    def rows_each(self) -> int:
+        """The rows that a sample takes: 2 where two texts of it are read."""
+        return 1
+
     def special(self, length: int) -> Specials:
         """The special tokens that examples of `length` positions need."""
         return Specials()

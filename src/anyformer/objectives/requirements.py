@@ -100,3 +100,19 @@ def needs_prefix(objective: str, architecture: Architecture) -> None:
             f"the {objective} objective predicts each token behind the prefix from all before it, and in this architecture it "
             f"sees the prefix alone: {remedy}"
         )
+
+
+def needs_images(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads anything but one image."""
+    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 4:
+        raise ValueError(f"the {objective} objective gives the model an image, and this model reads {_reads(architecture)}")
+
+
+def needs_vectors(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads anything but one set or sequence of vectors."""
+    if architecture.two_inputs or architecture.embedding.symbols is not None or architecture.embedding.example(1, 1).dim() != 3:
+        raise ValueError(f"the {objective} objective gives the model vectors, and this model reads {_reads(architecture)}")
+
+
+def _reads(architecture: Architecture) -> str:
+    return architecture.embedding.kind + (" beside a target" if architecture.two_inputs else "")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from anyformer.data import BytePairs, Bytes, Data
+from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
 from anyformer.describe import Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
@@ -21,7 +21,7 @@ from anyformer.training.schedule import Cosine, Schedule
 from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
-_OF_ARCHITECTURE = "architecture."
+_INSIDE = "architecture."
 
 
 class Evaluation(Value):
@@ -100,6 +100,7 @@ class Run(Value):
         self.objective.check(self.architecture)
         self.objective.check_data(self.data)
         self.objective.check_batch(self.length, self.batch, self.accumulation)
+        self.objective.check_sizes(self.architecture, self.data, self.length)
         tokenizer = learnt(self.data.tokenizer)
         for name, vocab in self.architecture.vocabularies.items():
             if tokenizer is not None and tokenizer.vocab > vocab:
@@ -123,7 +124,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        rows = self.batch // self.accumulation
+        rows = self.batch // self.accumulation * self.objective.rows_each
         return Shape(batch=rows, length=self.length, source=self.architecture.source_of(self.length))
 
     def learning_rate(self, step: int) -> float:
@@ -145,24 +146,27 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     source = changes.pop("start_from", data.get("start_from"))
     data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
-        model = architecture(path_beside(named, path.parent))
-        # Changed before the run is read: the objective of the file must suit what the architecture is then.
-        own = {key: new for key, new in changes.items() if key.startswith(_OF_ARCHITECTURE)}
-        model = change_all(model, {key.removeprefix(_OF_ARCHITECTURE): new for key, new in own.items()})
-        data["architecture"] = model.plain()
-        changes = {key: new for key, new in changes.items() if key not in own}
+        data["architecture"] = architecture(path_beside(named, path.parent)).plain()
+    inside = {key.removeprefix(_INSIDE): value for key, value in changes.items() if key.startswith(_INSIDE)}
+    others = {key: value for key, value in changes.items() if not key.startswith(_INSIDE)}
+    if inside and "architecture" in data:
+        # First of all, since the file's objective may suit the changed architecture alone.
+        changed = change_all(Architecture.parse(data["architecture"], where=str(path)), inside)
+        try:
+            run = Run.parse({**data, "architecture": changed.plain()}, where=str(path))
+            return change_all(run, others) if others else run
+        except DescriptionError:
+            if not others:
+                raise
     run = Run.parse(data, where=str(path))
     return change_all(run, changes) if changes else run
 
 
 def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
-    """A run of five minutes with the usual objective; its tokens are bytes if the vocabulary is small, else byte pairs."""
+    """A run of five minutes with the usual objective, on data at `paths` as it suits the architecture."""
     objective = default_objective(model)
-    vocab = min(model.vocabularies.values(), default=0)
-    tokenizer = BytePairs(vocab=vocab) if vocab > 300 else Bytes()
-    length = min(256, *(stack.max_length or 256 for stack in model.stacks.values()))
-    data = objective.reads.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
-    return Run(minutes=5.0, length=length, data=data, objective=objective, architecture=model)
+    data = objective.reads.usual(model, paths)
+    return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
 
 
 def started(run: Run, source: str) -> Run:

@@ -86,7 +86,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     of more than a minute; memory by `costs.peak_memory`; both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
-    tokens, spent = run.batch * run.length, median(seconds) if seconds else None
+    tokens, spent = run.batch * run.objective.rows_each * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
     flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
     assert flops.predicted is not None

@@ -217,6 +217,7 @@ def corpus_of(run: Run) -> Corpus:
     least = run.objective.least_held_out
     if len(corpus.validation) < least:
         raise DataError(_not_held_out(run, corpus))
+    run.objective.check_outputs(run.architecture, corpus)
     for name, vocab in run.architecture.vocabularies.items():
         if corpus.tokenizer.vocab_size > vocab:
             raise DescriptionError(

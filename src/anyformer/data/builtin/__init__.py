@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from anyformer.data.builtin import digits, docstrings, modules, names, questions, spans
+from anyformer.data.builtin import branches, digits, docstrings, modules, names, questions, spans
 from anyformer.data.builtin.source import Builtin
 
 SOURCES: Mapping[str, Builtin] = {
@@ -22,6 +22,7 @@ SOURCES: Mapping[str, Builtin] = {
         names.NAMES,
         questions.QUESTIONS,
         spans.SPANS,
+        branches.BRANCHES,
         digits.DIGITS,
     )
 }

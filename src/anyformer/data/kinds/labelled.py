@@ -1,4 +1,4 @@
-"""Texts with a class each."""
+"""Texts, or pairs of texts, with a class each."""
 
 from __future__ import annotations
 
@@ -9,35 +9,38 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from anyformer.data.columns import LABEL, TOKENS, ColumnType
-from anyformer.data.fields import text_field
+from anyformer.data.fields import choice_field, text_field
 from anyformer.data.records import Names, Records
 from anyformer.data.row import Row
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 
 class Labelled(Records):
-    """A text and its class in each record: a review and its opinion, a file and its language."""
+    """A text and its class in each record: a review and its opinion; or two texts and their relation."""
 
     classes: ClassVar[tuple[str, ...]] = ("label",)
     kind: Literal["labelled"] = "labelled"
     text: Annotated[str, Field(min_length=1)] = "text"
     """The field that holds the text."""
+    text_pair: Annotated[str, Field(min_length=1)] | None = None
+    """The field that holds a second text, as of a premise and a hypothesis."""
     label: Annotated[str, Field(min_length=1)] = "label"
     """The field that holds the name of its class."""
 
     def record(self, row: Row) -> Mapping[str, Any]:
-        return {"text": text_field(row, self.text), "label": text_field(row, self.label)}
+        label = choice_field(row, self.label)
+        return {"texts": [text_field(row, name) for name in (self.text, self.text_pair) if name], "label": label}
 
     def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
         return {"label": [record["label"]]}
 
     def texts(self, record: Mapping[str, Any]) -> list[str]:
-        return [record["text"]]
+        return list(record["texts"])
 
     def types(self, names: Names) -> Mapping[str, ColumnType]:
-        return {"text": TOKENS, "label": LABEL}
+        return {"text": TOKENS, **({"pair": TOKENS} if self.text_pair else {}), "label": LABEL}
 
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        return {"text": tokens[0], "label": names["label"].index(record["label"])}
+        return {**dict(zip(("text", "pair"), tokens, strict=False)), "label": names["label"].index(record["label"])}

@@ -38,6 +38,13 @@ class Noise:
         """Noise of the same step that is independent for each `number`."""
         return Noise(mix(self.key ^ (number + 1)), self.rows)
 
+    def of_each(self, count: int) -> Noise:
+        """Noise of samples that take `count` rows, which stand together; another in each row."""
+        if count == 1:
+            return self
+        numbers = self.rows[:, None] * count + torch.arange(count, device=self.rows.device)
+        return Noise(self.key, numbers.flatten())
+
 
 def mix(x: Tensor) -> Tensor:
     """A bijection of 32-bit integers (held in int64) whose output bits each depend on all input bits.

@@ -37,6 +37,11 @@ class Input(Drawn):
         return None
 
     @property
+    def segments(self) -> int:
+        """The number of kinds of segments that a call may tell apart; 0 without a table of them."""
+        return 0
+
+    @property
     def stability(self) -> tuple[str, ...]:
         """Its techniques for stable training (`embedding scale`)."""
         return ()
@@ -105,6 +110,10 @@ class Embedding(Input):
     """Rows of a second table, a row per kind of segment (BERT's token types); a call that names none takes row 0."""
     masked: MaskedTokens | None = None
     """The rule for masked tokens (ESM-2); None: they are embedded as any other."""
+
+    @property
+    def segments(self) -> int:
+        return self.types
 
     @property
     def stability(self) -> tuple[str, ...]:

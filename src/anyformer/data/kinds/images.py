@@ -1,0 +1,82 @@
+"""Images with a class each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from anyformer.data.columns import LABEL, ColumnType
+from anyformer.data.fields import choice_field
+from anyformer.data.images import SUFFIXES, image_field
+from anyformer.data.records import Names, Records
+from anyformer.data.row import Row
+from anyformer.data.tokenizer_specs import Bytes, TokenizerSpec
+from anyformer.data.tokenizers import TokenArray, Tokenizer
+from anyformer.describe import Count
+
+if TYPE_CHECKING:
+    from anyformer.model import Architecture
+
+POSITIONS = 256
+"""Positions of an image at most, where no position table and nobody else says its size."""
+
+
+class Images(Records):
+    """An image (channels, height, width) and its class in each record; of a directory `CLASS/file.png` each file is one.
+
+    An image of another size is cut from its middle and scaled. Without texts there are no tokens, and `tokenizer` has no
+    meaning.
+    """
+
+    classes: ClassVar[tuple[str, ...]] = ("label",)
+    kind: Literal["images"] = "images"
+    tokenizer: TokenizerSpec = Bytes()
+    glob: tuple[Annotated[str, Field(min_length=1)], ...] = tuple(f"*{suffix}" for suffix in SUFFIXES)
+    """Which files of a directory are read."""
+    image: Annotated[str, Field(min_length=1)] = "image"
+    """The field that holds the path of an image, or the image itself."""
+    label: Annotated[str, Field(min_length=1)] = "label"
+    """The field that holds the name of its class; of a file in a directory, the directory's name."""
+    channels: Literal[1, 3, 4] = 3
+    """1 (grey), 3 (red, green, blue) or 4 (and alpha)."""
+    height: Count
+    """Pixels from top to bottom."""
+    width: Count
+    """Pixels from left to right."""
+
+    @classmethod
+    def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
+        """The largest square images that the position table takes; of `POSITIONS` positions at most, where there is none."""
+        import torch
+
+        embedding = architecture.embedding
+        _, channels, side, _ = embedding.example(1, 1).shape
+        most = min((stack.max_length for stack in architecture.stacks.values() if stack.max_length), default=POSITIONS)
+
+        def positions(squares: int) -> int:
+            size = (1, channels, squares * side, squares * side)
+            return embedding.check("images", torch.empty(size, device="meta"), None)
+
+        squares = max((count for count in range(1, most) if count * count <= most and positions(count) <= most), default=1)
+        return cls.parse({"paths": list(paths), "channels": channels, "height": squares * side, "width": squares * side})
+
+    def record(self, row: Row) -> Mapping[str, Any]:
+        image = image_field(row, self.image, self.channels, self.height, self.width)
+        return {"image": image, "label": choice_field(row, self.label)}
+
+    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {"label": [record["label"]]}
+
+    def texts(self, record: Mapping[str, Any]) -> list[str]:
+        return []
+
+    def types(self, names: Names) -> Mapping[str, ColumnType]:
+        return {"image": ColumnType("|u1", (self.channels, self.height, self.width)), "label": LABEL}
+
+    def numbers(
+        self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
+    ) -> Mapping[str, ArrayLike]:
+        return {"image": record["image"], "label": names["label"].index(record["label"])}

@@ -1,0 +1,65 @@
+"""Words with a class each: part of speech, named entities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+from pydantic import Field
+
+from anyformer.data.batches import IGNORED
+from anyformer.data.columns import TOKENS, ColumnType
+from anyformer.data.fields import field_of, texts_field
+from anyformer.data.records import Names, Records
+from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.tokenizers import TokenArray, Tokenizer
+
+
+class WordLabels(Records):
+    """A text cut into words and a class for each word in each record.
+
+    Each word is tokenised alone; its first token bears the class, and the others none.
+    """
+
+    classes: ClassVar[tuple[str, ...]] = ("labels",)
+    kind: Literal["word_labels"] = "word_labels"
+    words: Annotated[str, Field(min_length=1)] = "words"
+    """The field that holds the list of words."""
+    tags: Annotated[str, Field(min_length=1)] = "labels"
+    """The field that holds the list of their classes, such as `B-PER`, `I-PER` and `O`."""
+    space: bool = True
+    """Put a space before each word but the first, as in running text."""
+
+    def record(self, row: Row) -> Mapping[str, Any]:
+        words, labels = texts_field(row, self.words), field_of(row, self.tags)
+        if isinstance(labels, list):  # datasets often number the classes
+            labels = [str(label) if isinstance(label, int) and not isinstance(label, bool) else label for label in labels]
+        if not isinstance(labels, list) or not all(isinstance(label, str) and label.strip() for label in labels):
+            raise BadRecord(
+                row.where, f"field {self.tags!r} should be a list of classes, got {shown(labels)}", 'write ["O", "O"]'
+            )
+        if len(words) != len(labels):
+            reason = f"{len(words)} words in {self.words!r}, and {len(labels)} classes in {self.tags!r}"
+            raise BadRecord(row.where, reason, "give each word its class")
+        return {"words": words, "labels": labels}
+
+    def labels(self, record: Mapping[str, Any]) -> Mapping[str, Sequence[str]]:
+        return {"labels": record["labels"]}
+
+    def texts(self, record: Mapping[str, Any]) -> list[str]:
+        first, *others = record["words"]
+        return [first, *(f" {word}" if self.space else word for word in others)]
+
+    def types(self, names: Names) -> Mapping[str, ColumnType]:
+        return {"tokens": TOKENS, "labels": ColumnType("<i8")}
+
+    def numbers(
+        self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
+    ) -> Mapping[str, ArrayLike]:
+        numbers = {name: number for number, name in enumerate(names["labels"])}
+        labels = [np.full(len(word), IGNORED) for word in tokens]
+        for own, label in zip(labels, record["labels"], strict=True):
+            own[:1] = numbers[label]
+        return {"tokens": np.concatenate(tokens), "labels": np.concatenate(labels)}

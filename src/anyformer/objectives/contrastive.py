@@ -1,0 +1,171 @@
+"""Embeddings by contrast: texts of like meaning are near, the others of the batch far."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.data import Data, RecordBatch, Similar, Specials, Table
+from anyformer.data.packing import Ints
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed
+from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.requirements import needs_one_sequence
+from anyformer.objectives.sequences import FRAME, at_last, outputs, sequences
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+TEXTS = ("text", "positive", "negative")
+
+
+class ContrastiveObjective(RecordObjective):
+    """InfoNCE with the batch's other texts as negatives: -log softmax_j(cos(x_i, y_j) / temperature)[i].
+
+    x_i is the embedding of text i, y_j those of all positives of the micro-batch and, where the data has them, of all hard
+    negatives (van den Oord et al. 2018, arXiv 1807.03748; SimCSE, arXiv 2104.08821; Sentence-BERT, arXiv 1908.10084). A
+    smaller last batch of an evaluation has fewer negatives, and a lower loss.
+    """
+
+    reads: ClassVar[type[Data]] = Similar
+    least_held_out: ClassVar[int] = 2
+    kind: Literal["contrastive"] = "contrastive"
+    temperature: Annotated[float, Field(gt=0)] = 0.05
+    symmetric: bool = True
+    """Average the loss with that of finding each text from its positive (CLIP, arXiv 2103.00020)."""
+    pool: Literal["first", "mean", "last"] = "mean"
+    """What becomes a text's embedding where the head does not pool: its first or last position, or the mean."""
+    frame: bool = True
+    """Put `[CLS]` before and `[SEP]` after each text."""
+    hard_negatives: bool = False
+    """Whether the data has a field `negative`."""
+
+    def special(self, length: int) -> Specials:
+        return FRAME if self.frame else Specials()
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of a sample; each takes a row."""
+        return TEXTS if self.hard_negatives else TEXTS[:2]
+
+    @property
+    def rows_each(self) -> int:
+        return len(self.texts)
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that gives logits."""
+        needs_one_sequence("contrastive", architecture)
+        head = architecture.head
+        if head is not None and head.outputs != "features":
+            raise ValueError(
+                "the contrastive objective compares features, and this architecture gives logits: take the head out, or set "
+                "head = {outputs = 'features', pool = 'mean'}"
+            )
+
+    def check_data(self, data: Data) -> None:
+        super().check_data(data)
+        assert isinstance(data, Similar), "checked above"
+        if (data.negative is not None) != self.hard_negatives:
+            raise ValueError(
+                f"objective.hard_negatives = {str(self.hard_negatives).lower()} and data.negative = {data.negative!r}: set "
+                "both or neither"
+            )
+
+    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+        if accumulation > 1:
+            raise ValueError(
+                f"the contrastive objective finds its negatives in the micro-batch, and accumulation = {accumulation} cuts the "
+                "batch: set accumulation = 1, with a smaller batch or plan.checkpointing if memory is short"
+            )
+        if batch < 2:
+            raise ValueError("the contrastive objective finds its negatives in the batch: set batch to 2 or more")
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        longest = np.max([table.lengths(name) for name in self.texts], axis=0)
+        return np.asarray(longest + (2 if self.frame else 0), dtype=np.int64)
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        """`tokens` (B n, T): the n texts of each sample stand together."""
+        texts = [[record[name]] for (record,) in batch.records for name in self.texts]
+        given = sequences(texts, setting.length, setting.tokenizer, self.frame)
+        count = len(batch.records)
+        return Examples(
+            given.tokens, torch.zeros(count, dtype=torch.int64), None, torch.from_numpy(batch.rows), padding=given.padding,
+            counts=torch.ones(count, dtype=torch.float64),
+        )  # fmt: skip
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None if examples.padding is None else ~examples.padding
+
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
+    ) -> Tensor:
+        return self._loss(self._similarities(model, examples, noise, auxiliary))
+
+    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
+        similar_BC = self._similarities(model, examples, None, auxiliary)
+        # Candidates that are as near as the positive stand before it.
+        own_B = similar_BC.diagonal()
+        ranks_B = (similar_BC >= own_B[:, None]).sum(1).double()
+        return {
+            "loss": self._loss(similar_BC),
+            "texts": torch.tensor(len(ranks_B)),
+            "first": (ranks_B == 1).sum(),
+            "reciprocal_rank": ranks_B.reciprocal().sum(),
+        }
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """Of finding each text's positive among the candidates of its batch: the share that come first, and the mean of
+        1 / rank."""
+        texts = totals["texts"].clamp(min=1)
+        return {
+            "recall_at_1": float(totals["first"] / texts),
+            "mean_reciprocal_rank": float(totals["reciprocal_rank"] / texts),
+        }
+
+    def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        """log of the number of candidates: the loss where all are alike."""
+        loss = rows = 0.0
+        for examples in held_out.once(windows):
+            batch = len(examples.rows)
+            away = math.log(batch * (len(self.texts) - 1))
+            loss += batch * ((away + math.log(batch)) / 2 if self.symmetric else away)
+            rows += batch
+        return ("all texts of a batch alike", loss / rows) if rows else None
+
+    def _similarities(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        """(B, C) fp32: of each text with the C candidates, over the temperature; its own positive has its own number."""
+        given = outputs(model, examples, noise and noise.of_each(len(self.texts)), auxiliary)
+        features = F.normalize(self._pooled(given, examples.padding).float(), dim=-1)
+        texts, *others = features.view(len(examples.rows), len(self.texts), -1).unbind(1)
+        return texts @ torch.cat(others).mT / self.temperature
+
+    def _loss(self, similar_BC: Tensor) -> Tensor:
+        """Summed over the texts."""
+        places_B = torch.arange(len(similar_BC), device=similar_BC.device)
+        there = F.cross_entropy(similar_BC, places_B, reduction="sum")
+        if not self.symmetric:
+            return there
+        return (there + F.cross_entropy(similar_BC[:, : len(similar_BC)].mT, places_B, reduction="sum")) / 2
+
+    def _pooled(self, features: Tensor, padding: Tensor | None) -> Tensor:
+        """(N, T, D) -> (N, D); features that the head pooled stay."""
+        if features.dim() == 2:
+            return features
+        match self.pool:
+            case "first":
+                return features[:, 0]
+            case "last":
+                return at_last(features, padding)
+            case "mean":
+                assert padding is not None, "made above"
+                kept = ~padding[:, :, None]
+                return (features * kept).sum(1) / kept.sum(1)

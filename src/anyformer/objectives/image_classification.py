@@ -1,0 +1,111 @@
+"""Classification of images."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, ClassVar, Literal
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.data import Corpus, Data, Images, RecordBatch, Table
+from anyformer.data.packing import Ints
+from anyformer.describe import NotNegative
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.classes import ClassObjective, needs_classes
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed, remade
+from anyformer.objectives.objective import Setting
+from anyformer.objectives.requirements import needs_images
+from anyformer.objectives.sequences import at_last
+from anyformer.parts.call.noise import Noise, uniform
+from anyformer.parts.call.reports import Auxiliary
+
+PerChannel = Annotated[tuple[float, ...], Field(min_length=1)]
+
+
+class ImageClassificationObjective(ClassObjective):
+    """Cross-entropy of the class of an image (ViT, Dosovitskiy et al. 2021, arXiv 2010.11929): -log softmax(logits)[class].
+
+    A pixel p in 0 ... 255 enters as (p / 255 - mean) / deviation. In training an image may be moved and mirrored, by draws that
+    depend on the seed and the sample's number alone.
+    """
+
+    reads: ClassVar[type[Data]] = Images
+    kind: Literal["image_classification"] = "image_classification"
+    mean: PerChannel = (0.5,)
+    """Subtracted from each channel, or one number for all; ImageNet's are 0.485, 0.456 and 0.406."""
+    deviation: Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1)] = (0.5,)
+    """What each channel is divided by, or one number for all; ImageNet's are 0.229, 0.224 and 0.225."""
+    shift: NotNegative = 0.0
+    """Share of the side by which a training image is moved at most, in each direction; its edge fills the gap."""
+    flip: bool = False
+    """Mirror every second training image, left to right."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that does not turn one image into a logit per class."""
+        needs_images("image_classification", architecture)
+        needs_classes("image_classification", architecture)
+
+    def check_sizes(self, architecture: Architecture, data: Data, length: int) -> None:
+        assert isinstance(data, Images), "checked before"
+        for name, numbers in (("mean", self.mean), ("deviation", self.deviation)):
+            if len(numbers) not in (1, data.channels):
+                raise ValueError(
+                    f"objective.{name} has {len(numbers)} numbers, and the images {data.channels} channels: give one for "
+                    "each, or one for all"
+                )
+        positions = self.usual_length(architecture, data)
+        if positions != length:
+            raise ValueError(
+                f"length = {length}, and an image of {data.height} x {data.width} pixels becomes {positions} positions: set "
+                f"length = {positions}"
+            )
+
+    def usual_length(self, architecture: Architecture, data: Data) -> int:
+        """The positions of an image."""
+        assert isinstance(data, Images), "checked before"
+        image = torch.empty((1, data.channels, data.height, data.width), device="meta")
+        return architecture.embedding.check("the images", image, None)
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        return table.lengths("image") * 0 + setting.length
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return remade(super().feed(data, corpus, setting, batch), partial(self.examples, setting=setting, training=True))
+
+    def examples(self, batch: RecordBatch, setting: Setting, training: bool = False) -> Examples:
+        """`tokens` (B, I, height, width) float32; moved and mirrored only in `training`."""
+        images = torch.from_numpy(np.stack([record["image"] for (record,) in batch.records])).float()
+        rows = torch.from_numpy(batch.rows)
+        if training:
+            images = self._varied(images, Noise.at(setting.seed, 0, rows))
+        mean, deviation = (torch.tensor(numbers).view(-1, 1, 1) for numbers in (self.mean, self.deviation))
+        targets = torch.tensor([int(record["label"]) for (record,) in batch.records])
+        counts = torch.ones(len(targets), dtype=torch.float64)
+        return Examples((images / 255 - mean) / deviation, targets, None, rows, counts=counts)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)
+        return logits if logits.dim() == 2 else at_last(logits, None)
+
+    def _varied(self, images: Tensor, noise: Noise) -> Tensor:
+        """(B, I, height, width), moved and mirrored."""
+        count, channels, height, width = images.shape
+        draws_B3 = uniform(noise, 0, torch.Size((count, 3)))
+        if self.flip:
+            images = torch.where(draws_B3[:, 2, None, None, None] < 0.5, images.flip(-1), images)
+        down, right = int(self.shift * height), int(self.shift * width)
+        if not (down or right):
+            return images
+        padded = F.pad(images, (right, right, down, down), mode="replicate")
+        rows = (draws_B3[:, 0] * (2 * down + 1)).long()[:, None] + torch.arange(height)
+        columns = (draws_B3[:, 1] * (2 * right + 1)).long()[:, None] + torch.arange(width)
+        each = torch.arange(count)[:, None, None, None]
+        return padded[each, torch.arange(channels)[:, None, None], rows[:, None, :, None], columns[:, None, None, :]]

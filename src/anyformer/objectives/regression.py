@@ -1,0 +1,120 @@
+"""Regression: a real number of a text, or of a pair of texts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyformer.data import Corpus, Data, RecordBatch, Scored, Specials, Table
+from anyformer.data.packing import Ints
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed, remade
+from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.requirements import needs_one_sequence
+from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+
+class RegressionObjective(RecordObjective):
+    """Squared error of a standardised number: (y' - (y - m) / s)^2, y' the model's output.
+
+    m and s are the mean and the deviation of all training targets of the prepared data, which keeps them; the loss of saying m
+    is then about 1. The output is that of a head with `outputs = 1`, pooled, or of the last token where the head does not pool.
+    """
+
+    reads: ClassVar[type[Data]] = Scored
+    kind: Literal["regression"] = "regression"
+    frame: bool = True
+    """Put `[CLS]` before the first and `[SEP]` after each text."""
+
+    def special(self, length: int) -> Specials:
+        return FRAME if self.frame else Specials()
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that does not give one number."""
+        needs_one_sequence("regression", architecture)
+        if architecture.head is None or architecture.head.outputs != 1:
+            raise ValueError(
+                "the regression objective needs one output: set head = {outputs = 1}, with pool = 'first' or 'mean' for an "
+                "encoder"
+            )
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        return lengths_of(table, self.frame)
+
+    def examples(self, batch: RecordBatch, setting: Setting, moments: tuple[float, float] = (0.0, 1.0)) -> Examples:
+        """`targets` (B,) float32: standardised by `moments`, their mean and deviation; `facts` (B, 1): the deviation."""
+        mean, deviation = moments
+        given = sequences(texts_of(batch), setting.length, setting.tokenizer, self.frame)
+        values = torch.tensor([float(record["value"]) for (record,) in batch.records], dtype=torch.float64)
+        return Examples(
+            given.tokens, ((values - mean) / deviation).float(), None, torch.from_numpy(batch.rows), padding=given.padding,
+            types=given.types, counts=torch.ones(len(values), dtype=torch.float64),
+            facts=torch.full((len(values), 1), deviation, dtype=torch.float64),
+        )  # fmt: skip
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return self._standardised(super().feed(data, corpus, setting, batch), corpus, setting)
+
+    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return self._standardised(super().held_out(data, corpus, setting, batch), corpus, setting)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None if examples.padding is None else ~examples.padding
+
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
+    ) -> Tensor:
+        return (self._predicted(model, examples, noise, auxiliary) - examples.targets).square().sum()
+
+    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
+        said, real = self._predicted(model, examples, None, auxiliary).double(), examples.targets.double()
+        deviation = torch.ones(len(real)) if examples.facts is None else examples.facts[:, 0]
+        return {
+            "loss": (said - real).square().sum(),
+            "rows": torch.tensor(len(real)),
+            "said": said.sum(), "real": real.sum(),
+            "said_squared": said.square().sum(), "real_squared": real.square().sum(), "product": (said * real).sum(),
+            "squared_error": ((said - real) * deviation.to(said)).square().sum(),
+        }  # fmt: skip
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """Pearson's correlation, and the root of the mean squared error in the target's own units.
+
+        Spearman's correlation is one of ranks within the whole split, and no sum over batches gives it.
+        """
+        rows = float(totals["rows"])
+        means = {name: float(totals[name]) / rows for name in totals}
+        product = means["product"] - means["said"] * means["real"]
+        spread = [max(0.0, means[f"{name}_squared"] - means[name] ** 2) for name in ("said", "real")]
+        scale = (spread[0] * spread[1]) ** 0.5
+        return {"pearson": product / scale if scale else 0.0, "rmse": means["squared_error"] ** 0.5}
+
+    def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        """The mean squared error of the mean of the training targets."""
+        squares = [float(value) ** 2 for examples in held_out.once(windows) for value in examples.targets]
+        return ("the mean of the training targets", float(np.mean(squares))) if squares else None
+
+    def _predicted(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        """(B,) fp32."""
+        return pooled(outputs(model, examples, noise, auxiliary), examples)[:, 0].float()
+
+    def _standardised(self, feed: Feed, corpus: Corpus, setting: Setting) -> Feed:
+        moments = moments_of(corpus.train)
+        return remade(feed, partial(self.examples, setting=setting, moments=moments))
+
+
+def moments_of(table: object) -> tuple[float, float]:
+    """Mean and deviation of the numbers of a split; 1 for a deviation of 0."""
+    assert isinstance(table, Table), "records are prepared as a table"
+    values = np.asarray(table.columns["value"].numbers, dtype=np.float64)
+    deviation = float(values.std()) if len(values) else 0.0
+    return (float(values.mean()) if len(values) else 0.0), deviation or 1.0

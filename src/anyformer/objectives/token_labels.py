@@ -1,0 +1,94 @@
+"""A class for each word: named entities, parts of speech."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, Corpus, Data, RecordBatch, Specials, Table, WordLabels
+from anyformer.data.columns import padded
+from anyformer.data.packing import Ints
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.classes import check_classes, macro_f1, needs_classes
+from anyformer.objectives.entities import codes_of, entity_counts
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Partners, Setting, Totals
+from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.requirements import needs_one_sequence
+from anyformer.objectives.sequences import FRAME, outputs, sequences
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+
+class TokenLabelsObjective(RecordObjective, TokenObjective):
+    """Cross-entropy of the class of each word at its first token: -sum_i log softmax(logits_i)[class_i].
+
+    A word's other tokens and the special tokens have no target (Devlin et al. 2019, arXiv 1810.04805, section 5.3).
+    """
+
+    reads: ClassVar[type[Data]] = WordLabels
+    kind: Literal["token_labels"] = "token_labels"
+    frame: bool = True
+    """Put `[CLS]` before and `[SEP]` after each text."""
+
+    def special(self, length: int) -> Specials:
+        return FRAME if self.frame else Specials()
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture that does not give a number of logits of its own at every position."""
+        needs_one_sequence("token_labels", architecture)
+        needs_classes("token_labels", architecture)
+        assert architecture.head is not None, "checked above"
+        if architecture.head.pool is not None:
+            raise ValueError(
+                "the token_labels objective gives each word a class, and head.pool gives one output per text: leave it out"
+            )
+
+    def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
+        check_classes(architecture, corpus, "labels")
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        return table.lengths("tokens") + (2 if self.frame else 0)
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        """`facts` (B, classes): the `codes_of` the classes, where these are of entities."""
+        texts, labels = [[record["tokens"]] for (record,) in batch.records], [record["labels"] for (record,) in batch.records]
+        given = sequences(texts, setting.length, setting.tokenizer, self.frame)
+        edge = [IGNORED] if self.frame else []
+        targets = torch.from_numpy(padded([[*edge, *own.tolist(), *edge] for own in labels], setting.length, IGNORED))
+        codes = codes_of(setting.names["labels"])
+        facts = None if codes is None else torch.tensor(codes).expand(len(targets), -1)
+        return Examples(
+            given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types, facts=facts
+        )
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None if examples.padding is None else ~examples.padding
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        return outputs(model, examples, noise, auxiliary)
+
+    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
+        logits = self.logits(model, examples, None, auxiliary)
+        valid, classes, said_BT = examples.targets != IGNORED, logits.shape[-1], logits.argmax(-1)
+        real, said = examples.targets[valid], said_BT[valid]
+        sums = {
+            "loss": self.without_penalties.token_loss(logits, examples),
+            "right": torch.bincount(real[real == said], minlength=classes),
+            "real": torch.bincount(real, minlength=classes),
+            "said": torch.bincount(said, minlength=classes),
+        }
+        return sums if examples.facts is None else sums | entity_counts(examples.targets, said_BT, examples.facts)
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        """The share of words that are right; the mean F1 of the classes that occur; of entities the F1 of exact spans."""
+        right, real, said = totals["right"], totals["real"], totals["said"]
+        figures = {"accuracy": float(right.sum() / real.sum().clamp(min=1)), "macro_f1": macro_f1(right, real, said)}
+        if "entities_right" in totals:
+            found = totals["entities_real"] + totals["entities_said"]
+            figures["entity_f1"] = float(2 * totals["entities_right"] / found.clamp(min=1))
+        return figures
