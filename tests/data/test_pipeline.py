@@ -22,6 +22,7 @@ from anyformer.data import (
     pipeline,
     prepare,
     text_pipeline,
+    workers,
 )
 from anyformer.data.openings import opening
 from anyformer.data.shards import SplitWriter, Tokens
@@ -52,7 +53,7 @@ def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, mo
     fields = {"paths": (str(library),), "tokenizer": BytePairs(vocab=400)}
     one = make(workers=1, cache=tmp_path / "1", **fields)
     threads = make(workers=2, cache=tmp_path / "2", **fields)
-    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
     processes = make(workers=2, cache=tmp_path / "3", **fields)
     assert _files(one) == _files(threads) == _files(processes)
     assert one.digest == processes.digest
@@ -61,7 +62,7 @@ def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, mo
 def test_an_error_in_a_worker_is_told_and_leaves_nothing(
     library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
     serve = "import os; os._exit(3)"
     monkeypatch.setattr("anyformer.data.workers.CODE", serve)
     with pytest.raises(DataError, match="ended early with status 3"):

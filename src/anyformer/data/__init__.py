@@ -3,15 +3,16 @@
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
 from anyformer.data.columns import Record, Table
-from anyformer.data.corpus import Corpus, Split
-from anyformer.data.description import Data, Text
+from anyformer.data.corpus import Corpus, Mixed, Split
+from anyformer.data.description import Data, Files, Text
 from anyformer.data.errors import DataError
-from anyformer.data.kinds import Labelled, Pairs
+from anyformer.data.kinds import Component, Labelled, Mixture, Pairs
 from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
 from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
 from anyformer.data.records import Records
+from anyformer.data.shares import Shares, quotas
 from anyformer.data.specials import RoleName, Specials
 from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizer_specs import (
@@ -34,11 +35,15 @@ __all__ = [
     "BytePairs",
     "Bytes",
     "Characters",
+    "Component",
     "Corpus",
     "Data",
     "DataError",
+    "Files",
     "Labelled",
     "Learnt",
+    "Mixed",
+    "Mixture",
     "Pairs",
     "Record",
     "RecordBatch",
@@ -46,6 +51,7 @@ __all__ = [
     "Records",
     "RoleName",
     "Rows",
+    "Shares",
     "Skipped",
     "Specials",
     "Split",
@@ -60,6 +66,7 @@ __all__ = [
     "Words",
     "interpolated_bigram_loss",
     "prepare",
+    "quotas",
     "record_windows",
     "spread",
     "windows",
