@@ -33,13 +33,14 @@ def tables() -> str:
     return "\n".join(text for name, kind in once for text in table(name, kind)) + "\n"
 
 
-def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:
-    """A description and those within it, each with the key at which it stands."""
+def sections(name: str, kind: type[Value], above: tuple[type[Value], ...] = ()) -> Iterator[tuple[str, type[Value]]]:
+    """A description and those within it, each with the key at which it stands; a family within itself is not said again."""
     yield name, kind
     for key, field in kind.model_fields.items():
         if key not in ELSEWHERE:
             for inner in values(field.annotation):
-                yield from sections(f"{name}.{key}".lstrip("."), inner)
+                if inner.kinds is None or all(inner.kinds is not each.kinds for each in (kind, *above)):
+                    yield from sections(f"{name}.{key}".lstrip("."), inner, (kind, *above))
 
 
 def table(name: str, kind: type[Value]) -> Iterator[str]:
@@ -89,14 +90,17 @@ def admitted(annotation: Any) -> str:
     if origin is tuple:
         return f"list of {admitted(inner[0])}"
     if isinstance(annotation, type) and issubclass(annotation, Value):
-        return "a table"
+        return "one of several kinds" if annotation.__dict__.get("kinds") is not None else "a table"
     return TYPES.get(getattr(annotation, "__name__", ""), "see [architectures](architectures.md)")
 
 
 def values(annotation: Any) -> list[type[Value]]:
-    """The descriptions that an annotation admits."""
+    """The descriptions that an annotation admits: of a family of parts, every kind."""
     if isinstance(annotation, type):
-        return [annotation] if issubclass(annotation, Value) else []
+        if not issubclass(annotation, Value):
+            return []
+        registry = vars(annotation).get("kinds")
+        return [annotation] if registry is None else [kind for _, kind in sorted(registry.items())]
     return [found for item in get_args(annotation) for found in values(item)]
 
 

@@ -49,6 +49,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     rows = {
         "parameters": f"{sheet.params.total:,}",
         "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
+        "beside it": f"{sheet.params.mtp:,}, which predict later tokens in training alone" if sheet.params.mtp else "",
         "weights": f"{size(sheet.weights[sheet.precision])}",
         "forward pass": f"{flops(forward)}FLOP, {flops(forward / (batch * length))}FLOP per token",
         "decode state": f"{size(sheet.state_bytes)}; one more token adds {sheet.state_bytes_per_token:,} B"
@@ -59,6 +60,20 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     yield f"Costs of {batch:,} x {length:,} tokens, in bf16"
     yield from (f"  {label:<{LABEL - 2}}{text}" for label, text in rows.items() if text)
     yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
+
+
+def trained_with(architecture: Architecture, width: int) -> Iterator[str]:
+    """The objective that `anyformer train` takes where none is named, or why there is none."""
+    from anyformer.describe import UserError
+    from anyformer.describe.docstrings import first_sentence
+    from anyformer.objectives import default_objective
+
+    try:
+        objective = default_objective(architecture)
+    except UserError as error:
+        yield from _row(0, "not trained", str(error).splitlines()[1].strip(), width)
+        return
+    yield from _row(0, "trained with", f"{objective.kind}: {first_sentence(type(objective))}", width)
 
 
 def described(architecture: Architecture, width: int) -> Iterator[str]:
@@ -74,6 +89,8 @@ def described(architecture: Architecture, width: int) -> Iterator[str]:
         yield from _stack(name, stack, width)
     if architecture.head is not None:
         yield from _row(0, "head", _named("head", architecture.head), width)
+    if architecture.mtp is not None:
+        yield from _row(0, "later tokens", _words(architecture.mtp), width)
 
 
 def layers(order: str) -> str:

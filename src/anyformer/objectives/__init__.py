@@ -7,6 +7,7 @@ from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
@@ -18,6 +19,7 @@ __all__ = [
     "Examples",
     "Feed",
     "MaskedObjective",
+    "MultiTokenObjective",
     "Objective",
     "Partner",
     "Partners",

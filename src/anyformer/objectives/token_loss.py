@@ -63,7 +63,10 @@ class TokenObjective(Objective):
         return total
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
-        logits = self.logits(model, examples, None, auxiliary)
+        return self.token_statistics(self.logits(model, examples, None, auxiliary), examples)
+
+    def token_statistics(self, logits: Tensor, examples: Examples) -> dict[str, Tensor]:
+        """The statistics of logits (B, T, V) or (B, V)."""
         valid = examples.targets != IGNORED
         return {
             "loss": self.without_penalties.token_loss(logits, examples),

@@ -180,6 +180,8 @@ class Block(Value):
         tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
         for i, step in enumerate(self.steps):
             beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
+            if step.norm_branches is not None:
+                beside["norm_branches"] = beside["norm_branches"].writing()
             if streams is not None:
                 beside["streams"] = streams.cost(width, shape.rows)
             if step.gain is not None:

@@ -47,7 +47,7 @@ class Branch(Value):
         before, after = self.norm_before, self.norm_after
         tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
         tally += total({"norm_before": before.cost(width, shape.rows)}) if before else Tally()
-        tally += total({"norm_after": after.cost(width, shape.rows)}) if after else Tally()
+        tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
         gain = {"gain": self.gain.weight(width)} if self.gain else {}
         return tally + Tally(gain, {"residual": added(shape.rows * width)})
 
