@@ -133,23 +133,31 @@ def test_one_part_is_that_data_alone(parts, tmp_path):
     assert texts(feed) == texts(plain)
 
 
-def test_held_out_loss_is_the_mean_by_shares_and_told_of_each(parts, tmp_path):
-    """However many rows each part holds out, the loss is sum w_c loss_c: rows of text have as many targets each."""
-    data = mixture(parts)
+def test_held_out_loss_is_by_shares_and_told_of_each(parts, tmp_path):
+    """However many rows each part holds out, its rows count by its share: against a plain sum over rows."""
+    data = mixture([parts[0], {**parts[1], "data": {**parts[1]["data"], "validation": 0.6}}])
     corpus = prepared(data, tmp_path)
     model = build(change_all(architecture("llama-2-7b", tiny=True), {"embedding.vocab": 288}), PLAIN, seed=0)
-    feed = fed(data, corpus, held_out=True)
-    for most in (None, 12):
-        result = evaluate(model, CausalObjective(), feed, PLAIN, most=most)
-        own = [result.metrics["loss of small"], result.metrics["loss of large"]]
-        # The last window of a split has fewer targets.
-        assert result.loss == pytest.approx(0.75 * own[0] + 0.25 * own[1], rel=1e-2)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(8)  # so that the losses of the parts differ
+    objective, feed = CausalObjective(), fed(data, corpus, held_out=True)
     assert isinstance(feed, MixtureFeed)
-    for name, part in feed.parts.items():
-        alone = evaluate(model, CausalObjective(), part.feed, PLAIN)
-        found = evaluate(model, CausalObjective(), feed, PLAIN)
-        assert found.metrics[f"loss of {name}"] == alone.loss
-        assert found.seen == found.whole
+    for most in (None, 12):
+        found = evaluate(model, objective, feed, PLAIN, most=most)
+        losses, targets = {}, {}
+        for name, part in feed.parts.items():
+            rows = None if most is None else {"small": 9, "large": 3}[name]
+            with torch.no_grad():
+                sums = [(float(objective.loss(model, x, None)), x.count, len(x.rows)) for x in part.feed.once(rows)]
+            loss, count, number = map(sum, zip(*sums, strict=True))
+            losses[name], targets[name] = loss / number, count / number
+            assert found.metrics[f"loss of {name}"] == pytest.approx(loss / count, rel=1e-6)
+        expected = 0.75 * losses["small"] + 0.25 * losses["large"]
+        assert found.loss == pytest.approx(expected / (0.75 * targets["small"] + 0.25 * targets["large"]), rel=1e-6)
+        assert abs(found.metrics["loss of small"] - found.metrics["loss of large"]) > 0.2
+        assert found.whole == feed.whole
+        assert (found.seen == found.whole) == (most is None)
     assert feed.bytes_each == pytest.approx(sum(part.share * (part.feed.bytes_each or 0) for part in feed.parts.values()))
 
 
@@ -258,7 +266,7 @@ def test_what_cannot_be_mixed_is_refused(parts, change, words):
 
 
 def test_parts_that_the_objective_does_not_read_are_refused(parts):
-    with pytest.raises(DescriptionError, match="the causal objective is trained on data.kind = 'text'"):
+    with pytest.raises(DescriptionError, match=r"the causal objective is trained on data\.kind = 'text'"):
         run_of(mixture([{**part, "data": {**part["data"], "kind": "labelled"}} for part in parts]))
 
 
@@ -266,10 +274,10 @@ def test_a_part_that_is_too_short_or_holds_nothing_out_is_named(parts, tmp_path,
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
     short = write(tmp_path / "short.jsonl", ["ab", "cd"])
     data = mixture([parts[0], {"data": {"paths": [short]}, "weight": 1.0}])
-    with pytest.raises(DataError, match="^short: the train split has"):
+    with pytest.raises(DataError, match=r"^short: the train split has"):
         fed(data, prepared(data, tmp_path))
     none = mixture([parts[0], {**parts[1], "data": {**parts[1]["data"], "validation": 0.0}}])
-    with pytest.raises(DataError, match="^large: nothing is held out"):
+    with pytest.raises(DataError, match=r"^large: nothing is held out"):
         train(run_of(none), tmp_path / "run", console=Console(quiet=True))
 
 
