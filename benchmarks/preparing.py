@@ -106,7 +106,10 @@ def run(command: list[str], workers: int) -> dict[str, Any]:
 
 
 def summary(rounds: dict[str, list[dict[str, Any]]], workers: int) -> dict[str, Any]:
-    """Medians over rounds; the ratio is that within a round. `peak_bytes` counts every process at the peak of the largest."""
+    """Medians over rounds; the ratio is that within a round.
+
+    `peak_bytes` counts every process at the peak of the largest, and so a page that processes share once for each.
+    """
     rows: dict[str, Any] = {}
     for name, found in rounds.items():
         own, child = (max(each[key] for each in found) for key in ("peak_own_bytes", "peak_child_bytes"))

@@ -281,6 +281,13 @@ def test_a_part_that_is_too_short_or_holds_nothing_out_is_named(parts, tmp_path,
         train(run_of(none), tmp_path / "run", console=Console(quiet=True))
 
 
+def test_a_file_held_out_by_one_part_and_trained_on_by_another_is_refused(parts, tmp_path):
+    (small,) = parts[0]["data"]["paths"]
+    held = {"data": {"paths": parts[1]["data"]["paths"], "validation_paths": [small]}, "weight": 1.0}
+    with pytest.raises(DataError, match=r"small.jsonl: small trains on it, and large holds it out"):
+        prepared(mixture([parts[0], held]), tmp_path)
+
+
 def test_parts_with_other_classes_are_refused(tmp_path):
     def labelled(name: str, labels: str) -> dict[str, Any]:
         path = tmp_path / f"{name}.jsonl"

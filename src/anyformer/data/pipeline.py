@@ -54,6 +54,7 @@ def prepare(
         cache.mkdir(parents=True, exist_ok=True)
         match data:
             case Mixture():
+                _check_apart(data)
                 shared = _shared_tokenizer(data, cache, special, progress)
                 parts = {
                     name: _prepared(part.but(tokenizer=shared), cache, workers, progress, verify, special)
@@ -80,6 +81,15 @@ def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bo
                 made = _make(folder, data, special, workers, progress)
                 write_corpus(folder, made, data.content(), key)
     return corpus or Corpus.open(target)
+
+
+def _check_apart(data: Mixture) -> None:
+    """Refuse a file that one part trains on and another holds out."""
+    files = {name: [{source.path for source in split} for split in _sources(part)] for name, part in data.components.items()}
+    for name, (training, _) in files.items():
+        for other, (_, held_out) in files.items():
+            for path in sorted(training & held_out):
+                raise DataError(f"{path}: {name} trains on it, and {other} holds it out; leave it out of one of them")
 
 
 def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: bool) -> TokenizerFile:
