@@ -34,13 +34,16 @@ def tables() -> str:
     return "\n".join(text for name, kind in once for text in table(name, kind)) + "\n"
 
 
-def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:
-    """A description and those within it, each with the key at which it stands."""
+def sections(name: str, kind: type[Value], above: tuple[type[Value], ...] = ()) -> Iterator[tuple[str, type[Value]]]:
+    """A description and those within it, each with the key at which it stands; a family within itself is not said again."""
     yield name, kind
     for key, field in kind.model_fields.items():
-        for inner in values(field.annotation):
-            if inner not in ELSEWHERE:
-                yield from sections(f"{name}.{key}".lstrip("."), inner)
+        if key not in ELSEWHERE:
+            for inner in values(field.annotation):
+                if inner not in ELSEWHERE and (
+                    inner.kinds is None or all(inner.kinds is not each.kinds for each in (kind, *above))
+                ):
+                    yield from sections(f"{name}.{key}".lstrip("."), inner, (kind, *above))
 
 
 def table(name: str, kind: type[Value]) -> Iterator[str]:

@@ -17,16 +17,19 @@ from anyformer.data import (
     Characters,
     Corpus,
     DataError,
+    Pairs,
     Text,
     TokenizerFile,
     pipeline,
     prepare,
+    record_pipeline,
     text_pipeline,
+    workers,
 )
 from anyformer.data.openings import opening
 from anyformer.data.shards import SplitWriter, Tokens
 from anyformer.files import default_cache
-from data.texts import Prepare
+from data.texts import Prepare, prose
 
 
 def _files(corpus: Corpus) -> dict[str, bytes]:
@@ -52,16 +55,28 @@ def test_workers_change_nothing(library: Path, make: Prepare, tmp_path: Path, mo
     fields = {"paths": (str(library),), "tokenizer": BytePairs(vocab=400)}
     one = make(workers=1, cache=tmp_path / "1", **fields)
     threads = make(workers=2, cache=tmp_path / "2", **fields)
-    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
     processes = make(workers=2, cache=tmp_path / "3", **fields)
     assert _files(one) == _files(threads) == _files(processes)
     assert one.digest == processes.digest
 
 
+def test_workers_change_no_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("".join(json.dumps({"source": prose(n, 9), "target": prose(n, 3)}) + "\n" for n in range(200)))
+    monkeypatch.setattr(record_pipeline, "_GROUP", 16)
+    data = Pairs(paths=(str(path),), tokenizer=BytePairs(vocab=400))
+    one, threads = (_files(prepare(data, tmp_path / str(number), number, progress=False)) for number in (1, 2))
+    monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
+    processes = _files(prepare(data, tmp_path / "3", 2, progress=False))
+    assert "train-source.bin" in one
+    assert one == threads == processes
+
+
 def test_an_error_in_a_worker_is_told_and_leaves_nothing(
     library: Path, make: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(text_pipeline, "PROCESSES_FROM", 0)
+    monkeypatch.setattr(workers, "PROCESSES_FROM", 0)
     serve = "import os; os._exit(3)"
     monkeypatch.setattr("anyformer.data.workers.CODE", serve)
     with pytest.raises(DataError, match="ended early with status 3"):

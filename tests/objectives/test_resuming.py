@@ -65,6 +65,7 @@ SIMILAR = [{"text": f"number {n}", "positive": f"{n} is it"} for n in range(120)
 VECTORS = [{"array": [[n % 2, 0.1 * row, 1.0] for row in range(1 + n % 4)], "label": n % 2} for n in range(120)]
 DIGITS = {"kind": "images", "paths": ["digits"], "height": 12, "width": 12}
 RUNNING = {"kind": "text"}
+MIXTURE = {"kind": "mixture", "of": "text"}
 CASES = {
     "causal": Case(tiny("llama-2-7b"), {"kind": "causal"}, RUNNING, TEXTS),
     "prefix": Case(prefix_model(), {"kind": "prefix"}, RUNNING, TEXTS),
@@ -85,16 +86,34 @@ CASES = {
     "vectors": Case(
         tiny("set-transformer-modelnet40"), {"kind": "vector_classification"}, {"kind": "arrays", "features": 3}, VECTORS, 8
     ),
+    "mixture": Case(tiny("llama-2-7b"), {"kind": "causal"}, MIXTURE, TEXTS),
+    "mixture of pairs": Case(tiny("t5-small"), {"kind": "seq2seq"}, MIXTURE | {"of": "pairs"}, PAIRS),
 }
+
+
+def data_of(case: Case, folder: Path) -> dict[str, Any]:
+    """The case's data in a file; of a mixture every third row in a file of its own."""
+    held_out, tokenizer = {"validation": 0.2}, {"tokenizer": {"kind": "bytes"}}
+    if case.data["kind"] != "mixture":
+        return {**tokenizer, **held_out, "paths": [written(folder / "data.jsonl", case.rows)], **case.data}
+    few, many = case.rows[::3], [row for number, row in enumerate(case.rows) if number % 3]
+    parts = [
+        {"data": {"kind": case.data["of"], **held_out, "paths": [written(folder / f"{name}.jsonl", rows)]}, **more}
+        for name, rows, more in (("few", few, {"weight": 0.5, "repeats": 0.1}), ("many", many, {"weight": 0.5}))
+    ]
+    return {"kind": "mixture", "parts": parts, **tokenizer}
+
+
+def written(path: Path, rows: list[dict[str, Any]]) -> str:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
 
 
 @pytest.fixture(params=CASES)
 def run(request, tmp_path, monkeypatch) -> Run:
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
     case = CASES[request.param]
-    path = tmp_path / "data.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in case.rows))
-    data = {"paths": [str(path)], "tokenizer": {"kind": "bytes"}, "validation": 0.2, **case.data}
+    data = data_of(case, tmp_path)
     plain = {
         "steps": STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,
         "objective": case.objective, "data": data, "architecture": case.model.plain(),

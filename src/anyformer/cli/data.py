@@ -55,7 +55,7 @@ def run(
 
     from anyformer.cli.inspecting import LEGEND, print_seen
     from anyformer.cli.train import check, resolve_run
-    from anyformer.training.inspection import inspected
+    from anyformer.training.inspection import inspected, planned
     from anyformer.training.trainer import corpus_of
 
     check(what, tuple(data or ()))
@@ -63,6 +63,8 @@ def run(
     console = Console(highlight=False)
     corpus = corpus_of(described)
     console.out(corpus.summary(), highlight=False)
+    for line in planned(described, corpus):
+        console.out(line, highlight=False)
     if action == "prepare":
         console.out(f"kept in {corpus.directory}", highlight=False)
         return

@@ -49,7 +49,7 @@ def add_measured(task: Task, found: Measured, report: Report, lines: list[str]) 
     """The loss and metrics, and of running text the tables."""
     result, text = found.evaluated, found.text
     table: Report = {
-        "objective": task.objective.kind, "paths": list(task.run.data.paths), "held_out": bool(task.run.data.validation),
+        "objective": task.objective.kind, "paths": list(task.run.data.places), "held_out": task.run.data.holds_out,
         "length": task.run.length, "loss": result.loss, "targets": result.count, "read": result.seen, "unit": result.unit,
         "metrics": dict(result.metrics),
     }  # fmt: skip

@@ -197,6 +197,6 @@ def _measured(
         return
     from anyformer.evaluation.chart import draw_figures
 
-    draw_figures(found.text, draw, title=f"{subject.path.name}: {', '.join(task.run.data.paths)}")
+    draw_figures(found.text, draw, title=f"{subject.path.name}: {', '.join(task.run.data.places)}")
     report["picture"] = str(draw)
     lines += ["", f"picture: {draw}"]

@@ -3,15 +3,29 @@
 from anyformer.data.baseline import interpolated_bigram_loss
 from anyformer.data.batches import IGNORED, Batch, Batches, spread, windows
 from anyformer.data.columns import Record, Table
-from anyformer.data.corpus import Corpus, Split
-from anyformer.data.description import Data, Text
+from anyformer.data.corpus import Corpus, Mixed, Split
+from anyformer.data.description import Data, Files, Text
 from anyformer.data.errors import DataError
-from anyformer.data.kinds import Answers, Arrays, Images, Labelled, Pairs, Pixels, Scored, Similar, Vectors, WordLabels
+from anyformer.data.kinds import (
+    Answers,
+    Arrays,
+    Component,
+    Images,
+    Labelled,
+    Mixture,
+    Pairs,
+    Pixels,
+    Scored,
+    Similar,
+    Vectors,
+    WordLabels,
+)
 from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
 from anyformer.data.record_batches import RecordBatch, RecordBatches, record_windows
 from anyformer.data.records import Records
+from anyformer.data.shares import Shares, quotas
 from anyformer.data.specials import RoleName, Specials
 from anyformer.data.streaming import StreamDecoder
 from anyformer.data.tokenizer_specs import (
@@ -36,12 +50,16 @@ __all__ = [
     "BytePairs",
     "Bytes",
     "Characters",
+    "Component",
     "Corpus",
     "Data",
     "DataError",
+    "Files",
     "Images",
     "Labelled",
     "Learnt",
+    "Mixed",
+    "Mixture",
     "Pairs",
     "Pixels",
     "Record",
@@ -51,6 +69,7 @@ __all__ = [
     "RoleName",
     "Rows",
     "Scored",
+    "Shares",
     "Similar",
     "Skipped",
     "Specials",
@@ -68,6 +87,7 @@ __all__ = [
     "Words",
     "interpolated_bigram_loss",
     "prepare",
+    "quotas",
     "record_windows",
     "spread",
     "windows",

@@ -47,6 +47,27 @@ class Split:
         return f"{len(self):,} tokens, {documents(len(self.starts))}"
 
 
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """The splits of all parts of a mixture under one name."""
+
+    name: str
+    parts: Mapping[str, Split | Table]
+
+    def __len__(self) -> int:
+        return sum(map(len, self.parts.values()))
+
+    @property
+    def bytes(self) -> int:
+        """Size of the text in UTF-8."""
+        return sum(part.bytes for part in self.parts.values())
+
+    @property
+    def words(self) -> str:
+        """Its size in words."""
+        return "; ".join(f"{name}: {part.words}" for name, part in self.parts.items())
+
+
 @dataclass(frozen=True)
 class Made:
     """What a pipeline wrote into a folder: `splits`, the files of each split; `sources`, a fingerprint of each file read."""
@@ -62,18 +83,25 @@ class Made:
 class Corpus:
     """Text prepared for training. `digest` (SHA-256 of tokenizer and tokens) is equal on every machine for equal content.
 
-    A split is running text, or a table of records. `sources`: every file read, with a fingerprint of its content; `names`: the
-    classes of the data, by the column that numbers them.
+    A split is running text, or a table of records; of a mixture it is those of its parts. `sources`: every file read, with a
+    fingerprint of its content; `names`: the classes of the data, by the column that numbers them; `parts`: the corpora that a
+    mixture is made of, by name.
     """
 
     directory: Path
     tokenizer: Tokenizer
-    train: Split | Table
-    validation: Split | Table
+    train: Split | Table | Mixed
+    validation: Split | Table | Mixed
     skipped: tuple[Skipped, ...]
     digest: str
     sources: Mapping[str, str]
     names: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, Corpus] = field(default_factory=dict)
+
+    @property
+    def components(self) -> Mapping[str, Corpus]:
+        """The corpora by name as `Data.components` has them: itself, under an empty name, if it is no mixture."""
+        return self.parts or {"": self}
 
     @classmethod
     def open(cls, directory: Path, verify: bool = False) -> Self:
@@ -90,8 +118,9 @@ class Corpus:
     def summary(self) -> str:
         """A few lines for people: tokens, documents and bytes of each split, and skipped files."""
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
-        for split in (self.train, self.validation):
-            lines.append(f"{split.name}: {split.words}, {split.bytes:,} bytes")
+        for name, part in self.components.items():
+            for split in (part.train, part.validation):
+                lines.append(f"{name}{' ' * bool(name)}{split.name}: {split.words}, {split.bytes:,} bytes")
         lines += [f"{column}: {len(classes)} classes" for column, classes in self.names.items()]
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)

@@ -1,11 +1,13 @@
-"""`Data`, the base of every kind of data as a frozen value, and `Text`: which text, what is held out, how windows are cut."""
+"""`Data`, the base of every kind of data as a frozen value; `Files`, of those in files; and `Text`: how windows are cut."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
+from anyformer.data.specials import Specials
 from anyformer.data.tokenizer_specs import BytePairs, Bytes, TokenizerSpec
 from anyformer.describe import Registry, Value
 
@@ -22,20 +24,12 @@ Path = Annotated[str, Field(min_length=1)]
 
 
 class Data(Value):
-    """Examples on disk: where they are, the tokenizer of their texts, and what is held out. The base of every kind of data."""
+    """Examples on disk, and the tokenizer of their texts. The base of every kind of data."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
-    paths: Annotated[tuple[Path, ...], Field(min_length=1)]
-    """Files, directories, or the words of what comes with Python (`anyformer data --help` lists them)."""
-    glob: tuple[Path, ...] = ()
-    """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of this kind."""
     tokenizer: TokenizerSpec = BytePairs()
     """How text becomes tokens."""
-    validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
-    """Fraction of the examples that is held out; not used with `validation_paths`."""
-    validation_paths: tuple[Path, ...] = ()
-    """Held-out examples, given like `paths`; a file that is in both is held out."""
 
     @classmethod
     def usual(cls, architecture: Architecture, paths: tuple[str, ...]) -> Self:
@@ -46,16 +40,53 @@ class Data(Value):
         return cls.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
 
     @property
+    def places(self) -> tuple[str, ...]:
+        """The paths of all of it."""
+        return tuple(path for part in self.components.values() for path in part.paths)
+
+    @property
+    def holds_out(self) -> bool:
+        """Whether a share of it is held out."""
+        return any(part.validation for part in self.components.values())
+
+    @property
+    def components(self) -> Mapping[str, Files]:
+        """The data of files that this is made of, by name: of one kind; itself, under an empty name, if it is no mixture."""
+        raise NotImplementedError
+
+
+class Files(Data):
+    """Examples in files: where they are, and what is held out. The base of every kind of data but mixtures."""
+
+    paths: Annotated[tuple[Path, ...], Field(min_length=1)]
+    """Files, directories, or the words of what comes with Python (`anyformer data --help` lists them)."""
+    glob: tuple[Path, ...] = ()
+    """Which files of a directory are read (`*.txt`, `docs/*.md`); empty means the usual suffixes of this kind."""
+    validation: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.05
+    """Fraction of the examples that is held out; not used with `validation_paths`."""
+    validation_paths: tuple[Path, ...] = ()
+    """Held-out examples, given like `paths`; a file that is in both is held out."""
+
+    @property
+    def components(self) -> Mapping[str, Files]:
+        return {"": self}
+
+    @property
     def unused(self) -> tuple[str, ...]:
         """The fields that only decide how batches are cut, and none of the prepared numbers."""
         return ()
+
+    @property
+    def special(self) -> Specials:
+        """The special tokens that the data itself needs."""
+        return Specials()
 
     def content(self) -> dict[str, Any]:
         """The plain fields that decide what is prepared."""
         return {name: item for name, item in self.plain().items() if name not in self.unused}
 
 
-class Text(Data):
+class Text(Files):
     """Running text -> tokens -> windows.
 
     A text file is one document; so is a line of a `.jsonl` file. Every document is followed by the tokenizer's end-of-text

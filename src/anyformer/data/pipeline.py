@@ -6,22 +6,27 @@ import hashlib
 import json
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
 import tokenizers
 
 from anyformer.data.corpus import FORMAT, Corpus, Made, write_corpus
-from anyformer.data.description import Data, Text
+from anyformer.data.description import Data, Files, Text
 from anyformer.data.errors import DataError
-from anyformer.data.record_pipeline import make_records, record_sources
+from anyformer.data.kinds.mixture import Mixture
+from anyformer.data.mixed import mixed_corpus
+from anyformer.data.record_pipeline import RecordSurvey, make_records, record_sources
 from anyformer.data.records import Records
 from anyformer.data.sources import Source
 from anyformer.data.specials import Specials
-from anyformer.data.text_pipeline import make_text, text_sources
-from anyformer.data.tokenizer_specs import TokenizerFile
+from anyformer.data.surveys import Survey, learn_tokenizer
+from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
+from anyformer.data.tokenizer_specs import TokenizerFile, learnt
 from anyformer.data.tokenizers import Tokenizer
 from anyformer.data.workers import available_cores
 from anyformer.files import default_cache, replacing_directory
@@ -37,33 +42,84 @@ def prepare(
 ) -> Corpus:
     """The corpus that `data` describes, tokenised now or found in `cache` (default: `default_cache()`).
 
-    It is made again when the description, the special tokens asked for, the tokenizer file, or the path, size or time of change
-    of a source differs. `workers` (default: the cores) changes the speed, never the tokens. `special`: tokens that a tokenizer
-    made here must have. `verify` hashes a found corpus before it is used.
+    Each part of a mixture is a corpus of its own, with the tokenizer of all. A corpus is made again when the description, the
+    special tokens asked for, the tokenizer file, or the path, size or time of change of a source differs. `workers` (default:
+    the cores) changes the speed, never the tokens. `special`: tokens that a tokenizer made here must have. `verify` hashes a
+    found corpus before it is used.
     """
     if workers is not None and workers < 1:
         raise DataError(f"workers = {workers} should be at least 1")
-    special = special or Specials()
-    key = _key(data, special)
-    cache = cache or default_cache()
-    target = cache / key[:24]
+    cache, special, workers = cache or default_cache(), special or Specials(), workers or available_cores()
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with _locked(cache / f".{target.name}.lock"):
-            corpus = _opened(target, verify)
-            if corpus is None:
-                with replacing_directory(target) as folder:
-                    made = _make(folder, data, special, workers or available_cores(), progress)
-                    write_corpus(folder, made, data.content(), key)
+        match data:
+            case Mixture():
+                _check_apart(data)
+                shared = _shared_tokenizer(data, cache, special, progress)
+                parts = {
+                    name: _prepared(part.but(tokenizer=shared), cache, workers, progress, verify, special)
+                    for name, part in data.components.items()
+                }
+                return mixed_corpus(data, parts, cache)
+            case Files():
+                return _prepared(data, cache, workers, progress, verify, special)
     except OSError as error:
         raise DataError(
             f"{error.filename or cache}: cannot be written ({error.strerror}); "
             "choose another place with the `cache` argument or the variable ANYFORMER_CACHE"
         ) from error
+    raise DataError(f"data of kind {data.kind!r} is neither in files nor a mixture of such data")
+
+
+def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bool, special: Specials) -> Corpus:
+    key = _key(data, special)
+    target = cache / key[:24]
+    with _locked(cache / f".{target.name}.lock"):
+        corpus = _opened(target, verify)
+        if corpus is None:
+            with replacing_directory(target) as folder:
+                made = _make(folder, data, special, workers, progress)
+                write_corpus(folder, made, data.content(), key)
     return corpus or Corpus.open(target)
 
 
-def _make(folder: Path, data: Data, special: Specials, workers: int, progress: bool) -> Made:
+def _check_apart(data: Mixture) -> None:
+    """Refuse a file that one part trains on and another holds out."""
+    files = {name: [{source.path for source in split} for split in _sources(part)] for name, part in data.components.items()}
+    for name, (training, _) in files.items():
+        for other, (_, held_out) in files.items():
+            for path in sorted(training & held_out):
+                raise DataError(f"{path}: {name} trains on it, and {other} holds it out; leave it out of one of them")
+
+
+def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: bool) -> TokenizerFile:
+    """The tokenizer of all parts as a file: made now from their text, or found in `cache`."""
+    if isinstance(data.tokenizer, TokenizerFile):
+        return data.tokenizer
+    parts = list(data.components.values())
+    # Only a learnt tokenizer depends on how much of each part it learns from.
+    weights = [part.weight if learnt(data.tokenizer) else 1.0 for part in data.parts]
+    key = _digest({"parts": [_key(part, special) for part in parts], "weights": weights})
+    target = cache / f"tokenizer-{key[:24]}"
+    with _locked(cache / f".{target.name}.lock"):
+        if not target.exists():
+            with replacing_directory(target) as folder:
+                surveys = [(_survey(part, progress), weight) for part, weight in zip(parts, weights, strict=True)]
+                wanted = reduce(or_, (part.special for part in parts), special)
+                learn_tokenizer(data.tokenizer, surveys, wanted, progress).save(folder)
+    return TokenizerFile(path=str(target))
+
+
+def _survey(data: Files, progress: bool) -> Survey:
+    match data:
+        case Text():
+            return TextSurvey.of(data, progress)
+        case Records():
+            return RecordSurvey.of(data, progress)
+    raise AssertionError("refused when its sources were looked for")
+
+
+def _make(folder: Path, data: Files, special: Specials, workers: int, progress: bool) -> Made:
     match data:
         case Text():
             return make_text(folder, data, special, workers, progress)
@@ -72,7 +128,7 @@ def _make(folder: Path, data: Data, special: Specials, workers: int, progress: b
     raise AssertionError("refused when its sources were looked for")
 
 
-def _sources(data: Data) -> tuple[list[Source], list[Source]]:
+def _sources(data: Files) -> tuple[list[Source], list[Source]]:
     match data:
         case Text():
             return text_sources(data)
@@ -81,7 +137,7 @@ def _sources(data: Data) -> tuple[list[Source], list[Source]]:
     raise DataError(f"data of kind {data.kind!r} is neither text nor records")
 
 
-def _key(data: Data, special: Specials) -> str:
+def _key(data: Files, special: Specials) -> str:
     """SHA-256 of everything that decides the content of the corpus, without reading it."""
     sources, held_out = _sources(data)
     parts: dict[str, Any] = {
@@ -93,8 +149,13 @@ def _key(data: Data, special: Specials) -> str:
         "library": tokenizers.__version__,
     }
     if isinstance(data.tokenizer, TokenizerFile):
-        parts["tokenizer"] = Tokenizer.load(data.tokenizer.path).digest
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+        # Its content counts, wherever it lies.
+        parts["data"] = {**parts["data"], "tokenizer": Tokenizer.load(data.tokenizer.path).digest}
+    return _digest(parts)
+
+
+def _digest(value: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def _opened(target: Path, verify: bool) -> Corpus | None:

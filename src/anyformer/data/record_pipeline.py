@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -23,16 +24,16 @@ from anyformer.data.skips import Skips
 from anyformer.data.sources import Source, current, without
 from anyformer.data.specials import Specials
 from anyformer.data.splitting import SPLITS, Rule, SplitName, limit_of
-from anyformer.data.text_pipeline import LEARN_IN_PROCESS_FROM
-from anyformer.data.tokenizer_specs import learnt
-from anyformer.data.vocabulary import make_tokenizer, sample
+from anyformer.data.surveys import learn_tokenizer
+from anyformer.data.workers import encoded_in_order
 
-_GROUP = 1024
+_GROUP, _GROUP_CHARACTERS = 1024, 2**20
 Checked = Mapping[str, Any]
+Group = list[tuple[SplitName, Checked]]
 
 
 @dataclass
-class _Survey:
+class _Facts:
     """Facts of the records of some sources, from one pass."""
 
     records: int = 0
@@ -53,71 +54,104 @@ def record_sources(data: Records) -> tuple[list[Source], list[Source]]:
     return sources, held_out
 
 
-def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> Made:
-    """Write the numbers of the data's records into an empty folder."""
-    sources, held_out = record_sources(data)
-    with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
-        survey, apart = _surveyed(data, sources, advance), _surveyed(data, held_out, advance)
-    if not survey.records:
-        raise DataError(f"paths = {list(data.paths)}: no record can be used; {_reasons(survey.skipped)}")
-    apart_only = bool(held_out) or data.validation == 0.0
-    rule = Rule("documents", 0 if apart_only else limit_of(data.validation, survey.low, survey.high, str(sources[0].path)))
-    names = {
-        column: tuple(sorted(survey.classes.get(column, set()) | apart.classes.get(column, set()))) for column in data.classes
-    }
+@dataclass(frozen=True)
+class RecordSurvey:
+    """Facts of records from one pass over their files, and the rule by which they are split."""
 
-    def records() -> Iterator[tuple[SplitName, Checked]]:
-        for _, record, key in _checked(data, sources, _leave_out):
-            yield "validation" if key < rule.limit else "train", record
-        for _, record, _ in _checked(data, held_out, _leave_out):
+    data: Records
+    sources: Sequence[Source]
+    held_out: Sequence[Source]
+    facts: _Facts
+    apart: _Facts
+    rule: Rule
+
+    @classmethod
+    def of(cls, data: Records, progress: bool) -> Self:
+        """Read all files once, and refuse what cannot be used."""
+        sources, held_out = record_sources(data)
+        with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
+            facts, apart = _surveyed(data, sources, advance), _surveyed(data, held_out, advance)
+        if not facts.records:
+            raise DataError(f"paths = {list(data.paths)}: no record can be used; {_reasons(facts.skipped)}")
+        none = bool(held_out) or data.validation == 0.0
+        limit = 0 if none else limit_of(data.validation, facts.low, facts.high, str(sources[0].path))
+        return cls(data, sources, held_out, facts, apart, Rule("documents", limit))
+
+    @property
+    def bytes(self) -> int:
+        """Size of the texts of the records of `paths`, in UTF-8."""
+        return self.facts.bytes
+
+    @property
+    def names(self) -> dict[str, tuple[str, ...]]:
+        """The classes found, by column."""
+        found = (self.facts.classes, self.apart.classes)
+        return {
+            column: tuple(sorted(set().union(*(each.get(column, set()) for each in found)))) for column in self.data.classes
+        }
+
+    def records(self) -> Iterator[tuple[SplitName, Checked]]:
+        """Every record that can be used, with its split."""
+        for _, record, key in _checked(self.data, self.sources, _leave_out):
+            yield "validation" if key < self.rule.limit else "train", record
+        for _, record, _ in _checked(self.data, self.held_out, _leave_out):
             yield "validation", record
 
-    def training() -> Iterator[str]:
-        spec = learnt(data.tokenizer)
-        share = 1.0 if spec is None else spec.sample_bytes / max(1, survey.bytes)
-        with meter("learning tokens", int(survey.bytes * min(1.0, share)), progress) as advance:
-            for text in sample((text for split, record in records() if split == "train" for text in data.texts(record)), share):
-                advance(len(text.encode()))
-                yield text
+    def training(self) -> Iterator[str]:
+        """The texts that a tokenizer may learn from: none that is held out."""
+        return (text for split, record in self.records() if split == "train" for text in self.data.texts(record))
 
-    def everything() -> Iterator[str]:
-        return (text for _, record in records() for text in data.texts(record))
+    def everything(self) -> Iterator[str]:
+        """All texts."""
+        return (text for _, record in self.records() for text in self.data.texts(record))
 
-    wanted = special | data.special
-    tokenizer = make_tokenizer(data.tokenizer, training, everything, wanted, in_process=survey.bytes >= LEARN_IN_PROCESS_FROM)
+
+def make_records(folder: Path, data: Records, special: Specials, workers: int, progress: bool) -> Made:
+    """Write the numbers of the data's records into an empty folder."""
+    survey = RecordSurvey.of(data, progress)
+    names, size = survey.names, survey.facts.bytes + survey.apart.bytes
+    tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special | data.special, progress)
+    tokenizer.save(folder)  # for processes
     writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
-    with meter("tokenising", survey.bytes + apart.bytes, progress) as advance:
-        for group in _groups(records()):
-            texts = [data.texts(record) for _, record in group]
-            arrays = iter(tokenizer.encode_batch([text for own in texts for text in own], threads=workers > 1))
-            for (split, record), own in zip(group, texts, strict=True):
-                size = sum(len(text.encode()) for text in own)
-                writers[split].add(data.numbers(record, [next(arrays) for _ in own], tokenizer, names), size)
-                advance(size)
-    for source in (*sources, *held_out):
+
+    def texts(group: Group) -> list[str]:
+        return [text for _, record in group for text in data.texts(record)]
+
+    groups = _groups(survey.records(), lambda record: sum(map(len, data.texts(record))))
+    encoded = encoded_in_order(tokenizer, folder, groups, texts, size, workers)
+    # Closed at once on any error, since it may own processes.
+    with meter("tokenising", size, progress) as advance, closing(encoded):
+        for group, found in encoded:
+            arrays = iter(found)
+            for split, record in group:
+                own = data.texts(record)
+                length = sum(len(text.encode()) for text in own)
+                writers[split].add(data.numbers(record, [next(arrays) for _ in own], tokenizer, names), length)
+                advance(length)
+    for source in (*survey.sources, *survey.held_out):
         if current(source).identity() != source.identity():
             raise DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
     splits: dict[str, Any] = {name: writer.close() for name, writer in writers.items()}
-    prints = survey.fingerprints | apart.fingerprints
-    return Made(tokenizer, splits, prints, (*survey.skipped, *apart.skipped), names)
+    prints = survey.facts.fingerprints | survey.apart.fingerprints
+    return Made(tokenizer, splits, prints, (*survey.facts.skipped, *survey.apart.skipped), names)
 
 
-def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int], None]) -> _Survey:
-    survey, skips = _Survey(classes={column: set() for column in data.classes}), Skips(data.skip_bad)
+def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int], None]) -> _Facts:
+    facts, skips = _Facts(classes={column: set() for column in data.classes}), Skips(data.skip_bad)
     counts: dict[str, int] = {}
     digests: dict[str, int] = {}
     for path, record, key in _checked(data, sources, skips.add, advance):
-        survey.records += 1
-        survey.bytes += sum(len(text.encode()) for text in data.texts(record))
-        survey.low, survey.high = min(survey.low, key), max(survey.high, key)
+        facts.records += 1
+        facts.bytes += sum(len(text.encode()) for text in data.texts(record))
+        facts.low, facts.high = min(facts.low, key), max(facts.high, key)
         counts[path] = counts.get(path, 0) + 1
         digests[path] = digests.get(path, 0) ^ key
         for column, classes in data.labels(record).items():
-            survey.classes[column].update(classes)
-    skips.finish(survey.records + skips.count)
-    survey.fingerprints = {path: f"{count}-{digests[path]:016x}" for path, count in counts.items()}
-    survey.skipped = [Skipped(", ".join(data.paths), reason) for reason in skips.report()]
-    return survey
+            facts.classes[column].update(classes)
+    skips.finish(facts.records + skips.count)
+    facts.fingerprints = {path: f"{count}-{digests[path]:016x}" for path, count in counts.items()}
+    facts.skipped = [Skipped(", ".join(data.paths), reason) for reason in skips.report()]
+    return facts
 
 
 def _checked(
@@ -152,12 +186,15 @@ def _key(record: Checked) -> int:
     return int.from_bytes(digest.digest()[:8], "big")
 
 
-def _groups(records: Iterator[tuple[SplitName, Checked]]) -> Iterator[list[tuple[SplitName, Checked]]]:
-    group: list[tuple[SplitName, Checked]] = []
+def _groups(records: Iterable[tuple[SplitName, Checked]], characters: Callable[[Checked], int]) -> Iterator[Group]:
+    """Records in lists of about a million characters."""
+    group: Group = []
+    held = 0
     for item in records:
         group.append(item)
-        if len(group) == _GROUP:
+        held += characters(item[1])
+        if held >= _GROUP_CHARACTERS or len(group) == _GROUP:
             yield group
-            group = []
+            group, held = [], 0
     if group:
         yield group

@@ -10,16 +10,15 @@ from numpy.typing import ArrayLike
 from pydantic import Field
 
 from anyformer.data.columns import ColumnType
-from anyformer.data.description import Data
+from anyformer.data.description import Files
 from anyformer.data.row import Row
-from anyformer.data.specials import Specials
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 Names = Mapping[str, tuple[str, ...]]
 """The classes found in the data, by the column that numbers them."""
 
 
-class Records(Data):
+class Records(Files):
     """Rows of `.jsonl`, `.json`, `.csv`, `.tsv` or `.parquet` files, each one example. The base of kinds of records.
 
     A kind says which fields a row must have (`record`), which texts become tokens (`texts`), and which numbers are kept of them
@@ -30,11 +29,6 @@ class Records(Data):
     """How many records that cannot be used are left out and counted, or which share of all; with more the data is refused."""
     classes: ClassVar[tuple[str, ...]] = ()
     """The columns whose classes are collected from the data, training and held out, in the order of their names."""
-
-    @property
-    def special(self) -> Specials:
-        """The special tokens that the data itself needs."""
-        return Specials()
 
     def record(self, row: Row) -> Mapping[str, Any]:
         """The values of a row that count, checked: texts, lists and numbers. `BadRecord` says what is wrong with it."""

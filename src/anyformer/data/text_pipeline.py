@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from anyformer.data.corpus import Made
 from anyformer.data.description import Text
@@ -15,47 +17,74 @@ from anyformer.data.shards import SplitWriter, token_dtype
 from anyformer.data.sources import Source, current, find_sources, without
 from anyformer.data.specials import Specials
 from anyformer.data.splitting import SPLITS, Rule, SplitName, assign, decide
-from anyformer.data.tokenizer_specs import learnt
-from anyformer.data.tokenizers import TokenArray, Tokenizer
-from anyformer.data.vocabulary import TRAINING_PIECE, make_tokenizer, sample
-from anyformer.data.workers import encode_in_processes
+from anyformer.data.surveys import learn_tokenizer
+from anyformer.data.vocabulary import TRAINING_PIECE
+from anyformer.data.workers import encoded_in_order
 
-PROCESSES_FROM = 64_000_000
-"""Bytes of text from which tokenising in processes is faster; below, the library's own threads are."""
-LEARN_IN_PROCESS_FROM = 4_000_000
-"""Bytes of text from which tokens are learnt in a process of its own; below, a signal waits for less than a second."""
 _GROUP_CHARACTERS, _GROUP_PIECES = 2**20, 4096
 Group = list[tuple[SplitName, Piece]]
 
 
+@dataclass(frozen=True)
+class TextSurvey:
+    """Facts of a text's files from one pass, and the rule by which it is split."""
+
+    data: Text
+    facts: Sequence[SourceFacts]
+    held_out: Sequence[SourceFacts]
+    skipped: Sequence[Skipped]
+    rule: Rule
+
+    @classmethod
+    def of(cls, data: Text, progress: bool) -> Self:
+        """Read all files once, and refuse what cannot be used."""
+        sources, held_out = text_sources(data)
+        with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
+            facts, skipped = _check_all(sources, data.field, advance)
+            facts_held_out, more = _check_all(held_out, data.field, advance)
+        return cls(data, facts, facts_held_out, (*skipped, *more), decide(data, facts))
+
+    @property
+    def bytes(self) -> int:
+        """Size of the text of `paths`, in UTF-8."""
+        return sum(fact.bytes for fact in self.facts)
+
+    def training(self) -> Iterator[str]:
+        """The text that a tokenizer may learn from: none that is held out."""
+        pieces = assign(self.data, self.rule, self.facts, (), TRAINING_PIECE)
+        return (piece.text for split, piece in pieces if split == "train")
+
+    def everything(self) -> Iterator[str]:
+        """The whole text."""
+        return (piece.text for _, piece in assign(self.data, self.rule, self.facts, self.held_out))
+
+
 def make_text(folder: Path, data: Text, special: Specials, workers: int, progress: bool) -> Made:
     """Write the tokens of the data's files into an empty folder."""
-    sources, held_out = text_sources(data)
-    with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
-        facts, skipped = _check_all(sources, data.field, advance)
-        facts_held_out, more = _check_all(held_out, data.field, advance)
-    rule = decide(data, facts)
-    tokenizer = _tokenizer(data, special, rule, facts, facts_held_out, progress)
+    survey = TextSurvey.of(data, progress)
+    facts, rule = (*survey.facts, *survey.held_out), survey.rule
+    tokenizer = learn_tokenizer(data.tokenizer, [(survey, 1.0)], special, progress)
     tokenizer.save(folder)  # for processes
     end = tokenizer.end_of_text if rule.separate else None
     writers = {name: SplitWriter(folder, name, token_dtype(tokenizer.vocab_size), end) for name in SPLITS}
-    size = sum(fact.bytes for fact in (*facts, *facts_held_out))
-    groups = _groups(assign(data, rule, facts, facts_held_out))
+    size = sum(fact.bytes for fact in facts)
+    groups = _groups(assign(data, rule, survey.facts, survey.held_out))
+    encoded = encoded_in_order(tokenizer, folder, groups, _texts, size, workers)
     # Closed at once on any error, since it may own processes.
-    with meter("tokenising", size, progress) as advance, closing(_encode(tokenizer, folder, groups, size, workers)) as encoded:
+    with meter("tokenising", size, progress) as advance, closing(encoded):
         for group, arrays in encoded:
             for (split, piece), tokens in zip(group, arrays, strict=True):
                 length = len(piece.text.encode())
                 writers[split].add(tokens, length, piece.ends)
                 advance(length)
-    for fact in (*facts, *facts_held_out):
+    for fact in facts:
         if current(fact.source).identity() != fact.source.identity():
             raise changed(fact.source)
     return Made(
         tokenizer,
         {name: writer.close() for name, writer in writers.items()},
-        {str(fact.source.path): fact.fingerprint for fact in (*facts, *facts_held_out)},
-        (*skipped, *more),
+        {str(fact.source.path): fact.fingerprint for fact in facts},
+        survey.skipped,
     )
 
 
@@ -88,40 +117,8 @@ def _check_all(
     return facts, skipped
 
 
-def _tokenizer(
-    data: Text, special: Specials, rule: Rule, facts: Sequence[SourceFacts], held_out: Sequence[SourceFacts], progress: bool
-) -> Tokenizer:
-    def training() -> Iterator[str]:
-        # The held-out text may not shape the tokenizer.
-        spec = learnt(data.tokenizer)
-        share = 1.0 if spec is None else spec.sample_bytes / size
-        with meter("learning tokens", int(size * min(1.0, share)), progress) as advance:
-            pieces = (piece.text for split, piece in assign(data, rule, facts, (), TRAINING_PIECE) if split == "train")
-            for text in sample(pieces, share):
-                advance(len(text.encode()))
-                yield text
-
-    def everything() -> Iterator[str]:
-        with meter("collecting characters", size + sum(fact.bytes for fact in held_out), progress) as advance:
-            for _, piece in assign(data, rule, facts, held_out):
-                advance(len(piece.text.encode()))
-                yield piece.text
-
-    size = sum(fact.bytes for fact in facts)
-    return make_tokenizer(data.tokenizer, training, everything, special, in_process=size >= LEARN_IN_PROCESS_FROM)
-
-
-def _encode(
-    tokenizer: Tokenizer, folder: Path, groups: Iterable[Group], size: int, workers: int
-) -> Generator[tuple[Group, list[TokenArray]]]:
-    def texts(group: Group) -> list[str]:
-        return [piece.text for _, piece in group]
-
-    if workers > 1 and size >= PROCESSES_FROM and not tokenizer.instant:
-        yield from encode_in_processes(folder, groups, texts, workers)
-        return
-    for group in groups:
-        yield group, tokenizer.encode_batch(texts(group), threads=workers > 1)
+def _texts(group: Group) -> list[str]:
+    return [piece.text for _, piece in group]
 
 
 def _groups(pieces: Iterable[tuple[SplitName, Piece]]) -> Iterator[Group]:

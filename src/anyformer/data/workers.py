@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -25,6 +25,8 @@ from anyformer.data.pipes import environment, receive, send
 from anyformer.data.tokenizers import TokenArray, Tokenizer
 
 G = TypeVar("G")
+PROCESSES_FROM = 64_000_000
+"""Bytes of text from which tokenising in processes is faster; below, the library's own threads are."""
 CODE = "from anyformer.data.workers import serve; serve()"
 
 
@@ -65,6 +67,17 @@ def encode_in_processes(
                 yield done, future.result()
         for done, future in pending:
             yield done, future.result()
+
+
+def encoded_in_order(
+    tokenizer: Tokenizer, folder: Path, groups: Iterable[G], texts: Callable[[G], list[str]], size: int, workers: int
+) -> Generator[tuple[G, list[TokenArray]]]:
+    """Each group with the tokens of its texts, in order; `size` bytes of text in all, the tokenizer saved in `folder`."""
+    if workers > 1 and size >= PROCESSES_FROM and not tokenizer.instant:
+        yield from encode_in_processes(folder, groups, texts, workers)
+        return
+    for group in groups:
+        yield group, tokenizer.encode_batch(texts(group), threads=workers > 1)
 
 
 class _Worker:

@@ -91,7 +91,7 @@ def measure(task: Task, progress: Progress = lambda done: None) -> Measured:
         model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress
     )  # fmt: skip
     if not result.count:
-        raise UserError(f"{', '.join(task.run.data.paths)}: there is nothing to predict in it")
+        raise UserError(f"{', '.join(task.run.data.places)}: there is nothing to predict in it")
     return Measured(result)
 
 
@@ -151,8 +151,8 @@ def _check(task: Task, other: Subject) -> None:
 
 def _retokenised(task: Task, other: Subject) -> Task:
     """The same documents in the tokens of `other`; refused where no documents can be compared."""
-    paths = task.run.data.paths
-    if not task.objective.likelihood or task.run.data.validation:
+    paths = task.run.data.places
+    if not task.objective.likelihood or task.run.data.holds_out:
         raise UserError(
             f"{other.path}: has another tokenizer than {task.subject.path}; such models are compared by the likelihood of "
             "whole documents, under next-token prediction, of text given by --data"

@@ -29,7 +29,7 @@ def whole(run: Run, trained: Run | None, *, progress: bool = True) -> Corpus:
     if corpus.names and trained is not None:
         corpus = renumbered(corpus, corpus_of(trained).names)
     if len(corpus.train) < run.objective.least_held_out:
-        raise DataError(f"{', '.join(run.data.paths)}: has {corpus.train.words}: too little to evaluate")
+        raise DataError(f"{', '.join(run.data.places)}: has {corpus.train.words}: too little to evaluate")
     return replace(corpus, validation=corpus.train)
 
 

@@ -61,6 +61,20 @@ class Examples:
         return self._each(lambda tensor: tensor.to(device))
 
     @classmethod
+    def joined(cls, parts: Sequence[Self], order: Tensor) -> Self:
+        """The samples of all parts as one batch: sample number i is number `order[i]` of the parts one after the other."""
+
+        def one(*tensors: Tensor | None) -> Tensor | None:
+            found = [tensor for tensor in tensors if tensor is not None]
+            if not found:
+                return None
+            assert len(found) == len(parts), "parts of one kind have the same fields"
+            samples = [tensor.reshape(len(part.rows), -1, *tensor.shape[1:]) for tensor, part in zip(found, parts, strict=True)]
+            return torch.cat(samples)[order].flatten(0, 1)
+
+        return cls.of([one(*tensors) for tensors in zip(*(part.tensors() for part in parts), strict=True)])
+
+    @classmethod
     def of(cls, tensors: Sequence[Tensor | None]) -> Self:
         """The examples whose `tensors()` these are."""
         return cls(*tensors)  # type: ignore[arg-type]

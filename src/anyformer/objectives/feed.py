@@ -35,8 +35,15 @@ class Feed(Protocol):
     def bytes_each(self) -> float | None:
         """Bytes of text of each token; None where a unit is no token, or the size is unknown."""
 
+    @property
+    def epoch(self) -> int:
+        """Training rows that read the split about once."""
+
     def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
         """Training batch number `step`: a pure function of the seed and the step."""
+
+    def drawn(self, numbers: Ints, rows: Ints) -> Examples:
+        """The training samples with these numbers, as the rows with these global numbers, the key of all that is random."""
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         """The whole split once, or `most` rows spread evenly over it."""
@@ -86,8 +93,15 @@ class TextFeed:
         """The tokens of `most` windows spread evenly over the split, (windows, length + 1)."""
         return spread(self.split, self.length, most)
 
+    @property
+    def epoch(self) -> int:
+        return self.batches.windows
+
     def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
         return self.make(self.batches.at(step, rank, world))
+
+    def drawn(self, numbers: Ints, rows: Ints) -> Examples:
+        return self.make(replace(self.batches.samples(numbers), rows=rows))
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, windows(self.split, self.length, self.batch, self.isolate, most=most))
@@ -119,8 +133,20 @@ class RecordFeed:
     def bytes_each(self) -> float | None:
         return None
 
+    @property
+    def epoch(self) -> int:
+        return len(self.rows)
+
+    @property
+    def batches(self) -> RecordBatches:
+        """The rows to train on; refuses a table without one."""
+        return RecordBatches(self.table, self.rows, self.batch, self.seed)
+
     def at(self, step: int, rank: int = 0, world: int = 1) -> Examples:
-        return self.make(RecordBatches(self.table, self.rows, self.batch, self.seed).at(step, rank, world))
+        return self.make(self.batches.at(step, rank, world))
+
+    def drawn(self, numbers: Ints, rows: Ints) -> Examples:
+        return self.make(replace(self.batches.samples(numbers), rows=rows))
 
     def once(self, most: int | None = None) -> Iterator[Examples]:
         return map(self.make, record_windows(self.table, self.rows, self.batch, most=most))

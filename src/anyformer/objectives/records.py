@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from anyformer.data import Corpus, Data, DataError, RecordBatch, RecordBatches, Rows, Table
+from anyformer.data import Corpus, Data, DataError, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, RecordFeed
@@ -34,7 +34,7 @@ class RecordObjective(Objective):
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         self.check_corpus(corpus, setting)
         feed = self._feed(corpus.train, setting, batch)
-        RecordBatches(feed.table, feed.rows, batch, setting.seed)  # refuses a table without a row
+        _ = feed.batches  # refuses a table without a row
         return feed
 
     def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:

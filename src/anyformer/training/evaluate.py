@@ -11,6 +11,7 @@ from torch import Tensor
 
 from anyformer.model import Transformer
 from anyformer.objectives import Feed, Objective, Partners, added
+from anyformer.objectives.mixing import parts_of
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.plan import Plan
 from anyformer.training.precision import autocast
@@ -51,29 +52,73 @@ def evaluate(
 ) -> Evaluated:
     """The loss and metrics over a split, or over `most` rows spread evenly over it, without the objective's penalties.
 
-    `names`: the classes of the data. `progress` is called after each batch, with the tokens or records read so far.
+    Of a mixture, what n_c rows of part c give counts w_c n / n_c times, w_c being its share and n = sum n_c: so the parts count
+    by their shares, however many of their rows there are; the loss of each is told among the metrics. `names`: the classes of
+    the data. `progress` is called after each batch, with the tokens or records read so far.
     """
-    device = model.device
+    modes = {one: one.training for one in (model, *(partners or {}).values())}
+    for one in modes:
+        one.eval()
+    sums: dict[str, _Sums] = {}
+    shares: dict[str, float] = {}
+    try:
+        with torch.no_grad(), autocast(plan, model.device):
+            for name, (part, rows, share) in parts_of(feed, most).items():
+                before = sum(each.seen for each in sums.values())
+                sums[name] = _summed(model, objective, part, rows, partners or {}, before, progress)
+                shares[name] = share
+    finally:
+        for one, training in modes.items():
+            one.train(training)
+    rows_of_all = sum(each.rows for each in sums.values())
+    factors = {name: shares[name] * (rows_of_all / max(1, each.rows)) for name, each in sums.items()}
+    totals = added({key: value * factors[name] for key, value in each.totals.items()} for name, each in sums.items())
+    count = sum(each.count * factors[name] for name, each in sums.items())
+    loss = float(totals["loss"]) / count if count else math.nan
+    bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
+    own = {f"loss of {name}": each.loss for name, each in sums.items() if name}
+    loads: dict[str, Load] = {}
+    for each in sums.values():
+        loads = add_loads(loads, each.loads)
+    return Evaluated(
+        loss, round(sum(each.count for each in sums.values())), sum(each.seen for each in sums.values()), feed.whole, feed.unit,
+        bits, {**objective.metrics(totals, names or {}), **own}, loads,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Sums:
+    """Sums over rows of one split."""
+
+    totals: Mapping[str, Tensor]
+    count: float
+    rows: int
+    seen: int
+    loads: dict[str, Load]
+
+    @property
+    def loss(self) -> float:
+        return float(self.totals["loss"]) / self.count if self.count else math.nan
+
+
+def _summed(
+    model: Transformer,
+    objective: Objective,
+    feed: Feed,
+    most: int | None,
+    partners: Partners,
+    before: int,
+    progress: Callable[[int], None],
+) -> _Sums:
     totals: dict[str, Tensor] = {}
     loads: dict[str, Load] = {}
     count, rows, seen = 0.0, 0, 0
-    modes = {each: each.training for each in (model, *(partners or {}).values())}
-    for each in modes:
-        each.eval()
-    try:
-        with torch.no_grad(), autocast(plan, device):
-            for part in feed.once(most):
-                examples = part.to(device)
-                auxiliary = Auxiliary(objective.counted(examples))
-                totals = added((totals, objective.statistics(model, examples, auxiliary, partners or {})))
-                loads = add_loads(loads, auxiliary.loads)
-                count, rows = count + examples.count, rows + len(examples.rows)
-                seen = min(rows * feed.each, feed.whole)
-                progress(seen)
-    finally:
-        for each, training in modes.items():
-            each.train(training)
-    loss = float(totals["loss"]) / count if count else math.nan
-    bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
-    metrics = objective.metrics(totals, names or {})
-    return Evaluated(loss, round(count), seen, feed.whole, feed.unit, bits, metrics, loads)
+    for part in feed.once(most):
+        examples = part.to(model.device)
+        auxiliary = Auxiliary(objective.counted(examples))
+        totals = added((totals, objective.statistics(model, examples, auxiliary, partners)))
+        loads = add_loads(loads, auxiliary.loads)
+        count, rows = count + examples.count, rows + len(examples.rows)
+        seen = min(rows * feed.each, feed.whole)
+        progress(before + seen)
+    return _Sums(totals, count, rows, seen, loads)

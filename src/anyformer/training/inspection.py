@@ -12,6 +12,7 @@ from anyformer.data import IGNORED, Corpus
 from anyformer.data.pieces import pieces
 from anyformer.model.inputs import count_positions
 from anyformer.objectives import Examples, Setting
+from anyformer.objectives.mixing import epochs, training_feed
 from anyformer.parts.call.state import EMPTY
 from anyformer.pictures.patterns import masks_of
 from anyformer.training.run import Run
@@ -53,10 +54,18 @@ class Seen:
     label: str | None = None
 
 
+def planned(run: Run, corpus: Corpus) -> list[str]:
+    """What a run of known steps will read of each part of a mixture, a line each; of other data none."""
+    if run.steps is None:
+        return []
+    setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
+    return epochs(training_feed(run.objective, run.data, corpus, setting, run.batch), run.steps * run.batch)
+
+
 def inspected(run: Run, corpus: Corpus, step: int, rows: int) -> Iterator[Seen]:
     """The first rows of training batch number `step` (from 0)."""
     setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
-    examples = run.objective.feed(run.data, corpus, setting, run.batch).at(step)
+    examples = training_feed(run.objective, run.data, corpus, setting, run.batch).at(step)
     words = _Words(corpus)
     for row in range(min(rows * (len(examples.tokens) // len(examples.rows)), len(examples.tokens))):
         yield _seen(run, examples, words, row)

@@ -98,9 +98,10 @@ class Run(Value):
         if self.batch % self.accumulation:
             raise ValueError(f"accumulation must divide batch, got accumulation = {self.accumulation} and batch = {self.batch}")
         self.objective.check(self.architecture)
-        self.objective.check_data(self.data)
+        for part in self.data.components.values():
+            self.objective.check_data(part)
+            self.objective.check_sizes(self.architecture, part, self.length)
         self.objective.check_batch(self.length, self.batch, self.accumulation)
-        self.objective.check_sizes(self.architecture, self.data, self.length)
         tokenizer = learnt(self.data.tokenizer)
         for name, vocab in self.architecture.vocabularies.items():
             if tokenizer is not None and tokenizer.vocab > vocab:

@@ -15,6 +15,7 @@ from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, write_text
 from anyformer.model import Transformer
+from anyformer.objectives.mixing import epochs, prompt_of
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget
@@ -106,6 +107,8 @@ class Session:
     def go(self) -> Trained:
         """Train to the end, or to Ctrl-C."""
         try:
+            for line in epochs(self.trainer.training, self.steps * self.run.batch):
+                self.console.out(line, highlight=False)
             try:
                 with deterministic(), self.display:
                     self._train()
@@ -246,7 +249,7 @@ class Session:
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
         summary = summarise(run, self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-        openings = tuple(run.objective.prompt(trainer.corpus, number) for number in range(2))
+        openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
         return Trained(
             self.directory, trainer.finished(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),

@@ -11,12 +11,13 @@ from statistics import median
 from typing import Any
 
 from anyformer import checkpoint
-from anyformer.data import Corpus, DataError, prepare
+from anyformer.data import Corpus, DataError, Files, prepare
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
 from anyformer.objectives import Examples, Feed, Setting
 from anyformer.objectives.feed import MOST_TOKENS
+from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.adapting import tune
@@ -67,8 +68,8 @@ class Trainer:
         """
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
-        training = run.objective.feed(run.data, corpus, setting, run.batch)
-        held_out = run.objective.held_out(run.data, corpus, setting, run.batch)
+        training = training_feed(run.objective, run.data, corpus, setting, run.batch)
+        held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
         given(model)
@@ -192,7 +193,7 @@ class Trainer:
         run = self.run
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
-        return run.objective.baseline(self.training, run.steps, self.held_out, rows, run.architecture.outputs)
+        return baseline_of(run.objective, self.training, run.steps, self.held_out, rows, run.architecture.outputs)
 
 
 def _state_file(name: str) -> str:
@@ -215,9 +216,10 @@ def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
     corpus = prepare(run.data, special=run.objective.special(run.length))
     least = run.objective.least_held_out
-    if len(corpus.validation) < least:
-        raise DataError(_not_held_out(run, corpus))
-    run.objective.check_outputs(run.architecture, corpus)
+    for name, part in corpus.components.items():
+        if len(part.validation) < least:
+            raise DataError(f"{name}: " * bool(name) + _not_held_out(run, run.data.components[name], part))
+        run.objective.check_outputs(run.architecture, part)
     for name, vocab in run.architecture.vocabularies.items():
         if corpus.tokenizer.vocab_size > vocab:
             raise DescriptionError(
@@ -227,11 +229,11 @@ def corpus_of(run: Run) -> Corpus:
     return corpus
 
 
-def _not_held_out(run: Run, corpus: Corpus) -> str:
+def _not_held_out(run: Run, data: Files, corpus: Corpus) -> str:
     """The error for too little held-out data, with the amount needed."""
-    share, held, objective = run.data.validation, len(corpus.validation), run.objective
+    share, held, objective = data.validation, len(corpus.validation), run.objective
     unit = "tokens" if objective.least_held_out > 1 else "records"
-    if run.data.validation_paths:
+    if data.validation_paths:
         return f"validation_paths: {held:,} {unit} are held out, and at least {objective.least_held_out} are needed; give more"
     if share == 0:
         return "nothing is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"

@@ -1,12 +1,26 @@
-"""Kinds of records, one in each file; a class enters the registry of `Data` by being defined."""
+"""Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import Answers
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
+from anyformer.data.kinds.mixture import Component, Mixture
 from anyformer.data.kinds.pairs import Pairs
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
 from anyformer.data.kinds.word_labels import WordLabels
 
-__all__ = ["Answers", "Arrays", "Images", "Labelled", "Pairs", "Pixels", "Scored", "Similar", "Vectors", "WordLabels"]
+__all__ = [
+    "Answers",
+    "Arrays",
+    "Component",
+    "Images",
+    "Labelled",
+    "Mixture",
+    "Pairs",
+    "Pixels",
+    "Scored",
+    "Similar",
+    "Vectors",
+    "WordLabels",
+]
