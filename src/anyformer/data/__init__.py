@@ -6,7 +6,7 @@ from anyformer.data.columns import Record, Table
 from anyformer.data.corpus import Corpus, Split
 from anyformer.data.description import Data, Text
 from anyformer.data.errors import DataError
-from anyformer.data.kinds import Labelled, Pairs
+from anyformer.data.kinds import Chats, Dialogue, Labelled, Pairs, Preferences, Prompts
 from anyformer.data.packing import Rows
 from anyformer.data.pipeline import prepare
 from anyformer.data.reading import Skipped
@@ -34,12 +34,16 @@ __all__ = [
     "BytePairs",
     "Bytes",
     "Characters",
+    "Chats",
     "Corpus",
     "Data",
     "DataError",
+    "Dialogue",
     "Labelled",
     "Learnt",
     "Pairs",
+    "Preferences",
+    "Prompts",
     "Record",
     "RecordBatch",
     "RecordBatches",

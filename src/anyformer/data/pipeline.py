@@ -93,7 +93,8 @@ def _key(data: Data, special: Specials) -> str:
         "library": tokenizers.__version__,
     }
     if isinstance(data.tokenizer, TokenizerFile):
-        parts["tokenizer"] = Tokenizer.load(data.tokenizer.path).digest
+        tokenizer = Tokenizer.load(data.tokenizer.path)
+        parts["tokenizer"] = [tokenizer.digest, tokenizer.config]
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 

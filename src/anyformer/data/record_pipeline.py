@@ -88,10 +88,10 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
     writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
     with meter("tokenising", survey.bytes + apart.bytes, progress) as advance:
         for group in _groups(records()):
-            texts = [data.texts(record) for _, record in group]
+            texts = [data.pieces(record, tokenizer) for _, record in group]
             arrays = iter(tokenizer.encode_batch([text for own in texts for text in own], threads=workers > 1))
             for (split, record), own in zip(group, texts, strict=True):
-                size = sum(len(text.encode()) for text in own)
+                size = sum(len(text.encode()) for text in data.texts(record))
                 writers[split].add(data.numbers(record, [next(arrays) for _ in own], tokenizer, names), size)
                 advance(size)
     for source in (*sources, *held_out):
