@@ -29,7 +29,8 @@ def page() -> str:
 
 def tables() -> str:
     """One table of the run, then one of each value in it, in the order of the file."""
-    return "\n".join(text for name, kind in sections("", Run) for text in table(name, kind)) + "\n"
+    once = dict.fromkeys(sections("", Run))
+    return "\n".join(text for name, kind in once for text in table(name, kind)) + "\n"
 
 
 def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:

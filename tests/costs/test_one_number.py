@@ -93,7 +93,8 @@ def test_every_address_says_the_same_counts(kind):
     if "decode" in sheet.modes:
         assert budget.decode_bytes == af.cost(made, length=LENGTH, mode="decode").reading.total
     if not made.two_inputs and made.decoder is not None:
-        seen, peak = update_figures(made, Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH)), 1, plan)
+        piece = Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH))
+        seen, peak = update_figures(made, piece, 1, plan, AdamW())
         # A counter does not see the products that no gradient asks for.
         no_gradient = made.cost(sheet.shape, plan).total_flops.no_gradient
         assert (seen.predicted, peak) == (sheet.flops.total.dense - no_gradient, sheet.peak.total)

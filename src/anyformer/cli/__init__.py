@@ -16,6 +16,7 @@ import typer
 from anyformer import __version__
 from anyformer.cli import (
     costing,
+    data,
     differing,
     exporting,
     generate,
@@ -53,6 +54,7 @@ COMMANDS = {
     "cost": (costing, PRICE),
     "plan": (planning, PRICE),
     "match": (matching, PRICE),
+    "data": (data, RUN),
     "train": (train, RUN),
     "generate": (generate, RUN),
     "import": (importing, EXCHANGE),

@@ -16,6 +16,7 @@ from anyformer.costs.peak import peak_memory
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
+from anyformer.tuning import Optimiser
 
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
@@ -34,16 +35,17 @@ def foretell_training(
     length: int,
     plan: Plan,
     accumulation: int = 1,
+    optimiser: Optimiser | None = None,
     device: torch.device | str = "cpu",
     free: int | None = None,
 ) -> Iterator[str]:
     """A line where a training step comes close to the free memory, none where it does not.
 
-    `batch`: rows of an update, in `accumulation` pieces; `free`: bytes, by default those of the device now. Raises
-    `NotEnoughMemoryError` where the step does not fit, with changes that would.
+    `batch`: rows of an update, in `accumulation` pieces; `optimiser`: AdamW if it is not said; `free`: bytes, by
+    default those of the device now. Raises `NotEnoughMemoryError` where the step does not fit, with changes that would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    step = _Request(architecture, batch, length, plan, accumulation)
+    step = _Request(architecture, batch, length, plan, accumulation, optimiser)
     if step.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
@@ -63,13 +65,14 @@ class _Request:
     length: int
     plan: Plan
     accumulation: int
+    optimiser: Optimiser | None = None
 
     @cached_property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
         peak = peak_memory(
             self.architecture, batch=self.batch // self.accumulation, length=self.length, plan=self.plan,
-            accumulation=self.accumulation,
+            accumulation=self.accumulation, optimiser=self.optimiser,
         )  # fmt: skip
         return peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
 
@@ -95,7 +98,7 @@ def _remedy(step: _Request, free: int) -> str:
     fits = [f"{how} ({_size(smaller.bytes)})" for how, smaller in changes if smaller.bytes <= free]
     if fits:
         return f"this fits: {', or '.join(fits)}"
-    least = _Request(step.architecture, 1, step.length, step.plan.but(checkpointing="full"), 1).bytes
+    least = replace(step, batch=1, plan=step.plan.but(checkpointing="full"), accumulation=1).bytes
     if least > free:
         return f"one row with plan.checkpointing = 'full' still needs {_size(least)}: take a smaller model or a shorter length"
     return f"take a smaller batch with plan.checkpointing = 'full', of which one row needs {_size(least)}"

@@ -20,6 +20,7 @@ from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
+from anyformer.tuning import Optimiser
 
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
@@ -92,10 +93,11 @@ def peak_memory(
     plan: Plan | None = None,
     states: States = ADAM,
     accumulation: int = 1,
+    optimiser: Optimiser | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    `batch`: rows of one of `accumulation` micro-batches.
+    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`.
     """
     plan = plan or Plan()
     source = architecture.source_of(length, source_length)
@@ -106,7 +108,8 @@ def peak_memory(
     # Layers that are recomputed save in the backward pass what they would have saved in the forward pass.
     uncheckpointed = saved if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     count = sum(counts.values())
-    persistent = Holding(weights=states.weights * count, optimiser=states.optimiser * count)
+    held = states.optimiser * count if optimiser is None else sum(map(optimiser.state_bytes, tally.weights.values()))
+    persistent = Holding(weights=states.weights * count, optimiser=held)
     copies = saved.casts if states.weights > plan.activation_bytes else 0
     return peak_of(
         architecture,

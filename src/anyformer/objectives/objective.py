@@ -95,6 +95,9 @@ class Objective(Value):
         """The second models that the loss needs, by name."""
         return {}
 
+    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
+        """Refuse a second model that does not suit the run's own architecture."""
+
     @property
     def without_penalties(self) -> Self:
         """The same signal alone, as it is evaluated."""

@@ -28,6 +28,8 @@ class Weight:
     """The number of equal layers that have one each: such layers are priced once."""
     sensitive: bool = False
     """Whether it stays in 16 bits or more when others are quantised: a router's choice depends on small differences."""
+    linear: bool = True
+    """Whether a matrix is one linear map; not a table that is looked up, nor a filter for each channel."""
 
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)
@@ -47,7 +49,11 @@ class Weight:
         return len(self.shape) >= (3 if self.role == "expert" else 2)
 
     @property
+    def is_matrix(self) -> bool:
+        """Whether it is one matrix, or one for each expert."""
+        return len(self.shape) == (3 if self.role == "expert" else 2)
+
+    @property
     def quantisable(self) -> bool:
         """Whether formats below 16 bits can hold it: a matrix of a block, no table, head, router or vector."""
-        is_matrix = len(self.shape) == 2 or (self.role == "expert" and len(self.shape) == 3)
-        return is_matrix and self.fill in ("matrix", "residual") and not self.sensitive
+        return self.is_matrix and self.fill in ("matrix", "residual") and not self.sensitive

@@ -3,7 +3,7 @@
 from anyformer.training.journal import RunDirectoryError, read_run
 from anyformer.training.loop import resume, train
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
-from anyformer.training.schedule import Constant, Cosine, Linear, WarmupStableDecay
+from anyformer.training.schedule import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
 from anyformer.training.session import Trained
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stopped
@@ -16,6 +16,7 @@ __all__ = [
     "Constant",
     "Cosine",
     "Evaluation",
+    "InverseSquareRoot",
     "Linear",
     "NonFiniteError",
     "Run",

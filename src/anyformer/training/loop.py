@@ -30,6 +30,7 @@ from anyformer.training.display import COMPILING
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory
 from anyformer.training.optimiser import refuse_unbuilt
+from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
 from anyformer.training.run import Run, load_run
@@ -68,6 +69,7 @@ def train(
         memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes)
         if budget is not None:
             trainer = _fitted(trainer, budget, stop, console)
+        keep_partners(trainer.run, trainer.partners, directory)
         journal.create(directory, trainer.run, machine, trainer.corpus)
         return Session(directory, trainer, machine, memory, console, stop, budget).go()
 
@@ -106,7 +108,7 @@ def resume(
         stop.doing = "measuring the machine"
         machine = measured_host(default_device())
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, trainer = _prepared(directory, run, machine, stop, console, budget)
+        memory, trainer = _prepared(directory, run, machine, stop, console, budget, begun=True)
         if newest is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
             trainer.restore(newest)
@@ -134,6 +136,8 @@ def _prepared(
     console: Console,
     budget: Budget | None,
     notes: Sequence[str] = (),
+    *,
+    begun: bool = False,
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them."""
     check_memory(run, machine.device, console)
@@ -147,7 +151,7 @@ def _prepared(
         console.out(line, highlight=False)
     memory = MemoryMeter(machine.device)
     stop.doing = "building the model"
-    return memory, Trainer.start(run, corpus, machine)
+    return memory, Trainer.start(run, corpus, machine, directory if begun else None)
 
 
 def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
@@ -158,7 +162,7 @@ def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
-    update_figures(run.architecture, run.piece, run.accumulation, run.plan)
+    update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser)
     import_module("matplotlib.figure")
     durations = trainer.timed(budget.left)
     fitted = fit(run, durations, budget.left)

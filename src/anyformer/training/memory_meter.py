@@ -56,8 +56,9 @@ class MemoryMeter:
 def check_memory(run: Run, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
     lines = foretell_training(
-        run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
-    )
+        run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
+        optimiser=run.optimiser, device=device,
+    )  # fmt: skip
     for line in lines:
         console.out(line, highlight=False)
 

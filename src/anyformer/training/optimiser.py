@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,46 +12,43 @@ from torch import Tensor
 from anyformer.describe import UserError
 from anyformer.model import Transformer
 from anyformer.operations import Shape
-from anyformer.tuning import AdamW, Optimiser, Tuning
+from anyformer.training.averaging import TRAINED, Averages, none
+from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
+from anyformer.training.optimisers.rules import COUNTERS, Learner
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree, Tuning
 
 if TYPE_CHECKING:
     from anyformer.training.run import Run
 
-
-def adamw(optimiser: AdamW, model: Transformer) -> torch.optim.Optimizer:
-    """AdamW over all parameters of `model` that take a gradient, in two groups: with weight decay, and without."""
-    declared = model.architecture.cost(Shape()).weights
-    groups: dict[bool, list[torch.nn.Parameter]] = {True: [], False: []}
-    for name, parameter in model.named_parameters():
-        if parameter.requires_grad:
-            groups[declared[name].decays].append(parameter)
-    return torch.optim.AdamW(
-        [
-            {"params": group, "weight_decay": optimiser.weight_decay if decays else 0.0}
-            for decays, group in groups.items()
-            if group
-        ],
-        lr=optimiser.learning_rate,
-        betas=optimiser.betas,
-        eps=optimiser.eps,
-        fused=True,
-    )
-
-
-BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {AdamW().kind: adamw}
-"""Functions that build optimisers, by the kind of their descriptions; other optimisers are only priced."""
+BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
+    AdamW().kind: adamw.build,
+    AdamW8bit().kind: adamw_8bit.build,
+    ScheduleFree().kind: schedule_free.build,
+    SGD().kind: sgd.build,
+    Lion().kind: lion.build,
+    Adafactor().kind: adafactor.build,
+    Muon().kind: muon.build,
+}
+"""Functions that build optimisers over the parameters that learn, by the kind of their descriptions."""
 
 
 def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Optimizer:
-    """The optimiser of a description, over the parameters of `model`."""
-    return BUILDERS[optimiser.kind](optimiser, model)
+    """The optimiser of a description, over all parameters of `model` that take a gradient, in groups of equal pace."""
+    declared = model.architecture.cost(Shape(source=1)).weights
+    parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    paces = optimiser.paces({name: declared[name] for name in parameters})
+    learners = [Learner(parameter, declared[name], paces[name]) for name, parameter in parameters.items()]
+    return BUILDERS[optimiser.kind](optimiser, learners)
+
+
+def averages_of(optimiser: Optimiser, built: torch.optim.Optimizer) -> Averages:
+    """The weights that an optimiser evaluates with, where they are not those it trains."""
+    return partial(schedule_free.averages, built) if optimiser.averages else none
 
 
 def refuse_unbuilt(run: Run) -> None:
-    """Raise `UserError`, before any work, if a run names an optimiser or tuning that is priced but not trained yet."""
+    """Raise `UserError`, before any work, if a run names a tuning that is priced but not trained yet."""
     unbuilt = []
-    if run.optimiser.kind not in BUILDERS:
-        unbuilt.append(f"optimiser.kind = {run.optimiser.kind!r} (trained are: {', '.join(BUILDERS)})")
     if run.tuning.adapter is not None:
         unbuilt.append("tuning.adapter: adapters are priced but not trained yet")
     if run.tuning.frozen:
@@ -75,10 +73,11 @@ def state_tensors(optimiser: torch.optim.Optimizer, model: Transformer) -> dict[
 
 
 def load_state_tensors(optimiser: torch.optim.Optimizer, model: Transformer, tensors: Mapping[str, Tensor]) -> None:
-    """Restore the state that `state_tensors` returned."""
+    """Restore the state that `state_tensors` returned; weights in training beside it are those of `averaging`."""
     parameters = dict(model.named_parameters())
     for key, value in tensors.items():
         name, _, field = key.rpartition("/")
-        parameter = parameters[name]
-        # The step counter stays where the optimiser keeps it; moments live beside their parameter.
-        optimiser.state[parameter][field] = value.clone() if field == "step" else value.to(parameter.device)
+        if field != TRAINED:
+            parameter = parameters[name]
+            # Moments, and torch's own counter, live beside their parameter; our counters stay on the CPU.
+            optimiser.state[parameter][field] = value.clone() if field in COUNTERS else value.to(parameter.device)

@@ -74,8 +74,10 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 
 def checkpoint_bytes(run: Run) -> int:
-    """Bytes of one checkpoint of the run: weights and optimiser state."""
-    return (ADAM.weights + ADAM.optimiser) * run.architecture.folded_cost(Shape()).parameters
+    """Bytes of one checkpoint of the run: weights, averaged ones too if there are any, and optimiser state."""
+    weights = run.architecture.folded_cost(Shape(source=1)).weights.values()
+    copies = 2 if run.optimiser.averages else 1
+    return sum(copies * ADAM.weights * weight.count + run.optimiser.state_bytes(weight) for weight in weights)
 
 
 def check_space(directory: Path, run: Run) -> None:

@@ -100,6 +100,13 @@ class Run(Value):
         for name, stack in self.architecture.stacks.items():
             if stack.max_length is not None and self.length > stack.max_length:
                 raise ValueError(f"length {self.length} is longer than the position table of the {name} ({stack.max_length})")
+        if self.optimiser.averages and self.schedule.falls:
+            raise ValueError(
+                f"optimiser.kind = {self.optimiser.kind!r} averages weights instead of lowering the rate, and schedule.kind = "
+                f"{self.schedule.kind!r} lowers it: set schedule = {{ kind = 'constant' }}"
+            )
+        if self.optimiser.groups:
+            self.optimiser.paces(self.tuning.of(self.architecture.cost(Shape(source=1)).weights).learning)
         return self
 
     @property

@@ -28,6 +28,11 @@ class _Warm(Value):
             return (step + 1) / (warmup + 1)
         return self._after(min(1.0, (step - warmup) / max(1, steps - 1 - warmup)))
 
+    @property
+    def falls(self) -> bool:
+        """Whether the rate falls after its rise."""
+        return self.floor < 1
+
     def _after(self, progress: float) -> float:
         raise NotImplementedError
 
@@ -66,8 +71,33 @@ class Constant(_Warm):
 
     kind: Literal["constant"] = "constant"
 
+    @property
+    def falls(self) -> bool:
+        return False
+
     def _after(self, progress: float) -> float:
         return 1.0
 
 
-Schedule = Annotated[Cosine | Linear | WarmupStableDecay | Constant, Field(discriminator="kind")]
+class InverseSquareRoot(_Warm):
+    """Fall as 1 / sqrt(step) after the rise (Vaswani et al. 2017, arXiv 1706.03762); T5 has no rise and stays at 1 at first.
+
+    At update number t, from 1, the factor is sqrt(k / max(k, t)) with k the greater of `warmup` + 1 and `warmup` + `flat`:
+    whatever the number of updates in all, so that a run can go on at any time.
+    """
+
+    kind: Literal["inverse_square_root"] = "inverse_square_root"
+    floor: Share = 0.0
+    """The least factor."""
+    flat: Steps = 0
+    """Steps at 1 after the rise: 10,000 in T5 (Raffel et al. 2020, arXiv 1910.10683), with `warmup` = 0."""
+
+    def factor(self, step: int, steps: int) -> float:
+        warmup = min(self.warmup, steps // 2)
+        if step < warmup:
+            return (step + 1) / (warmup + 1)
+        first = max(warmup + 1, warmup + self.flat)
+        return max(self.floor, math.sqrt(first / max(first, step + 1)))
+
+
+Schedule = Annotated[Cosine | Linear | WarmupStableDecay | Constant | InverseSquareRoot, Field(discriminator="kind")]

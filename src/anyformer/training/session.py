@@ -119,7 +119,7 @@ class Session:
 
     def trained(self, exit_code: int = 0) -> Trained:
         """The result so far."""
-        return Trained(self.directory, self.trainer.model.eval(), self.trainer.corpus.tokenizer, self.step, exit_code)
+        return Trained(self.directory, self.trainer.finished(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
         self._evaluate_if_due()  # if it was due when an earlier process ended
@@ -140,7 +140,7 @@ class Session:
         self.stop.doing = f"update {number}; what is not saved yet is saved first"
         start = budgets.clock()
         with self.stop.window(f"finishing update {number} and saving it") as hold:
-            with self.memory.watching(number - self.first, self.trainer.model, self.trainer.optimiser):
+            with self.memory.watching(number - self.first, self.trainer.model, self.trainer.trainee.optimiser):
                 outcome = self.trainer.update(self.step, hold)
             seconds = budgets.clock() - start
             # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
@@ -247,7 +247,7 @@ class Session:
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(run.objective.prompt(trainer.corpus, number) for number in range(2))
         return Trained(
-            self.directory, trainer.model.eval(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
+            self.directory, trainer.finished(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
             prompts=openings if run.sample is None else (run.sample, openings[0]),
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

@@ -89,10 +89,13 @@ def update(
     rate: float,
     clip: float | None,
     hold: Callable[[], None] = lambda: None,
+    others: Sequence[torch.optim.Optimizer] = (),
 ) -> Outcome:
     """One update from `micro_batches` of `count` targets in all: the loss is the mean over these.
 
+    `rate`: of the optimiser, which a group of parameters has times its own factor.
     `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
+    `others`: optimisers of second models that learn from the same loss; the gradient's norm is that of all.
     """
     total = 0.0
     loads: dict[str, Load] = {}
@@ -102,20 +105,23 @@ def update(
         mean.backward()  # type: ignore[no-untyped-call]
         total += mean.item()
         loads = add_loads(loads, more)
-    parameters = [p for p in model.parameters() if p.grad is not None]
+    optimisers = (optimiser, *others)
+    parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
     if not (math.isfinite(total) and math.isfinite(norm)):
-        optimiser.zero_grad(set_to_none=True)
+        for one in optimisers:
+            one.zero_grad(set_to_none=True)
         where = locate(model, micro_batches)
         raise NonFiniteError(
             f"step {step}: the loss is {total} and the gradient's norm {norm}; {where}. Nothing was updated. "
             f"Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, plan.precision = 'fp32'"
         )
     hold()
-    for group in optimiser.param_groups:
-        group["lr"] = rate
-    optimiser.step()
-    optimiser.zero_grad(set_to_none=True)
+    for one in optimisers:
+        for group in one.param_groups:
+            group["lr"] = rate * group["factor"]
+        one.step()
+        one.zero_grad(set_to_none=True)
     rebalance(model, {path: load.counts for path, load in loads.items()})
     return Outcome(total, norm, loads)
 

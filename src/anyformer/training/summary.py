@@ -18,6 +18,7 @@ from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
 from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
+from anyformer.tuning import Optimiser
 
 LONG_SECONDS = 60.0
 """Seconds of updates from which five more to calibrate the machine are worth it, if no calibration is remembered."""
@@ -85,7 +86,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan)
+    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser)
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
@@ -125,14 +126,18 @@ def _kernels(run: Run) -> int:
 
 
 @lru_cache(maxsize=4)
-def update_figures(architecture: Architecture, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
+def update_figures(
+    architecture: Architecture, piece: Shape, accumulation: int, plan: Plan, optimiser: Optimiser
+) -> tuple[Prediction, int]:
     """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
     sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
     forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
     flops = Prediction(
         accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
     )
-    peak = peak_memory(architecture, batch=piece.batch, length=piece.length, plan=plan, accumulation=accumulation)
+    peak = peak_memory(
+        architecture, batch=piece.batch, length=piece.length, plan=plan, accumulation=accumulation, optimiser=optimiser
+    )
     return flops, peak.total
 
 

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
-
-import torch
 
 from anyformer import checkpoint
 from anyformer.data import Corpus, DataError, prepare
@@ -21,13 +19,15 @@ from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.averaging import put
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
-from anyformer.training.optimiser import build_optimiser, load_state_tensors, state_tensors
+from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
+from anyformer.training.trainee import Trainee, all_evaluated
 
 OPTIMISER = "optimiser.safetensors"
 DISK_RATE = 2e8
@@ -36,25 +36,37 @@ DISK_RATE = 2e8
 
 @dataclass(frozen=True)
 class Trainer:
-    """A run and everything built from it; the weights and moments inside change as it trains."""
+    """A run and everything built from it; the weights and moments inside change as it trains.
+
+    `trainee`: the run's model; `partners`: the second models of its objective; `learning`: those of them that learn too.
+    """
 
     run: Run
     corpus: Corpus
-    model: Transformer
-    optimiser: torch.optim.Optimizer
+    trainee: Trainee
+    partners: Mapping[str, Transformer]
+    learning: Mapping[str, Trainee]
     loss: LossFunction
     training: Feed
     held_out: Feed
 
     @staticmethod
-    def start(run: Run, corpus: Corpus, machine: Host) -> Trainer:
+    def start(run: Run, corpus: Corpus, machine: Host, begun: Path | None = None) -> Trainer:
+        """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored."""
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = run.objective.feed(run.data, corpus, setting, run.batch)
         held_out = run.objective.held_out(run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
-        loss = loss_function(model, run.objective, run.plan)
-        return Trainer(run, corpus, model, build_optimiser(run.optimiser, model), loss, training, held_out)
+        partners = start_partners(run, model) if begun is None else restored_partners(run, model, begun)
+        learning = {name: Trainee.of(partners[name], run) for name, one in run.objective.partners.items() if one.learns}
+        loss = loss_function(model, run.objective, run.plan, partners)
+        return Trainer(run, corpus, Trainee.of(model, run), partners, learning, loss, training, held_out)
+
+    @property
+    def model(self) -> Transformer:
+        """The run's model."""
+        return self.trainee.model
 
     def changed(self, **fields: Any) -> Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
@@ -71,7 +83,8 @@ class Trainer:
             for examples in pieces:
                 summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
                 (summed / count).backward()  # type: ignore[no-untyped-call]
-            self.optimiser.zero_grad(set_to_none=True)
+            for each in (self.trainee, *self.learning.values()):
+                each.optimiser.zero_grad(set_to_none=True)
 
         with deterministic():
             first = _seconds(gradients)
@@ -98,37 +111,53 @@ class Trainer:
         pieces, count = self.micro_batches(step)
         rate = run.learning_rate(step)
         return update(
-            self.loss, self.model, self.optimiser, pieces,
+            self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
             count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
         )  # fmt: skip
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
-        return evaluate(
-            self.model, self.run.objective, self.held_out, self.run.plan,
-            most=rows, names=self.corpus.names, progress=progress,
-        )  # fmt: skip
+        with all_evaluated(self._trainees):
+            return evaluate(
+                self.model, self.run.objective, self.held_out, self.run.plan,
+                most=rows, partners=self.partners, names=self.corpus.names, progress=progress,
+            )  # fmt: skip
+
+    def finished(self) -> Transformer:
+        """The model to use, with its averaged weights; it is trained no more."""
+        put(self.trainee.averages())
+        return self.model.eval()
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
         """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
-        checkpoint.save(
-            self.model,
-            checkpoint.directory_of(directory, step),
-            tokenizer=self.corpus.tokenizer,
-            extra={Path(OPTIMISER).stem: state_tensors(self.optimiser, self.model)},
-            facts={
-                "step": step,
-                "validation_loss": validation,
-                "data": self.corpus.digest,
-                "run": json.loads(to_json(self.run)),
-            },
-        )
+        with all_evaluated(self._trainees) as states:
+            others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
+            checkpoint.save(
+                self.model,
+                checkpoint.directory_of(directory, step),
+                tokenizer=self.corpus.tokenizer,
+                extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others,
+                facts={
+                    "step": step,
+                    "validation_loss": validation,
+                    "data": self.corpus.digest,
+                    "run": json.loads(to_json(self.run)),
+                },
+            )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
     def restore(self, directory: Path) -> None:
         """Take weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
-        load_state_tensors(self.optimiser, self.model, checkpoint.read(directory / OPTIMISER))
+        for name, one in self.learning.items():
+            one.model.load_state_dict(checkpoint.read(directory / f"{name}.safetensors"))
+        for name, one in self._trainees.items():
+            one.restore(checkpoint.read(directory / _state_file(name)))
+
+    @property
+    def _trainees(self) -> dict[str, Trainee]:
+        """Every model that learns, the run's own under an empty name."""
+        return {"": self.trainee, **self.learning}
 
     def baseline(self) -> tuple[str, float] | None:
         """What a model without any context is, and its loss on the examples of the last evaluation; None where there is
@@ -137,6 +166,11 @@ class Trainer:
         assert run.steps is not None
         rows = windows_of(run, run.evaluation.final_tokens)
         return run.objective.baseline(self.training, run.steps, self.held_out, rows, run.architecture.outputs)
+
+
+def _state_file(name: str) -> str:
+    """The file of an optimiser's state, for the model of this name among those that learn."""
+    return f"{name}-{OPTIMISER}" if name else OPTIMISER
 
 
 def windows_of(run: Run, tokens: int) -> int:

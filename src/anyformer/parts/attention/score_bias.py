@@ -142,7 +142,7 @@ class RelativeBuckets(ScoreBias):
 
     def table(self, heads: int) -> Tally:
         """The declaration of the weights."""
-        return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix")})
+        return Tally({"weight": Weight((self.buckets, heads), "replicate", "matrix", linear=False)})
 
 
 class RelativeBucketsModule(nn.Module):

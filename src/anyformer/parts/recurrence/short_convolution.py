@@ -40,7 +40,7 @@ class ShortConvolution(Value):
 
     def cost(self, width: int, rows: int) -> Tally:
         """Weights only: a sum of n shifted products is no matrix product."""
-        weights = {"weight": Weight((width, self.kernel), "column", "matrix")}
+        weights = {"weight": Weight((width, self.kernel), "column", "matrix", linear=False)}
         if self.bias:
             weights["bias"] = Weight((width,), "column", "zeros")
         activation = Tally() if self.activation is None else ACTIVATIONS[self.activation].cost(width, rows)

@@ -1,0 +1,71 @@
+"""`anyformer data`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from anyformer.cli import arguments
+from anyformer.cli.arguments import WHAT, Tiny
+
+EXAMPLES = """
+anyformer data inspect recipes/stdlib.toml
+anyformer data inspect bert-base-uncased --tiny --data python-stdlib --rows 1
+anyformer data inspect t5-small --tiny --data my_pairs.jsonl --set objective.kind=seq2seq --step 100
+anyformer data prepare recipes/stdlib.toml
+"""
+
+
+def run(
+    action: Annotated[
+        Literal["inspect", "prepare"],
+        typer.Argument(
+            help="Show examples as the model sees them; or make the tokens that a run needs.", metavar="inspect|prepare"
+        ),
+    ],
+    what: Annotated[
+        str,
+        typer.Argument(help=f"The TOML file of a run; or, with --data, an architecture. {WHAT}", metavar="RUN.toml|NAME|PATH"),
+    ],
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="The data: a file, a directory, or a word for data that comes with Python. Repeat it for more.", metavar="PATH"
+        ),
+    ] = None,
+    changes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", help="Change the value of the run at this path. Repeat it for more changes.", metavar="PATH=VALUE"
+        ),
+    ] = None,
+    tiny: Tiny = False,
+    rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
+    step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
+) -> None:
+    """Look at the data of a run before it is trained: what the model reads, what it has to predict, what it may look at.
+
+    `inspect` prints samples of a training batch token by token: special tokens, padding, documents and prefixes in colour, the
+    targets and their weights, and the attention of each mask as a small picture. They are the very rows that `train` uses.
+
+    `prepare` tokenises the data and keeps it, so that `train` starts at once; it prints what was kept and what was left out.
+    """
+    from rich.console import Console
+
+    from anyformer.cli.inspecting import LEGEND, print_seen
+    from anyformer.cli.train import check, resolve_run
+    from anyformer.training.inspection import inspected
+    from anyformer.training.trainer import corpus_of
+
+    check(what, tuple(data or ()))
+    described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny)
+    console = Console(highlight=False)
+    corpus = corpus_of(described)
+    console.out(corpus.summary(), highlight=False)
+    if action == "prepare":
+        console.out(f"kept in {corpus.directory}", highlight=False)
+        return
+    console.print(f"\n[dim]{LEGEND}[/dim]")
+    for seen in inspected(described, corpus, step, rows):
+        print_seen(console, seen)

@@ -1,0 +1,44 @@
+"""Stochastic gradient descent, with or without momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anyformer.training.optimisers.rules import ByRule, Learner, State
+from anyformer.tuning import SGD
+
+
+@dataclass(frozen=True)
+class DescentRule:
+    """w <- w - rate (g + decay w)."""
+
+    def start(self, weight: Tensor) -> State:
+        return {}
+
+    def change(self, weight: Tensor, gradient: Tensor, state: State, rate: float, decay: float) -> None:
+        weight.mul_(1 - rate * decay).add_(gradient, alpha=-rate)
+
+
+@dataclass(frozen=True)
+class MomentumRule:
+    """b <- momentum b + g; w <- w - rate (b + decay w), with g + momentum b in the place of b for Nesterov's."""
+
+    momentum: float
+    nesterov: bool
+
+    def start(self, weight: Tensor) -> State:
+        return {"momentum": torch.zeros_like(weight)}
+
+    def change(self, weight: Tensor, gradient: Tensor, state: State, rate: float, decay: float) -> None:
+        sum = state["momentum"].mul_(self.momentum).add_(gradient)
+        step = gradient.add(sum, alpha=self.momentum) if self.nesterov else sum
+        weight.mul_(1 - rate * decay).add_(step, alpha=-rate)
+
+
+def build(optimiser: SGD, learners: Sequence[Learner]) -> torch.optim.Optimizer:
+    rule = MomentumRule(optimiser.momentum, optimiser.nesterov) if optimiser.momentum else DescentRule()
+    return ByRule(learners, lambda _: rule, optimiser.learning_rate)

@@ -1,0 +1,59 @@
+"""The second models of a run: a generator that learns too, a teacher or a reference that stays as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from anyformer import checkpoint
+from anyformer.describe import UserError
+from anyformer.loading import load
+from anyformer.model import Transformer, build
+from anyformer.objectives import Partner
+from anyformer.training.run import Run
+
+FOLDER = "partners"
+"""The folder, in a run's directory, of the models that do not learn, which a resumed run reads again."""
+
+
+def start_partners(run: Run, model: Transformer) -> dict[str, Transformer]:
+    """The second models of a run that begins; `model`: the first one, with the weights that it begins with."""
+    return {name: _made(name, partner, run, model) for name, partner in run.objective.partners.items()}
+
+
+def restored_partners(run: Run, model: Transformer, directory: Path) -> dict[str, Transformer]:
+    """The second models of a run that goes on; the weights of those that learn are in its checkpoints."""
+    return {
+        name: _made(name, partner, run, model) if partner.learns else _still(_kept(directory / FOLDER / name, run, model))
+        for name, partner in run.objective.partners.items()
+    }
+
+
+def keep_partners(run: Run, partners: Mapping[str, Transformer], directory: Path) -> None:
+    """Write the models that do not learn into a run's directory, so that it can go on without the files they came from."""
+    for name, partner in run.objective.partners.items():
+        if not partner.learns:
+            checkpoint.save(partners[name], directory / FOLDER / name)
+
+
+def _made(name: str, partner: Partner, run: Run, model: Transformer) -> Transformer:
+    if partner.path is not None:
+        made, _ = load(partner.path, plan=run.plan, device=model.device)
+    else:
+        made = build(partner.architecture or run.architecture, run.plan, model.device, seed=run.seed)
+        if partner.architecture is None:
+            made.load_state_dict(model.state_dict())
+    run.objective.check_partner(name, made.architecture, run.architecture)
+    return made.train() if partner.learns else _still(made)
+
+
+def _kept(directory: Path, run: Run, model: Transformer) -> Transformer:
+    if not directory.is_dir():
+        raise UserError(f"{directory}: is missing, and the run cannot go on without this model; start the run anew")
+    made, _, _ = checkpoint.load(directory, plan=run.plan, device=model.device)
+    return made
+
+
+def _still(model: Transformer) -> Transformer:
+    """The model in evaluation mode, without gradients."""
+    return model.eval().requires_grad_(False)

@@ -1,0 +1,272 @@
+"""Optimisers: each update equals its formula written plainly, its neighbours' implementation, and itself, to the bit."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+import zoo
+from torch import nn
+
+from anyformer.model import build
+from anyformer.operations import Shape, Weight
+from anyformer.training.optimiser import BUILDERS, averages_of
+from anyformer.training.optimisers import adamw_8bit, muon
+from anyformer.training.optimisers.rules import Learner
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, ScheduleFree
+
+RATES = [2e-3, 4e-3, 6e-3, 6e-3, 5e-3]
+"""Rates of five updates, as a schedule has them."""
+TABLE = Weight((7, 4), "column", "embedding")
+MATRIX = Weight((6, 4), "row", "residual")
+EXPERTS = Weight((3, 4, 5), "expert", "matrix", chosen=1)
+GAIN = Weight((5,), "replicate", "ones")
+EXPERTS_BIAS = Weight((3, 4), "expert", "zeros", chosen=1)
+EACH = {
+    "table": TABLE, "matrix": MATRIX, "tall experts": Weight((2, 7, 3), "expert", "residual", chosen=1), "experts": EXPERTS,
+    "gain": GAIN, "biases of experts": EXPERTS_BIAS,
+}  # fmt: skip
+
+
+def numbers(weight, seed, dtype=torch.float64):
+    return torch.randn(weight.shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+
+
+def built(optimiser, weights=EACH, dtype=torch.float64):
+    """The parameters by name, and the optimiser over them."""
+    parameters = {name: nn.Parameter(numbers(weight, i, dtype)) for i, (name, weight) in enumerate(weights.items())}
+    paces = optimiser.paces(weights)
+    learners = [Learner(parameters[name], weight, paces[name]) for name, weight in weights.items()]
+    return parameters, BUILDERS[optimiser.kind](optimiser, learners)
+
+
+def gradients(weights, step, dtype=torch.float64):
+    return {name: 0.3 * numbers(weight, 100 + 10 * step + i, dtype) for i, (name, weight) in enumerate(weights.items())}
+
+
+def updates(optimiser, weights=EACH, dtype=torch.float64):
+    """Five updates; after each, the parameters."""
+    parameters, own = built(optimiser, weights, dtype)
+    for step, rate in enumerate(RATES):
+        for name, gradient in gradients(weights, step, dtype).items():
+            parameters[name].grad = gradient
+        for group in own.param_groups:
+            group["lr"] = rate * group["factor"]
+        own.step()
+        yield parameters, own
+
+
+def matrices(weight, x):
+    """The matrices or vectors of a weight, one by one: experts are weights of their own."""
+    return list(x) if weight.role == "expert" else [x]
+
+
+def decay(optimiser, weight):
+    return optimiser.weight_decay if weight.dim() > 1 else 0.0
+
+
+def adamw(o, w, g, s, t, rate):
+    s["m"] = o.betas[0] * s.get("m", 0) + (1 - o.betas[0]) * g
+    s["v"] = o.betas[1] * s.get("v", 0) + (1 - o.betas[1]) * g**2
+    m, v = s["m"] / (1 - o.betas[0] ** t), s["v"] / (1 - o.betas[1] ** t)
+    return w - rate * (m / (v.sqrt() + o.eps) + decay(o, w) * w)
+
+
+def sgd(o, w, g, s, t, rate):
+    s["b"] = o.momentum * s.get("b", 0) + g
+    step = g + o.momentum * s["b"] if o.nesterov else s["b"]
+    return w - rate * (step + decay(o, w) * w)
+
+
+def lion(o, w, g, s, t, rate):
+    m = s.get("m", 0 * g)
+    s["m"] = o.betas[1] * m + (1 - o.betas[1]) * g
+    return w - rate * (torch.sign(o.betas[0] * m + (1 - o.betas[0]) * g) + decay(o, w) * w)
+
+
+def adafactor(o, w, g, s, t, rate):
+    """Algorithms 4 and 5 of the paper, with sums over rows and columns."""
+    beta = 1 - t**-o.decay
+    square = g**2 + o.eps
+    if w.dim() > 1:
+        s["r"] = beta * s.get("r", 0) + (1 - beta) * square.sum(1)
+        s["c"] = beta * s.get("c", 0) + (1 - beta) * square.sum(0)
+        v = torch.outer(s["r"], s["c"]) / s["r"].sum()
+    else:
+        v = s["v"] = beta * s.get("v", 0) + (1 - beta) * square
+    u = g / v.sqrt()
+    u = u / max(1.0, u.square().mean().sqrt() / o.clip)
+    return w - rate * (max(o.least_size, w.square().mean().sqrt()) * u + decay(o, w) * w)
+
+
+def orthogonal(x, iterations, coefficients):
+    """The polynomial applied to the singular values."""
+    u, s, v = torch.linalg.svd(x, full_matrices=False)
+    s = s / x.norm()
+    for _ in range(iterations):
+        s = sum(c * s ** (2 * i + 1) for i, c in enumerate(coefficients))
+    return u @ torch.diag(s) @ v
+
+
+def muon_or_adamw(o, w, g, s, t, rate, *, hidden):
+    if not hidden:
+        return adamw(o.others, w, g, s, t, rate * o.others.learning_rate / o.learning_rate)
+    s["m"] = o.momentum * s.get("m", 0) + (1 - o.momentum) * g
+    ahead = o.momentum * s["m"] + (1 - o.momentum) * g if o.nesterov else s["m"]
+    rows, columns = w.shape
+    scale = {"original": math.sqrt(max(1, rows / columns)), "match_rms_adamw": 0.2 * math.sqrt(max(rows, columns))}[o.scale]
+    return w - rate * (scale * orthogonal(ahead, o.iterations, o.coefficients) + o.weight_decay * w)
+
+
+def schedule_free(o, w, g, s, t, rate):
+    """The paper's three sequences, all kept: z, x, and y = `w`."""
+    s.setdefault("z", w), s.setdefault("x", w)
+    s["v"] = o.betas[1] * s.get("v", 0) + (1 - o.betas[1]) * g**2
+    s["rates"] = s.get("rates", 0) + rate**2
+    z = s["z"] - rate * (g / ((s["v"] / (1 - o.betas[1] ** t)).sqrt() + o.eps) + decay(o, w) * w)
+    c = rate**2 / s["rates"]
+    s["z"], s["x"] = z, (1 - c) * s["x"] + c * z
+    return (1 - o.betas[0]) * s["z"] + o.betas[0] * s["x"]
+
+
+TWINS = {
+    "adamw": (AdamW(), adamw),
+    "sgd": (SGD(weight_decay=0.1), sgd),
+    "sgd without momentum": (SGD(momentum=0.0, weight_decay=0.1), sgd),
+    "sgd, nesterov": (SGD(nesterov=True), sgd),
+    "lion": (Lion(), lion),
+    "adafactor": (Adafactor(weight_decay=0.1), adafactor),
+    "adafactor, clipped": (Adafactor(clip=0.5, least_size=2.0), adafactor),
+    "schedule_free": (ScheduleFree(), schedule_free),
+    "muon": (Muon(precision="fp32"), muon_or_adamw),
+    "muon, as AdamW": (Muon(precision="fp32", scale="match_rms_adamw", nesterov=False, iterations=3), muon_or_adamw),
+    "muon, other coefficients": (Muon(precision="fp32", coefficients=(2.0, -1.5, 0.5), iterations=8), muon_or_adamw),
+    "adamw_8bit, below the smallest": (AdamW8bit(), adamw),
+}
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_every_update_is_that_of_the_formula(name):
+    optimiser, twin = TWINS[name]
+    plain = {key: matrices(weight, numbers(weight, i)) for i, (key, weight) in enumerate(EACH.items())}
+    states = {key: [{} for _ in each] for key, each in plain.items()}
+    coarse = isinstance(optimiser, Muon)  # whose iterations are in fp32 at most
+    for t, (parameters, own) in enumerate(updates(optimiser), 1):
+        for key, gradient in gradients(EACH, t - 1).items():
+            weight = EACH[key]
+            more = {"hidden": optimiser.orthogonalises(weight)} if coarse else {}
+            pieces = zip(plain[key], matrices(weight, gradient), states[key], strict=True)
+            plain[key] = [twin(optimiser, w, g, s, t, RATES[t - 1], **more) for w, g, s in pieces]
+            found = torch.stack(matrices(weight, parameters[key].detach()))
+            torch.testing.assert_close(
+                found,
+                torch.stack(plain[key]),
+                rtol=0,
+                atol=2e-7 if coarse else 1e-12,
+                msg=lambda text, key=key: f"{key}: {text}",
+            )
+        if optimiser.averages:
+            for parameter, x in averages_of(optimiser, own)().items():
+                key = next(key for key, each in parameters.items() if each is parameter)
+                torch.testing.assert_close(torch.stack(matrices(EACH[key], x)), torch.stack([s["x"] for s in states[key]]))
+
+
+@pytest.mark.parametrize("shape", [(6, 4), (4, 6), (5, 5)])
+@pytest.mark.parametrize(("scale", "nesterov"), [("original", True), ("match_rms_adamw", False)])
+def test_muon_is_torchs_of_matrices(shape, scale, nesterov):
+    optimiser = Muon(scale=scale, nesterov=nesterov)
+    weights = {"matrix": Weight(shape, "row", "residual")}
+    parameter = nn.Parameter(numbers(weights["matrix"], 0, torch.float32))
+    other = torch.optim.Muon(
+        [parameter], lr=optimiser.learning_rate, weight_decay=0.1, momentum=0.95, nesterov=nesterov, adjust_lr_fn=scale
+    )
+    for step, (ours, _) in enumerate(updates(optimiser, weights, torch.float32)):
+        parameter.grad = gradients(weights, step, torch.float32)["matrix"]
+        other.param_groups[0]["lr"] = RATES[step]
+        before = parameter.detach().clone()
+        other.step()
+        # bf16 has 8 bits; the iterations amplify what products round, as the next test says.
+        torch.testing.assert_close(ours["matrix"], parameter, rtol=0, atol=0.03 * (parameter - before).norm().item() + 1e-6)
+    assert (ours["matrix"] - parameter).norm() < 0.02 * (parameter - numbers(weights["matrix"], 0, torch.float32)).norm()
+
+
+@pytest.mark.parametrize(("dtype", "near"), [(torch.float32, 1e-5), (torch.bfloat16, 0.1)])
+@pytest.mark.parametrize("shape", [(4, 12, 7), (4, 7, 12)])
+def test_a_stack_is_made_orthogonal_expert_by_expert(shape, dtype, near):
+    x = torch.randn(shape, generator=torch.Generator().manual_seed(0)) * torch.tensor([1e-3, 1.0, 50.0, 0.0])[:, None, None]
+    found = muon.orthogonal(x, 5, Muon().coefficients, dtype)
+    for expert, alone in zip(found, x, strict=True):
+        torch.testing.assert_close(expert, muon.orthogonal(alone, 5, Muon().coefficients, dtype), rtol=0, atol=near / 10)
+        if alone.any():
+            torch.testing.assert_close(expert.double(), orthogonal(alone.double(), 5, Muon().coefficients), rtol=0, atol=near)
+        else:
+            assert not expert.any()
+
+
+def test_adafactor_is_torchs_of_matrices_while_its_rate_does_not_fall():
+    weights = {"matrix": MATRIX, "gain": GAIN}
+    optimiser = Adafactor(weight_decay=0.1)
+    parameters = {name: nn.Parameter(numbers(weight, i)) for i, (name, weight) in enumerate(weights.items())}
+    groups = [{"params": [parameters["matrix"]], "weight_decay": 0.1}, {"params": [parameters["gain"]], "weight_decay": 0.0}]
+    other = torch.optim.Adafactor(groups, eps=(1e-15, 1e-3))
+    for step, (ours, _) in enumerate(updates(optimiser, weights)):
+        for name, gradient in gradients(weights, step).items():
+            parameters[name].grad = gradient
+        for group in other.param_groups:
+            group["lr"] = RATES[step]
+        other.step()
+        for name, parameter in parameters.items():
+            torch.testing.assert_close(ours[name], parameter)
+
+
+LONG = {"long": Weight((60, 77), "row", "residual"), "gain": GAIN}
+
+
+def test_eight_bits_of_moments_are_near_adamw_and_pieces_change_nothing(monkeypatch):
+    optimiser = AdamW8bit(block=64, smallest=100)
+    *_, (whole, _) = updates(optimiser, LONG, torch.float32)
+    *_, (exact, _) = updates(AdamW(), LONG, torch.float32)
+    before = numbers(LONG["long"], 0, torch.float32)
+    moved, error = (exact["long"] - before).norm(), (whole["long"] - exact["long"]).norm()
+    assert 0 < error < 0.05 * moved
+    monkeypatch.setattr(adamw_8bit, "AT_ONCE", 200)
+    *_, (pieces, _) = updates(optimiser, LONG, torch.float32)
+    assert torch.equal(whole["long"], pieces["long"])
+
+
+@pytest.mark.parametrize("signed", [True, False])
+def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
+    known = adamw_8bit.codes(signed, torch.device("cpu"))
+    assert len(known) == 256
+    assert known.equal(known.unique())
+    assert (known.min().item(), known.max().item()) == (pytest.approx(-0.99296875) if signed else 0.0, 1.0)
+    decades = [int(((known >= 10.0**-i * 0.1) & (known < 10.0**-i)).sum()) for i in range(7)]
+    assert decades == [2 ** (6 - i + (not signed)) for i in range(7)]
+    x = torch.randn(1000, generator=torch.Generator().manual_seed(1)) * torch.logspace(-3, 2, 1000)
+    x = x if signed else x.abs()
+    code, scale = adamw_8bit.quantised(x, 96, signed)
+    assert (code.dtype, len(code), len(scale)) == (torch.uint8, 1000, 11)
+    for start in range(0, 1000, 96):
+        part = x[start : start + 96]
+        best = (part[:, None] / part.abs().max() - known).abs().min(-1).values
+        taken = (part / part.abs().max() - known[code[start : start + 96].int()]).abs()
+        torch.testing.assert_close(taken, best, rtol=0, atol=1e-7)
+    torch.testing.assert_close(
+        adamw_8bit.restored(code, scale, 96, signed), known[code.int()] * scale.repeat_interleave(96)[:1000]
+    )
+
+
+@pytest.mark.parametrize("name", zoo.ZOO)
+def test_muon_takes_linear_maps_and_stacks_of_experts_alone(name):
+    """Rows are outputs in both; a table, a filter for each channel or a transposed matrix would be made orthogonal wrongly."""
+    architecture = zoo.ZOO[name]
+    model, declared = build(architecture, device="meta"), architecture.cost(Shape(source=1)).weights
+    for path, parameter in model.named_parameters():
+        if Muon().orthogonalises(declared[path]):
+            owner = model.get_submodule(path.rpartition(".")[0])
+            if declared[path].role == "expert":
+                assert parameter.dim() == 3, path
+            elif not path.endswith(".router.weight"):  # (X, D), and no nn.Linear
+                assert isinstance(owner, nn.Linear), path
+                assert parameter.shape == (owner.out_features, owner.in_features), path
