@@ -28,7 +28,8 @@ PLAIN = [
 ]  # so that transformers' way is safe too
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' }}"
-    "{% if message['role'] == 'assistant' %}{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}"
+    "{% if message['role'] == 'assistant' %}"
+    "{% generation %}{{ message['content'] + '<|im_end|>' }}{% endgeneration %}{{ '\n' }}"
     "{% else %}{{ message['content'] + '<|im_end|>\n' }}{% endif %}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
 )
@@ -163,7 +164,8 @@ def lines(path: Path, rows: list[object]) -> str:
 
 
 def test_chats_become_columns(tmp_path):
-    path = lines(tmp_path / "chats.jsonl", [{"messages": [{**turn, "content": f"{turn['content']} {n}"} for turn in CHAT]} for n in range(30)])  # fmt: skip
+    rows = [{"messages": [{**turn, "content": f"{turn['content']} {n}"} for turn in CHAT]} for n in range(30)]
+    path = lines(tmp_path / "chats.jsonl", rows)
     corpus = prepare(Chats(paths=(path,), tokenizer=Bytes(), validation=0.2), tmp_path / "cache", 1, progress=False)
     record = corpus.train[0]
     assert corpus.tokenizer.special_tokens.keys() >= {"<|user|>", "<|assistant|>", "<|system|>", "<|turn_end|>"}

@@ -3,25 +3,37 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.distillation import DistillationObjective
+from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
+from anyformer.objectives.orpo import ORPOObjective
+from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.simpo import SimPOObjective
 
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
+    "DPOObjective",
+    "DistillationObjective",
     "Examples",
     "Feed",
+    "InstructionObjective",
     "MaskedObjective",
+    "ORPOObjective",
     "Objective",
     "Partner",
     "Partners",
+    "PreferenceObjective",
     "PrefixObjective",
     "Seq2SeqObjective",
     "Setting",
+    "SimPOObjective",
     "added",
     "default_objective",
 ]

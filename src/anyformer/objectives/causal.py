@@ -12,7 +12,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
 from anyformer.objectives.objective import Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits, reads_prefix
+from anyformer.objectives.requirements import needs_hidden_targets, needs_no_prefix, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise
@@ -33,11 +33,7 @@ class CausalObjective(TextObjective, TokenObjective):
         needs_one_sequence("causal", architecture)
         needs_token_logits("causal", architecture)
         needs_hidden_targets("causal", architecture)
-        if reads_prefix(architecture):
-            raise ValueError(
-                "the causal objective has no prefix, and a mask of this architecture reads prompts as one: that would never be "
-                "trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
-            )
+        needs_no_prefix("causal", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         given = Window.of(batch)

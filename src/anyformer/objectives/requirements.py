@@ -71,3 +71,22 @@ def needs_both_sides(objective: str, architecture: Architecture) -> None:
 def reads_prefix(architecture: Architecture) -> bool:
     """Whether a mask lets the first positions see each other both ways, where a call says how many there are."""
     return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact
+
+
+def needs_no_prefix(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that reads prompts as a prefix both ways, which the objective would never train."""
+    if reads_prefix(architecture):
+        raise ValueError(
+            f"the {objective} objective has no prefix, and a mask of this architecture reads prompts as one: that would never "
+            "be trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
+        )
+
+
+def needs_packing(objective: str, architecture: Architecture, remedy: str) -> None:
+    """Refuse an architecture in which the documents of a row would mix."""
+    reasons = architecture.cost(_FEW).breaks("packed", training=True)
+    if reasons:
+        raise ValueError(
+            f"the {objective} objective packs several records into a row, which this architecture cannot keep apart: "
+            f"{'; '.join(reasons)}; set {remedy}"
+        )

@@ -58,7 +58,8 @@ class Trainer:
         training = run.objective.feed(run.data, corpus, setting, run.batch)
         held_out = run.objective.held_out(run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
-        partners = start_partners(run, model) if begun is None else restored_partners(run, model, begun)
+        told = (run, model, corpus.tokenizer)
+        partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {name: Trainee.of(partners[name], run) for name, one in run.objective.partners.items() if one.learns}
         loss = loss_function(model, run.objective, run.plan, partners)
         return Trainer(run, corpus, Trainee.of(model, run), partners, learning, loss, training, held_out)
