@@ -89,13 +89,15 @@ def admitted(annotation: Any) -> str:
     if origin is tuple:
         return f"list of {admitted(inner[0])}"
     if isinstance(annotation, type) and issubclass(annotation, Value):
-        return "a table"
+        return "one of several kinds" if annotation.__dict__.get("kinds") is not None else "a table"
     return TYPES.get(getattr(annotation, "__name__", ""), "see [architectures](architectures.md)")
 
 
 def values(annotation: Any) -> list[type[Value]]:
-    """The descriptions that an annotation admits."""
+    """The descriptions that an annotation admits: of a family of parts, every kind."""
     if isinstance(annotation, type):
+        if issubclass(annotation, Value) and annotation.__dict__.get("kinds") is not None:
+            return list(annotation.kinds.values())
         return [annotation] if issubclass(annotation, Value) else []
     return [found for item in get_args(annotation) for found in values(item)]
 

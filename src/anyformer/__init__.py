@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from anyformer.api import build, cost, difference, match
+    from anyformer.api import build, cost, difference, match, transform
     from anyformer.costs import Budget
     from anyformer.describe import change, diff, get
     from anyformer.generation import generate
@@ -21,7 +21,7 @@ __version__ = "0.1.0"
 
 # Resolved at first use: importing anyformer imports no torch.
 _HOMES = {
-    "api": ("build", "cost", "difference", "match"),
+    "api": ("build", "cost", "difference", "match", "transform"),
     "costs": ("Budget",),
     "describe": ("change", "diff", "get"),
     "generation": ("generate",),
@@ -54,6 +54,7 @@ __all__ = [
     "load",
     "match",
     "train",
+    "transform",
 ]
 
 

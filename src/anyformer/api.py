@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from anyformer import costs, differences, model
+from anyformer import costs, differences, model, surgery
 from anyformer.resolving import ArchitectureLike, architecture, resolved
 
 build = resolved(model.build)
@@ -15,3 +15,13 @@ def difference(
 ) -> differences.Difference:
     """Changes from `left` to `right`: the values that differ, parameters, FLOPs and decode state (16 bits)."""
     return differences.difference(architecture(left), architecture(right), batch=batch, length=length)
+
+
+def transform(
+    model: model.Transformer, what: ArchitectureLike, choices: surgery.Choices | None = None
+) -> tuple[model.Transformer, surgery.Report]:
+    """A model of the architecture that `what` names, from the weights of `model`, and what became of every weight.
+
+    The model given is left as it is. Raises `SurgeryError`, before any work, for a change that no weights can be carried over.
+    """
+    return surgery.transform(model, architecture(what), choices)

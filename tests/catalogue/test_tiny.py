@@ -28,7 +28,8 @@ LEARNERS = (
     "command-r-plus", "deepseek-v3", "kimi-linear-48b-a3b", "minimax-text-01", "lfm2-8b-a1b", "grok-1", "hunyuan-7b",
     "bert-base-uncased", "albert-base-v2", "electra-base", "deberta-base", "deberta-v3-base", "sentence-bert-base",
     "vit-base-16", "bart-base", "t5-small", "switch-base-8", "gshard-600b", "whisper-tiny", "perceiver-imagenet",
-    "set-transformer-modelnet40", "gpt-oss-20b", "gemma-4-31b", "phi-3.5-moe", "opt-350m", "minimax-m2",
+    "set-transformer-modelnet40", "gpt-oss-20b", "gemma-4-31b", "phi-3.5-moe", "opt-350m", "minimax-m2", "blip-caption-base",
+    "llama-3.2-11b-vision",
 )  # fmt: skip
 """One of each kind of block."""
 

@@ -10,6 +10,7 @@ import pytest
 from anyformer.catalogue import listing
 from anyformer.cli.aligned import fitting
 from anyformer.cli.listing import SHORT, filtered, page, short
+from anyformer.costs.hardware import HARDWARE
 from anyformer.describe import UserError
 
 
@@ -120,3 +121,27 @@ def test_columns_that_do_not_fit_or_say_nothing_are_left_out():
     assert heads(60) == ["name", "wide", "b"]
     assert heads(1) == ["name"]
     assert SHORT[0][0] == "name"
+
+
+def test_every_peak_of_the_table_can_be_asked_for(call):
+    """Of every accelerator, as hardware.toml has them, and it is said which of them times come from."""
+    printed = call("list", "--hardware").stdout
+    head, *rows = printed.split("\n\n")[0].splitlines()
+    told = json.loads(call("list", "--hardware", "--json").stdout)
+    assert {item["name"]: item["peaks"] for item in told} == {name: dict(item.peaks) for name, item in HARDWARE.items()}
+    formats = {name for item in HARDWARE.values() for name in item.peaks}
+    assert formats == set(head.split()) & formats, "a format without a column"
+    for item, row in zip(HARDWARE.values(), rows, strict=True):
+        assert row.startswith(f"{item.name} ")
+        figures = row.split()
+        assert all(f"{peak / 1e12:,.4g}" in figures for peak in item.peaks.values()), item.name
+    assert "no time is computed from them" in " ".join(printed.split())
+
+
+def test_a_chip_without_bf16_is_priced_in_fp16_and_says_so(call):
+    page = call("cost", "gpt2", "--hardware", "v100", "--length", "512").stdout
+    assert page.startswith("gpt2: batch 1 x 512 tokens, fp16, on V100")
+    assert "counted on: 125 TFLOP/s (fp16, as it has no bf16)" in page
+    assert "Decode state in fp16" in page
+    assert "125 TFLOP/s (fp16, as it has no bf16)" in call("plan", "gpt2", "--hardware", "v100", "--gpus", "8").stdout
+    assert "fp16" not in call("cost", "gpt2", "--length", "512").stdout

@@ -81,7 +81,7 @@ class Draw:
             RMSNorm(gain=gain, cast=self.one("before_gain", "after_gain")),
             LayerNorm(gain=gain, bias=self.one(True, False)),
             GroupedLayerNorm(groups=self.one(1, 2), gain=gain),
-            BatchNorm(gain=gain, momentum=1.0),
+            BatchNorm(over=self.one("batch", "position"), gain=gain, momentum=1.0),
         )
 
     def per_head_norm(self):

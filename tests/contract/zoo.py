@@ -241,7 +241,7 @@ DECODERS = {
         _llama(),
         {
             "decoder.layer.attention.gain": Gain(initial=0.3),
-            "decoder.layer.feedforward.gain": Gain(per="branch", initial=0.7),
+            "decoder.layer.feedforward.gain": Gain(per="branch", initial=0.7, bounded=True),
         },
     ),
     "deep_norm": _decoder(
@@ -255,7 +255,7 @@ DECODERS = {
     "step_gain": _decoder(
         Block(
             steps=(
-                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6)),
+                Step(branches=Named(attention=Branch(norm_before=RMS, sublayer=SELF)), gain=Gain(initial=0.6, bounded=True)),
                 Step(
                     branches=Named(feedforward=Branch(norm_before=RMS, sublayer=FEED), other=Branch(sublayer=PLAIN_FEED)),
                     norm_branches=RMS,
@@ -425,6 +425,7 @@ DECODERS = {
     "batch_norm": _decoder(
         pre_norm(BatchNorm(eps=1e-3, momentum=0.2), SELF, FEED), pre_norm(BatchNorm(gain="none", bias=False), SELF, FEED)
     ),
+    "batch_norm_by_position": _decoder(*[pre_norm(BatchNorm(over="position"), SELF, FEED)] * 2),
     "grouped_layer_norm": _decoder(
         pre_norm(GroupedLayerNorm(groups=3), SELF, FEED),
         pre_norm(GroupedLayerNorm(groups=8, eps=1e-3, gain="one_plus_weight", bias=False, cast="before_gain"), SELF, FEED),
@@ -477,6 +478,9 @@ ENCODERS = {
     "encoder_induced": _encoder(
         *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, kv_heads=2)), FEED)] * 2, head=Head()
     ),
+    "encoder_induced_norms": _encoder(
+        *[pre_norm(RMS, InducedAttention(points=3, attention=CrossAttention(heads=4, source_norm=RMS)), FEED)] * 2, head=Head()
+    ),
     "encoder_dual": _encoder(
         *[residual(ChannelCrossAttention(scales=(4, 12, 8)), SpatialCrossAttention(scales=(4, 12, 8)))] * 2, head=Head()
     ),
@@ -498,7 +502,7 @@ ENCODERS = {
 CROSS = CrossAttention(heads=4, kv_heads=2, head_width=5, bias=ALL, qk_norm=QKNorm(norm=RMS))
 CROSS_EVERYTHING = CrossAttention(
     heads=2, clip=0.8, gate=Gate(), qk_norm=QKNorm(norm=RMS, over="projection"), scale=0.4, sink="head", sub_norm=RMS,
-    value_norm=RMS, value_scale=0.7, value_width=5,
+    value_norm=RMS, value_scale=0.7, value_width=5, source_norm=LAYER,
 )  # fmt: skip
 PAIRS = {
     "original": original(width=WIDTH, depth=2, heads=4, ffn=20, vocab=VOCAB, dropout=0.0).but(initialisation=LOUD),
@@ -545,7 +549,7 @@ PAIRS = {
     **TEXT_PAIRS,
 }
 
-LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4), BOTH, FEED)
+LATENT_BLOCK = pre_norm(LAYER, CrossAttention(heads=4, source_norm=LAYER), BOTH, FEED)
 LATENTS = {
     "perceiver": Architecture(
         width=WIDTH,

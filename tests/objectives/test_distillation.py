@@ -127,7 +127,7 @@ def test_a_teacher_of_other_tokens_is_refused(noisy, tmp_path):
     taught = noisy.but(
         data=noisy.data.but(paths=(str(other),)), objective=DistillationObjective(teacher=str(tmp_path / "teacher"))
     )
-    with pytest.raises(UserError, match="token 0 is 'a' there, and 'k' in the data; set data.tokenizer"):
+    with pytest.raises(UserError, match=r"token 0 is 'a' there, and 'k' in the data; set data.tokenizer"):
         train(taught, tmp_path / "taught", console=quiet)
 
 

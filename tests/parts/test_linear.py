@@ -29,6 +29,7 @@ from anyformer.parts import (
     Rotary,
     ScalarDecay,
     ShortConvolution,
+    UnitLength,
 )
 from anyformer.parts.call.recurrent_state import ConvolutionState, RecurrentState
 from anyformer.parts.call.state import StateError
@@ -250,6 +251,22 @@ def test_random_features_approach_softmax(kind):
     assert softmax_gap(kind(count=64, orthogonal=True)) < rough
 
 
+@pytest.mark.parametrize("count", [8, 64, 512])
+@pytest.mark.parametrize("kernel", ["softmax", "gaussian"])
+def test_half_of_the_denominators_of_fourier_features_are_negative(count, kernel):
+    """Why the map is signed: q, k ~ N(0, I), E = 64, causal sums of 64 keys. Positive features have none below 0."""
+    q, k = drawn(8, 64, 64, seed=1), drawn(8, 64, 64, seed=2)
+
+    def negative(phi) -> float:
+        a, b = (phi.apply(x, phi.directions(64)) for x in (q, k))
+        return ((a @ b.mT).tril().sum(-1) <= 0).double().mean().item()
+
+    assert 0.4 < negative(RandomFourier(count=count, kernel=kernel)) < 0.6
+    assert negative(PositiveRandom(count=count)) == 0
+    assert RandomFourier.signed
+    assert not PositiveRandom.signed
+
+
 def test_orthogonal_directions_are_orthogonal_in_groups():
     w = PositiveRandom(count=10, orthogonal=True).directions(6)
     for group in w.split(6):
@@ -301,6 +318,8 @@ def test_learned_decays_start_as_published():
 REFUSED = {
     "kv_heads must divide": lambda: LinearAttention(heads=4, kv_heads=3, feature_map=EluPlusOne()),
     "feature_map 'identity'": lambda: LinearAttention(heads=4, feature_map=Identity(), eps=1e-6),
+    "feature_map 'random_fourier'": lambda: LinearAttention(heads=4, feature_map=RandomFourier(count=8), eps=1e-6),
+    "feature_map 'unit_length'": lambda: LinearAttention(heads=4, feature_map=UnitLength(), eps=1e-6),
     "rotary makes features negative": lambda: LinearAttention(heads=4, feature_map=EluPlusOne(), eps=1e-6, rotary=Rotary()),
     "eps": lambda: LinearAttention(heads=4, feature_map=EluPlusOne(), eps=0.0),
     "feature_map": lambda: LinearAttention(heads=4),

@@ -29,11 +29,12 @@ from anyformer.parts.attention.heads import PROJECTIONS
 def perceiver(*, width: int, latents: int, reads: int, layers: int, heads: int, features: int, classes: int) -> Architecture:
     """Jaegle et al. 2021 (arXiv 2103.03206), section 3: latents read the input, then each other `layers` times, `reads` times.
 
-    All reads but the first share weights, and so do the latent layers of all of them; FFN D.
+    All reads but the first share weights, and so do the latent layers of all of them; FFN D. A read normalises the latents and
+    the input, as the released code does (`CrossAttention` of deepmind-research/perceiver/perceiver.py).
     """
     norm = LayerNorm(eps=1e-5)
     feedforward = FeedForward(width=width, activation="gelu", gated=False, bias=("up", "down"))
-    read = pre_norm(norm, CrossAttention(heads=1, bias=PROJECTIONS), feedforward)
+    read = pre_norm(norm, CrossAttention(heads=1, bias=PROJECTIONS, source_norm=norm), feedforward)
     latent = pre_norm(norm, Attention(heads=heads, bias=PROJECTIONS, mask=Bidirectional()), feedforward)
     inner = [f"latent_{i}" for i in range(layers)]
     blocks: dict[str, Block] = {"first_read": read, "read": read} | dict.fromkeys(inner, latent)

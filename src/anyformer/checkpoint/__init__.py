@@ -9,10 +9,11 @@ from anyformer.checkpoint.manifest import (
     read_manifest,
     verify,
 )
-from anyformer.checkpoint.model import fill, load, read, restore, save, weights
+from anyformer.checkpoint.model import TOKENIZER, fill, load, read, restore, save, weights
 
 __all__ = [
     "MANIFEST",
+    "TOKENIZER",
     "CheckpointError",
     "Manifest",
     "add_facts",

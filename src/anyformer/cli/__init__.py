@@ -26,6 +26,7 @@ from anyformer.cli import (
     planning,
     show,
     train,
+    transforming,
     verifying,
 )
 from anyformer.cli.aligned import folded
@@ -57,6 +58,7 @@ COMMANDS = {
     "data": (data, RUN),
     "train": (train, RUN),
     "generate": (generate, RUN),
+    "transform": (transforming, RUN),
     "import": (importing, EXCHANGE),
     "export": (exporting, EXCHANGE),
     "verify": (verifying, EXCHANGE),

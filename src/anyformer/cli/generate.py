@@ -64,6 +64,14 @@ def run(
             help="Compute with weights in this number format: as stored, fp32 or bf16.", metavar="stored|fp32|bf16"
         ),
     ] = "stored",
+    block: Annotated[
+        int | None,
+        sampling_option(
+            help="Of a model that fills masks: reveal this many positions before the next ones. By default all together.",
+            min=1,
+            metavar="TOKENS",
+        ),
+    ] = None,
     compile: Annotated[
         bool | None,
         computing_option(help="Compile the model first, or never. By default only very long jobs are compiled."),
@@ -96,7 +104,7 @@ def run(
             print(",".join(map(str, given + continuation)))
         return
     assert prompts
-    pieces = stream(loaded, tokenizer, prompts, **settings)
+    pieces = stream(loaded, tokenizer, prompts, block=block, **settings)
     if len(prompts) == 1:
         print(shown(prompts[0], bold=True), end="", flush=True)
         for _, piece in pieces:

@@ -49,9 +49,10 @@ def _memory(best: Candidate) -> str:
 
 
 def _assumed(planned: Planned) -> str:
-    reached, peak = planned.machine.hardware.efficiency, planned.machine.peak
+    hardware = planned.machine.hardware
+    reached, rate = hardware.efficiency, hardware.rate(planned.machine.precision)
     return (
-        f"Assumed: {reached.matrix:.0%} of {peak / 1e12:.0f} TFLOP/s in matrix products, {reached.attention:.0%} in attention, "
+        f"Assumed: {reached.matrix:.0%} of {rate} in matrix products, {reached.attention:.0%} in attention, "
         f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "
         "gradients; activations as eager PyTorch saves them, under tensor parallelism with an attention that writes no scores. "
         "Exposed: share of a step that waits for transfers. Bubble: share in which pipeline stages wait for one another."

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from anyformer.cli import accelerators
 from anyformer.cli.aligned import Column, fitting, table
 from anyformer.cli.arguments import Json, output_option
 
@@ -24,6 +25,7 @@ anyformer list gemma
 anyformer list --moe --since 2025 --attention mla --sort active
 anyformer list --shape encoder-only --position relative
 anyformer list llama --sources
+anyformer list --hardware
 """
 GUESS = "~"
 """Stands before a number that is not exact, since something of the architecture is not public or not described."""
@@ -92,6 +94,9 @@ def run(
         ),
     ] = False,
     names: Annotated[bool, output_option("--names", help="Print names only, one on each line.")] = False,
+    hardware: Annotated[
+        bool, output_option("--hardware", help="List the accelerators that costs can be priced on, with all of their peaks.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """List the architectures of the catalogue: what they are made of, and how many parameters they have.
@@ -107,7 +112,9 @@ def run(
     entries = filtered({place: word for place, word in wanted.items() if word}, since=since, moe=moe)
     if sort is not None:
         entries.sort(key=KEYS[sort])
-    if json:
+    if hardware:
+        print(jsons.dumps(accelerators.rows(), indent=2) if json else "\n".join(accelerators.page()))
+    elif json:
         print(jsons.dumps([asdict(entry) for entry in entries], indent=2, ensure_ascii=False))
     elif names:
         print("\n".join(entry.name for entry in entries))

@@ -108,7 +108,7 @@ def architecture_of(value: Value) -> Architecture:
 def summary(what: str, words: str, value: Value, batch: int, length: int | None) -> Iterator[str]:
     """Lines for people: the source of an architecture, its parts, its costs in short. `words`: the command's arguments."""
     from anyformer.catalogue import listed
-    from anyformer.cli.summary import described, introduction, short_costs
+    from anyformer.cli.summary import described, introduction, short_costs, trained_with
     from anyformer.training import Run
 
     width = shutil.get_terminal_size().columns
@@ -116,11 +116,14 @@ def summary(what: str, words: str, value: Value, batch: int, length: int | None)
     if isinstance(value, Run):
         steps = f"{value.steps} steps" if value.steps else f"{value.minutes:g} minutes"
         yield f"run: {steps} of {value.batch} x {value.length} tokens, seed {value.seed}"
-        yield f"data: {', '.join(value.data.paths)} ({value.data.tokenizer.kind})"
+        yield f"data: {', '.join(value.data.paths)} ({value.data.kind}, {value.data.tokenizer.kind})"
+        yield f"objective: {value.objective.kind}"
         batch, length = value.batch, length or value.length
     yield ""
     architecture = architecture_of(value)
     yield from described(architecture, width)
+    if not isinstance(value, Run):
+        yield from trained_with(architecture, width)
     yield ""
     yield from short_costs(architecture, batch, length)
     yield ""

@@ -61,6 +61,20 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     yield from (f"  {warning[:1].upper()}{warning[1:]}." for warning in warnings(sheet, ("prefill",)))
 
 
+def trained_with(architecture: Architecture, width: int) -> Iterator[str]:
+    """The objective that `anyformer train` takes where none is named, or why there is none."""
+    from anyformer.describe import UserError
+    from anyformer.describe.docstrings import first_sentence
+    from anyformer.objectives import default_objective
+
+    try:
+        objective = default_objective(architecture)
+    except UserError as error:
+        yield from _row(0, "not trained", str(error).splitlines()[1].strip(), width)
+        return
+    yield from _row(0, "trained with", f"{objective.kind}: {first_sentence(type(objective))}", width)
+
+
 def described(architecture: Architecture, width: int) -> Iterator[str]:
     """The stacks as a tree: the first variant of a block whole, then how each other variant differs."""
     architecture = architecture.resolved()

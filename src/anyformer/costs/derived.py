@@ -17,7 +17,7 @@ from anyformer.operations.elementwise import ACTIVATED, GATED, ROTATED, SCORE
 LONGEST = 6
 """Number of operations whose time is shown."""
 ELEMENTWISE: Mapping[str, str] = {
-    "norms": "4 n + 2 of n features, gain included",
+    "norms": "RMSNorm 4 n + 2 of n features, LayerNorm 7 n + 2, less what it leaves out",
     "rotary": f"{ROTATED} of each rotated feature of queries and keys",
     "softmax": f"{SCORE} of each score",
     "activations": f"{ACTIVATED} of each feature, and {GATED} where a gate multiplies",
@@ -68,7 +68,7 @@ def _training(sheet: CostSheet) -> Section:
         "weights": f"weights in fp32: {states.weights} x {N:,}",
         "gradients": f"gradients in fp32 of the weights passed by then, at most {states.gradients} x {N:,}",
         "optimiser state": f"AdamW's two moments in fp32: {states.optimiser} x {N:,}",
-        "copies of weights": f"copies of matrices in {sheet.precision} for products",
+        "copies of weights": f"copies of matrices in {sheet.unit} for products",
         "activations": f"every tensor saved for the backward pass, checkpointing {sheet.plan.checkpointing}",
         "logits and loss": "logits and loss",
         "temporaries": "tensors of single operations: gradients of activations, the loss",
@@ -105,7 +105,7 @@ def _state(sheet: CostSheet, only: Container[str] | None) -> Section:
     if only is None:
         rows.append(_row(f"the position of each token: 8 x {B} x {T:,}", size(state.positions)))
         total += state.positions
-    return Section(f"Decode state after {T:,} tokens, in {sheet.precision}", ("",), (*rows, _row("together", size(total))))
+    return Section(f"Decode state after {T:,} tokens, in {sheet.unit}", ("",), (*rows, _row("together", size(total))))
 
 
 def _time(mode: Mode, time: StepTime, only: Container[str] | None) -> Section:

@@ -12,6 +12,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from anyformer.costs.figures import scaled
 from anyformer.describe import UserError, did_you_mean
 from anyformer.plan import Plan, Precision
 
@@ -57,7 +58,8 @@ class Hardware:
     name: str
     title: str
     peaks: Mapping[str, float]
-    """FLOP/s of the fastest unit by precision: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8."""
+    """FLOP/s of the fastest unit by precision: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8. Times are computed from those
+    of fp32 and bf16, or fp16 in its place; `anyformer list --hardware` shows all."""
     bandwidth: float
     """Bytes/s of the memory."""
     memory: float
@@ -75,12 +77,22 @@ class Hardware:
     generation: str = ""
     """The name of its set of efficiencies."""
 
-    def peak(self, precision: str) -> float:
-        """FLOP/s at a precision; those of fp16 for a chip without bf16."""
+    def unit(self, precision: str) -> str:
+        """The precision whose peak is that of `precision`: fp16 for bf16 on a chip without it, else itself."""
         for known in (precision, "fp16") if precision == "bf16" else (precision,):
             if known in self.peaks:
-                return self.peaks[known]
+                return known
         raise UserError(f"{self.title} has no peak for {precision!r}{did_you_mean(precision, self.peaks)}")
+
+    def peak(self, precision: str) -> float:
+        """FLOP/s at a precision; those of fp16 for a chip without bf16."""
+        return self.peaks[self.unit(precision)]
+
+    def rate(self, precision: str) -> str:
+        """The peak in words, with the precision that stands in for one that the chip has not."""
+        unit = self.unit(precision)
+        other = "" if unit == precision else f" ({unit}, as it has no {precision})"
+        return f"{scaled(self.peaks[unit])}FLOP/s{other}"
 
     @property
     def usable_memory(self) -> int:

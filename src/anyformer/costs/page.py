@@ -59,7 +59,7 @@ def title(sheet: CostSheet) -> str:
     """The call, and the hardware it runs on."""
     lengths = f"{sheet.length:,} tokens" + (f" from a source of {sheet.source:,}" if sheet.source else "")
     prefix = f" ({sheet.prefix:,} of prefix)" if sheet.prefix else ""
-    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.precision}"
+    call = f"batch {sheet.batch:,} x {lengths}{prefix}, {sheet.unit}"
     return call if sheet.hardware is None else f"{call}, on {sheet.hardware.title}"
 
 
@@ -67,10 +67,10 @@ def reached(sheet: CostSheet) -> str:
     """The hardware's peaks, and the shares of them that times count on."""
     hardware = sheet.hardware
     assert hardware is not None, "priced on hardware"
-    shares, peak = hardware.efficiency, hardware.peak(sheet.precision)
+    shares = hardware.efficiency
     return (
-        f"counted on: {scaled(peak)}FLOP/s, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in attention; "
-        f"{scaled(hardware.bandwidth)}B/s, {shares.memory:.0%} of it"
+        f"counted on: {hardware.rate(sheet.precision)}, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in "
+        f"attention; {scaled(hardware.bandwidth)}B/s, {shares.memory:.0%} of it"
     )
 
 
@@ -176,7 +176,7 @@ def _inference(sheet: CostSheet) -> Iterator[Section]:
     rows += [replace(row, detail=True) for row in _devices(sheet, *together)]
     yield Section("Memory of inference", tuple(sheet.weights), tuple(rows))
     if "decode" in sheet.modes:
-        yield _state(state, sheet.precision)
+        yield _state(state, sheet.unit)
         yield _reading(sheet)
 
 

@@ -72,6 +72,11 @@ class CostSheet:
         return self.plan.number
 
     @property
+    def unit(self) -> str:
+        """The precision, or on a chip without it the one in its place: fp16 for bf16."""
+        return self.precision if self.hardware is None else self.hardware.unit(self.precision)
+
+    @property
     def tokens(self) -> int:
         """Positions computed; of two inputs, the target's."""
         return self.shape.batch * self.shape.length
@@ -243,7 +248,7 @@ class CostSheet:
         if self.mode == "train":
             figures["memory at its peak"] = f"{scaled(self.memory.total)}B"
         if "decode" in self.modes:
-            figures["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.precision}"
+            figures["decode state per token"] = f"{self.of('prefill').state_bytes_per_token:,} B in {self.unit}"
         if self.time is not None:
             figures[f"time on one {self.time.hardware.title}"] = clock(self.time.seconds)
         return figures
@@ -252,7 +257,7 @@ class CostSheet:
     def _line(self) -> str:
         """The call and the main figures, on one line."""
         shape = f"batch {self.batch:,} x {self.length:,} tokens"
-        call = f"{self.architecture.shape_of_model}, {self.mode}, {shape}, {self.precision}"
+        call = f"{self.architecture.shape_of_model}, {self.mode}, {shape}, {self.unit}"
         return f"{call}: " + ", ".join(f"{name} {figure}" for name, figure in self.brief.items())
 
     def json(self) -> str:

@@ -34,3 +34,9 @@ def _own(kind: type) -> Mapping[str, str]:
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
         if isinstance(text, ast.Expr) and isinstance(text.value, ast.Constant) and isinstance(text.value.value, str)
     }
+
+
+def first_sentence(kind: type) -> str:
+    """The first sentence of a class's docstring, on one line and without its formula."""
+    text = " ".join((kind.__doc__ or "").split("\n\n")[0].split())
+    return text.split(": ")[0].rstrip(".")

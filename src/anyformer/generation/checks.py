@@ -19,11 +19,18 @@ def check_model(model: Transformer) -> None:
     if architecture.decoder is None or architecture.latents is not None:
         raise InputError(
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
-            f"call it for its logits"
+            f"call it for its logits, or give its tokenizer to fill masks"
         )
     reasons = architecture.cost(Shape()).breaks("stepwise")
     if reasons:
         raise InputError(f"this architecture cannot generate token by token: {'; '.join(reasons)}")
+
+
+def fills_masks(model: Transformer) -> bool:
+    """Whether the model gives logits of tokens at every position of a text that it reads at once, so that it can fill masks."""
+    architecture, head = model.architecture, model.architecture.head
+    reads = architecture.decoder is None and architecture.embedding.symbols is not None
+    return reads and head is not None and head.pool is None and architecture.outputs == architecture.embedding.symbols
 
 
 def check(

@@ -8,10 +8,11 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.data import StreamDecoder, Tokenizer
-from anyformer.generation.checks import check, check_model
+from anyformer.generation.checks import check, check_model, fills_masks
 from anyformer.generation.compiled import stepper
 from anyformer.generation.decode import continuations
 from anyformer.generation.sampling import Sampling
+from anyformer.generation.unmasking import unmasked
 from anyformer.model import InputError, Transformer
 
 
@@ -67,24 +68,49 @@ def stream(
     sampling: Sampling | None = None,
     stop: Sequence[str] = (),
     compile: bool | None = None,
+    block: int | None = None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
-    enough to recover the time.
+    enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
+    ones (by default all together); its tokenizer needs a mask token.
     """
-    check_model(model)
     if tokenizer is None:
+        check_model(model)
         raise InputError(
             "this model has no tokenizer, so text cannot become tokens: give token numbers, as --tokens 1,2,3 or a list of them"
         )
     if any(not text for text in stop):
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
+    if fills_masks(model):
+        return _revealed(model, tokenizer, prompts, max_tokens, sampling or Sampling(), stop, block)
+    check_model(model)
     tokens = [tokenizer.encode(prompt) or ([] if end is None else [end]) for prompt in prompts]
     check(model, tokens, max_tokens, end if model.architecture.two_inputs else None)
     steps = _steps(model, tokens, max_tokens, sampling, end, compile)
     return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
+
+
+def _revealed(
+    model: Transformer,
+    tokenizer: Tokenizer,
+    prompts: Sequence[str],
+    max_tokens: int,
+    sampling: Sampling,
+    stop: Sequence[str],
+    block: int | None,
+) -> Iterator[tuple[int, str]]:
+    """(row, text) of every row, by filling masks."""
+    tokens, end = [tokenizer.encode(prompt) for prompt in prompts], tokenizer.end_of_text
+    steps = unmasked(
+        model, tokens, mask=tokenizer.special("mask"), sampling=sampling, max_tokens=max_tokens, block=block
+    )  # fmt: skip
+    *_, last = steps
+    for number, numbers in enumerate(last.tolist()):
+        row = _Row(tokenizer, stop, end)
+        yield number, "".join(map(row.push, numbers)) + row.finish()
 
 
 def _steps(

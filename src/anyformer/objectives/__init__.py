@@ -3,6 +3,7 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.distillation import DistillationObjective
 from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
@@ -20,6 +21,7 @@ __all__ = [
     "CausalObjective",
     "ClassificationObjective",
     "DPOObjective",
+    "DiffusionObjective",
     "DistillationObjective",
     "Examples",
     "Feed",

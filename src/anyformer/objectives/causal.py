@@ -36,6 +36,10 @@ class CausalObjective(TextObjective, TokenObjective):
         needs_no_prefix("causal", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
+        return self.next_tokens(batch)
+
+    def next_tokens(self, batch: Batch) -> Examples:
+        """The examples of a batch of windows, which need no setting."""
         given = Window.of(batch)
         # Positions beyond the end of the split come last, where no target sees them: they need no mask.
         return Examples(given.tokens, torch.from_numpy(batch.targets), given.documents, given.rows)

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
-from anyformer.data import IGNORED, Corpus, Data, Specials
+from anyformer.data import IGNORED, Corpus, Data, Specials, Text
 from anyformer.describe import with_kind
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.causal import CausalObjective
@@ -30,7 +30,7 @@ class DistillationObjective(Objective):
     1503.02531, section 2). Held-out loss is L alone, to be compared with that of a student without a teacher.
     """
 
-    reads: ClassVar[type[Data]] = Data
+    reads: ClassVar[type[Data]] = Text
     least_held_out: ClassVar[int] = 2
     kind: Literal["distillation"] = "distillation"
     teacher: Annotated[str, Field(min_length=1)]

@@ -4,7 +4,7 @@ from anyformer.operations.address import Address
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
 from anyformer.operations.tally import Inner, Node, State, Tally, matrix, total
-from anyformer.operations.weight import Fill, Role, Weight
+from anyformer.operations.weight import AxisName, Dimension, Fill, Role, Weight
 from anyformer.operations.work import (
     Contraction,
     Elementwise,
@@ -19,8 +19,10 @@ from anyformer.operations.work import (
 
 __all__ = [
     "Address",
+    "AxisName",
     "Contract",
     "Contraction",
+    "Dimension",
     "Elementwise",
     "ExpertProduct",
     "Fill",

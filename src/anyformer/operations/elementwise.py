@@ -1,7 +1,13 @@
-"""Operations of element-wise work, counted as in `docs/notes.md` ("LLM, attention", section 14, table).
+"""Operations of element-wise work: every sum, difference, product, quotient and root of single numbers is one.
 
-A norm of n features: 4 n + 2 (square, sum, root, scale and gain), whatever its kind. A rotated feature: 3. A softmax: 3 per
-score. An activation: 4 per feature, the count of SiLU, and 1 for the product with a gated network's other half. An addition: 1.
+A norm of n features, RMSNorm: squares n, their mean n, eps and the root 2, quotients n, gain n: 4 n + 2, which is the row of
+the table of "LLM, attention", section 14. LayerNorm besides: mean n, differences n, bias n: 7 n + 2; of G groups, 7 n + 2 G.
+What a norm leaves out is not counted, nor the sum 1 + w of a gain, which no vector enters. BatchNorm, of statistics that stand:
+difference, quotient, gain and bias, 4 n; training adds those of its statistics, about 3 n.
+A norm that reads a vector once and writes it once moves as many bytes as any other.
+
+The rest as in that table. A rotated feature: 3. A softmax: 3 per score. An activation: 4 per feature, the count of SiLU, and 1
+for the product with a gated network's other half. An addition: 1.
 """
 
 from __future__ import annotations
@@ -14,9 +20,9 @@ ACTIVATED = 4
 GATED = 1
 
 
-def normalised(features: int, vectors: int) -> Elementwise:
-    """A norm of each of `vectors` vectors of n features; it reads and writes them."""
-    return _even("norms", vectors * (4 * features + 2), 2 * vectors * features)
+def normalised(features: int, vectors: int, each: int) -> Elementwise:
+    """A norm of `vectors` vectors of n features with `each` operations on one; it reads and writes them."""
+    return _even("norms", vectors * each, 2 * vectors * features)
 
 
 def rotated(features: int) -> Elementwise:

@@ -14,7 +14,7 @@ from typing import Literal
 from anyformer.operations.address import MODEL, Address, Level
 from anyformer.operations.limits import Contract, Limit
 from anyformer.operations.shape import Shape
-from anyformer.operations.weight import Fill, Role, Weight
+from anyformer.operations.weight import Dimension, Fill, Role, Weight
 from anyformer.operations.work import Flops, Operation, Product
 
 
@@ -110,6 +110,15 @@ class Tally:
             {path: replace(inner, tally=inner.tally.without(*what)) for path, inner in self.inner.items()},
         )
 
+    def counted(self, *axes: Dimension) -> Tally:
+        """This tally, each of its own weights with these factors of its dimensions."""
+        return replace(self, own_weights={name: replace(each, axes=axes) for name, each in self.own_weights.items()})
+
+    def writing(self) -> Tally:
+        """This tally of what stands last in a branch: its own weights that start at 0 shift what the branch adds."""
+        shifts = {name: replace(each, writes=each.fill == "zeros") for name, each in self.own_weights.items()}
+        return replace(self, own_weights=shifts)
+
     def nodes(self, at: Address = MODEL, path: str = "", times: int = 1, weight_times: int = 1) -> Iterator[Node]:
         """Every part, those that hold others first."""
         yield Node(at, path, self, times, weight_times)
@@ -200,14 +209,20 @@ def matrix(
     fill: Fill = "matrix",
     constant: bool = False,
     sensitive: bool = False,
+    outputs_as: Dimension = (),
+    inputs_as: Dimension = (),
 ) -> Tally:
     """A linear layer applied to `rows` vectors: weight (outputs, inputs), 2 * rows * inputs * outputs FLOPs.
 
-    `constant`: its inputs take no gradient; `sensitive`: the weight stays in 16 bits or more.
+    `constant`: its inputs take no gradient; `sensitive`: the weight stays in 16 bits or more; `outputs_as`, `inputs_as`: the
+    factors of both dimensions, where they have some.
     """
-    weights = {_join(name, "weight"): Weight((outputs, inputs), role, fill, sensitive=sensitive)}
+    writes, told = fill == "residual", bool(outputs_as or inputs_as)
+    axes = (outputs_as, inputs_as) if told else ()
+    weights = {_join(name, "weight"): Weight((outputs, inputs), role, fill, sensitive=sensitive, axes=axes, writes=writes)}
     if bias:
-        weights[_join(name, "bias")] = Weight((outputs,), "column" if role == "column" else "replicate", "zeros")
+        cut: Role = "column" if role == "column" else "replicate"
+        weights[_join(name, "bias")] = Weight((outputs,), cut, "zeros", axes=(outputs_as,) if outputs_as else (), writes=writes)
     return Tally(weights, {name: Product(rows, inputs, outputs, role, fill == "residual", constant)})
 
 

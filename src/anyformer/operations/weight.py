@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -13,6 +14,12 @@ experts (dim 0), `replicate` not at all."""
 Fill = Literal["matrix", "residual", "embedding", "head", "ones", "zeros", "log_rate", "time_step"] | float
 """The initial value of a weight: a number, or a rule of the description; `residual` matrices write to the residual stream,
 `log_rate` and `time_step` belong to a learned decay."""
+
+AxisName = Literal["heads", "kv_heads", "features", "ffn", "experts", "vocab", "positions"]
+"""What is counted along a factor of a dimension; `features`: of one head."""
+Dimension = tuple[tuple[AxisName, int], ...]
+"""The factors of a dimension with their sizes, outermost first: the rows of a key are (kv_heads, K), (features, E). Rows that
+no factor counts stand in front; a dimension of the stream has no factors."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +38,11 @@ class Weight:
     linear: bool = True
     """Whether a matrix is one linear map; not a table that is looked up, nor a filter for each channel."""
 
+    axes: tuple[Dimension, ...] = ()
+    """The factors of each dimension, for changing its sizes; empty if the part does not tell."""
+    writes: bool = False
+    """Whether a branch adds nothing to the residual stream if this weight, and all others that write, are 0."""
+
     def __mul__(self, copies: int) -> Weight:
         return self if copies == 1 else replace(self, copies=self.copies * copies)
 
@@ -42,6 +54,13 @@ class Weight:
     def active(self) -> int:
         """The number of its parameters that one token uses."""
         return self.count if self.chosen is None else self.count // self.shape[0] * self.chosen
+
+    @property
+    def factors(self) -> Iterator[tuple[int, int, AxisName, int]]:
+        """Every factor: its dimension, its place in it, what it counts, its size."""
+        for dim, dimension in enumerate(self.axes):
+            for place, (name, size) in enumerate(dimension):
+                yield dim, place, name, size
 
     @property
     def decays(self) -> bool:

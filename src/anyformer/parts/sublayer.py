@@ -14,6 +14,7 @@ from anyformer.describe import DescriptionError, Registry
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import State
+from anyformer.parts.layout import Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.sketch import Drawn
 from anyformer.plan import Plan
@@ -107,6 +108,10 @@ class Sublayer(Drawn):
     def resizing(self) -> Resizing:
         """Its sizes that follow a change of the architecture's width or of its feed-forward networks."""
         return Resizing()
+
+    def layout(self, width: int) -> Layout:
+        """What its weights are, for making them from those of another sublayer, or those of another from them."""
+        return Layout()
 
     @property
     def tp_divisors(self) -> tuple[int, ...]:

@@ -65,6 +65,8 @@ def _shrunk(node: Any, width: int) -> Any:
     small: dict[str, Any] = {}
     for name, value in node.items():
         small[name] = _limited(name, value) if type(value) is int else _shrunk(value, width)
+    if type(node.get("outputs")) is int and node.get("pool") is None:
+        small["outputs"] = _limited("vocab", node["outputs"])  # of every position: tokens, of which the text has them all
     if "heads" in small:
         _fit_heads(small, node)
     if "rotary" in small:

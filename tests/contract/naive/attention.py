@@ -13,7 +13,7 @@ from naive.positions import allowed, bucket, rotate, score_bias, temperature
 
 def attention(part, name, weights, x, run):
     cross = part.kind == "cross_attention"
-    reads = run.source if cross else x
+    reads = [norm(part.source_norm, f"{name}.source_norm", weights, v) for v in run.source] if cross else x
     H, groups = part.heads, part.kv_heads or part.heads
     width = len(weights[f"{name}.query.weight"]) // H
     rotary = None if cross else part.rotary

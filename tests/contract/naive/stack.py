@@ -53,7 +53,7 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
                 assert kind in SUBLAYERS, f"write {kind!r} in plain loops beside {__file__}, into RECURRENT or SUBLAYERS"
                 y = SUBLAYERS[kind](branch.sublayer, f"{inner}.sublayer", weights, y, run)
                 y = [norm(branch.norm_after, f"{inner}.norm_after", weights, v) for v in y]
-                gain = weights[f"{inner}.gain"] if branch.gain else 1.0
+                gain = learned(branch.gain, weights[f"{inner}.gain"]) if branch.gain else 1.0
                 given = [a + branch.multiplier * gain * b for a, b in zip(given, y, strict=True)]
             given = [norm(step.norm_branches, f"{path}.step_{number}_norm_branches", weights, v) for v in given]
             if streams is not None:
@@ -64,10 +64,15 @@ def run_stack(stack, name, weights, x, source, prefix, tokens):
             x = [
                 norm(step.norm_after, f"{path}.step_{number}_norm_after", weights, a + b) for a, b in zip(x, given, strict=True)
             ]
-            x = [weights[f"{path}.step_{number}_gain"] * v for v in x] if step.gain else x
+            x = [learned(step.gain, weights[f"{path}.step_{number}_gain"]) * v for v in x] if step.gain else x
     if streams is not None:
         x = [sum(v) for v in streams]
     return [norm(stack.final_norm, f"{name}.final_norm", weights, v) for v in x]
+
+
+def learned(gain, weight):
+    """The factor that a gain's weight stands for."""
+    return torch.tanh(weight) if gain.bounded else weight
 
 
 def weigh(part, name, weights, streams, place):

@@ -10,7 +10,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Value
-from anyformer.operations import Limit, Operation, Shape, State, Tally, Weight, total
+from anyformer.operations import Dimension, Limit, Operation, Shape, State, Tally, Weight, total
 from anyformer.operations.elementwise import rotated
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
@@ -20,6 +20,7 @@ from anyformer.parts.attention.temperature import Temperature
 from anyformer.parts.call.context import Context, Digested, Memory
 from anyformer.parts.call.shared import Read
 from anyformer.parts.call.state import FullState, RingState
+from anyformer.parts.layout import HeadsLayout, Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.positions.rotary import Rotary
@@ -107,7 +108,12 @@ class SelfAttention(Heads):
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows, own, P = shape.rows, self.keys_from is None, self.virtual_tokens or 0
         E, U, K = self.width_of_head(width), self.width_of_value(width), self.groups
-        virtual = {name: Weight((K, P, of), "column", "matrix") for name, of in zip(VIRTUAL, (E, U), strict=True)} if P else {}
+        axes: tuple[Dimension, ...] = ((("kv_heads", K),), (), ())
+        virtual = (
+            {name: Weight((K, P, of), "column", "matrix", axes=axes) for name, of in zip(VIRTUAL, (E, U), strict=True)}
+            if P
+            else {}
+        )
         position = shape.batch * K * (E + U) * plan.activation_bytes
         held = position * self.mask.cache_length(shape.cache_length) if own else 0
         state = State.of(shape, held, position * self.mask.pairs(shape), K)
@@ -178,6 +184,21 @@ class Attention(SelfAttention):
     """
 
     kind: Literal["attention"] = "attention"
+
+    def layout(self, width: int) -> Layout:
+        own = self.keys_from is None and self.values == "own"
+        beyond = {
+            "bias": bool({"query", "key", "value"} & set(self.bias)), "qk_norm": self.qk_norm, "value_norm": self.value_norm,
+            "clip": self.clip, "softcap": self.softcap, "sink": self.sink, "sub_norm": self.sub_norm,
+            "score_bias": self.score_bias, "temperature": self.temperature, "virtual_tokens": self.virtual_tokens,
+            "value_residual": self.value_residual, "dropout": self.dropout,
+        }  # fmt: skip
+        heads = HeadsLayout(
+            self.heads, self.groups, self.width_of_head(width), self.width_of_value(width), self.scale_of(width),
+            self.value_scale, self.rotary, "query.weight", "key.weight", "value.weight", "output.weight",
+            tuple(name for name, given in beyond.items() if given),
+        )  # fmt: skip
+        return Layout(heads=heads if own else None)
 
 
 VIRTUAL = ("virtual_key", "virtual_value")

@@ -6,15 +6,16 @@ from typing import Literal
 
 import torch
 from pydantic import model_validator
-from torch import Tensor
+from torch import Tensor, nn
 
-from anyformer.operations import Limit, Shape, State, Tally
+from anyformer.operations import Limit, Shape, State, Tally, total
 from anyformer.parts.attention.heads import Heads
 from anyformer.parts.attention.heads_module import HeadsModule
 from anyformer.parts.attention.heads_sketch import heads_sketch, heads_title
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.shared import SOURCE, Read
 from anyformer.parts.call.state import CrossState
+from anyformer.parts.norms.norm import Norm
 from anyformer.parts.sketch import Sketch
 from anyformer.plan import Plan
 
@@ -22,11 +23,13 @@ from anyformer.plan import Plan
 class CrossAttention(Heads):
     """Attention to another sequence: q = x W_q: (B, T, H, E); k, v = source W_k, source W_v: (B, S, K, E).
 
-    Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.3.
+    Vaswani et al. 2017 (arXiv 1706.03762), section 3.2.3. With `source_norm`, k, v = norm(source) W_k, norm(source) W_v.
     Every query sees every position of the source that is not padding. Keys and values are computed once per source.
     """
 
     kind: Literal["cross_attention"] = "cross_attention"
+    source_norm: Norm | None = None
+    """Norm of the source before keys and values, of this layer alone (Perceiver); an encoder that ends in a norm needs none."""
 
     @model_validator(mode="after")
     def _rotates_nothing(self) -> CrossAttention:
@@ -39,7 +42,14 @@ class CrossAttention(Heads):
         return (SOURCE,)
 
     def sketch(self, width: int) -> Sketch:
-        return heads_sketch(self, width, f"{heads_title(self)} cross-attention", ("all of the source",), source=True)
+        return heads_sketch(
+            self,
+            width,
+            f"{heads_title(self)} cross-attention",
+            ("all of the source",),
+            source=True,
+            source_norm=self.source_norm,
+        )
 
     def build(self, width: int, plan: Plan, name: str) -> CrossAttentionModule:
         return CrossAttentionModule(self, width, plan, name)
@@ -50,8 +60,10 @@ class CrossAttention(Heads):
         held = shape.batch * self.groups * shape.source * features * plan.activation_bytes
         state = State(held, held if shape.past else 0, 0 if shape.past else held, self.groups)
         limit = Limit("packed", "cross-attention does not know which part of the source belongs to which document")
+        norm = {} if self.source_norm is None else {"source_norm": self.source_norm.cost(width, source_rows)}
         return (
             self.projections(width, shape.rows, source_rows)
+            + total(norm)
             + self.products(width, shape, pairs, pairs)
             + Tally(own_state=state, own_limits=(limit,))
         )
@@ -68,10 +80,14 @@ class CrossAttention(Heads):
 class CrossAttentionModule(HeadsModule):
     """(B, T, D) and the context's source (B, S, D) -> (B, T, D)."""
 
+    def __init__(self, part: CrossAttention, width: int, plan: Plan, name: str) -> None:
+        super().__init__(part, width, plan, name)
+        self.source_norm = part.source_norm.build(width) if part.source_norm else nn.Identity()
+
     def forward(self, x_BTD: Tensor, context: Context, state: CrossState | None = None) -> Tensor:
         q = self.queries(x_BTD).transpose(1, 2)
         if context.source is not None:
-            k, v = (x.transpose(1, 2) for x in self.keys_and_values(context.source))
+            k, v = (x.transpose(1, 2) for x in self.keys_and_values(self.source_norm(context.source)))
             if state is not None:
                 state.fill(k, v)
         else:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import model_validator
 
 from anyformer.describe import Count, Positive, Probability
-from anyformer.operations import Shape, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, Shape, Tally, Weight, matrix, total
 from anyformer.parts.attention.qk_norm import QKNorm
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.norms.norm import Norm
@@ -121,21 +121,27 @@ class Heads(Sublayer):
     def projections(self, width: int, rows: int, source_rows: int, *, own_keys: bool = True) -> Tally:
         """Weights and work of projections, norms, sink and gate; `own_keys`: keys and values are this layer's own."""
         E, U = self.width_of_head(width), self.width_of_value(width)
-        parts = matrix("query", width, self.heads * E, rows, role="column", bias="query" in self.bias)
-        parts += matrix("output", self.heads * U, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        H, K = self.heads, self.groups
+        queries: Dimension = (("heads", H), ("features", E))
+        keys: Dimension = (("kv_heads", K), ("features", E))
+        values: Dimension = (("kv_heads", K), ("features", U))
+        mixed: Dimension = (("heads", H), ("features", U))
+        parts = matrix("query", width, H * E, rows, role="column", bias="query" in self.bias, outputs_as=queries)
+        parts += matrix("output", H * U, width, rows, role="row", bias="output" in self.bias, fill="residual", inputs_as=mixed)
         inner = {} if self.sub_norm is None else {"sub_norm": self.sub_norm.cost(self.heads * U, rows)}
         if self.qk_norm is not None:
             inner["query_norm"] = self.qk_norm.cost(self.heads, E, rows)
         if own_keys:
-            parts += matrix("key", width, self.groups * E, source_rows, role="column", bias="key" in self.bias)
+            parts += matrix("key", width, K * E, source_rows, role="column", bias="key" in self.bias, outputs_as=keys)
             if self.values == "own":
-                parts += matrix("value", width, self.groups * U, source_rows, role="column", bias="value" in self.bias)
+                parts += matrix("value", width, K * U, source_rows, role="column", bias="value" in self.bias, outputs_as=values)
             if self.qk_norm is not None:
-                inner["key_norm"] = self.qk_norm.cost(self.groups, E, source_rows)
+                norm = self.qk_norm.cost(K, E, source_rows)
+                inner["key_norm"] = norm if self.qk_norm.over == "head" else norm.counted(keys)
             if self.value_norm is not None:
                 inner["value_norm"] = self.value_norm.cost(U, source_rows * self.groups)
         if self.sink is not None:
-            parts += Tally({"sink": Weight((self.heads,), "column", "zeros")})
+            parts += Tally({"sink": Weight((H,), "column", "zeros", axes=((("heads", H),),))})
         if self.gate is not None:
             inner["gate"] = self.gate.cost(width, *self.mixed(width), rows)
         return parts + total(inner)

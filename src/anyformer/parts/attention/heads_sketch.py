@@ -9,6 +9,7 @@ from anyformer.parts.sketch import Cell, Flow, SideInput, Sketch, biases, chain,
 
 if TYPE_CHECKING:
     from anyformer.parts.attention.heads import Heads
+    from anyformer.parts.norms.norm import Norm
     from anyformer.parts.pointwise.gate import Gate
     from anyformer.parts.positions.rotary import Rotary
 
@@ -45,11 +46,12 @@ def heads_sketch(
     rotary: Cell | None = None,
     memory: str | None = None,
     source: bool = False,
+    source_norm: Norm | None = None,
 ) -> Sketch:
     """The picture of an attention over heads, projection by projection.
 
     `facts`: text of the softmax cell; `rotary`: the rotation of queries and keys; `memory`: the variant whose keys and values
-    it reads; `source`: whether keys and values come from the source.
+    it reads; `source`: whether keys and values come from the source, after `source_norm` if there is one.
     """
     E, U, K = part.width_of_head(width), part.width_of_value(width), part.groups
     # Shades show which queries share a key; without sharing, all are alike.
@@ -63,7 +65,8 @@ def heads_sketch(
     if memory is not None:
         read = fan(chain(query, *cells), SideInput(Cell(f"K, V of the latest {memory} layer", "memory")))
     elif source:
-        read = fan(SideInput(fan(chain(key, norm), value), source=True), chain(query, norm))
+        before = None if source_norm is None else Cell("norm of the source", "norm")
+        read = fan(SideInput(chain(before, fan(chain(key, norm), value)), source=True), chain(query, norm))
     else:
         read = fan(chain(fan(query, key), *cells), value)
     numbers = {"clip": part.clip, "scale": part.scale, "soft-cap": part.softcap}

@@ -17,6 +17,7 @@ from anyformer.parts.attention.heads_sketch import gated, heads_cell, rotary_cel
 from anyformer.parts.attention.scores import pair_work
 from anyformer.parts.call.context import Context, Digested, Visible
 from anyformer.parts.call.state import FullState, RingState
+from anyformer.parts.layout import LatentLayout, Layout
 from anyformer.parts.masks.mask import Mask
 from anyformer.parts.masks.simple import Causal
 from anyformer.parts.norms.norm import Norm
@@ -93,6 +94,14 @@ class LatentAttention(Sublayer):
     def scale_of_scores(self) -> float:
         """The factor of the scores; E^-0.5 by default."""
         return self.query_width**-0.5 if self.scale is None else self.scale
+
+    def layout(self, width: int) -> Layout:
+        latent = LatentLayout(
+            self.heads, self.kv_rank, self.q_rank, self.nope_width, self.rope_width, self.value_width,
+            self.scale_of_scores, self.rotary, "query_down.weight", "query_up.weight", "kv_down.weight", "rope_key.weight",
+            "key_up.weight", "value_up.weight", "output.weight", () if self.norm is None else ("norm",),
+        )  # fmt: skip
+        return Layout(latent=latent)
 
     def absorbed(self, shape: Shape) -> bool:
         """Whether a call uses the absorbed form, whose keys and values are the latents, P wide."""

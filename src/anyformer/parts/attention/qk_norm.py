@@ -9,7 +9,6 @@ from torch import nn
 
 from anyformer.describe import Value
 from anyformer.operations import Tally
-from anyformer.operations.elementwise import normalised
 from anyformer.parts.norms.layer_norm import LayerNorm, RMSNorm, of_each_head
 from anyformer.parts.norms.norm import Norm
 
@@ -51,4 +50,7 @@ class QKNorm(Value):
         width = self.width(heads, head_width)
         vectors = rows if self.over == "projection" else rows * heads
         whole = self.norm.cost(width, vectors)
-        return whole if self.over != "each_head" else Tally(whole.own_weights, {"": normalised(head_width, vectors)})
+        if self.over != "each_head":
+            return whole
+        assert isinstance(self.norm, RMSNorm | LayerNorm), "checked by the description"
+        return Tally(whole.own_weights, {"": self.norm.work(width, rows, groups=heads)})

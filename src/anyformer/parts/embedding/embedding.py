@@ -133,7 +133,7 @@ class Embedding(Input):
         return EmbeddingModule(self, width)
 
     def cost(self, width: int, batch: int, length: int) -> Tally:
-        weights = {"weight": Weight((self.vocab, width), "column", "embedding")}
+        weights = {"weight": Weight((self.vocab, width), "column", "embedding", axes=((("vocab", self.vocab),), ()))}
         if self.types:
             weights["types"] = Weight((self.types, width), "replicate", "embedding")
         return Tally(weights, own_limits=self.masked.limits if self.masked else ())

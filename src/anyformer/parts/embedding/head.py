@@ -10,7 +10,7 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Value
-from anyformer.operations import Product, Tally, Weight, matrix, total
+from anyformer.operations import Dimension, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
@@ -103,10 +103,11 @@ class Head(Drawn):
         inner = total({"transform": self.transform.cost(width, features, rows)}) if self.transform else Tally()
         if self.outputs == "features":
             return inner
+        tokens: Dimension = (("vocab", outputs),) if self.outputs is None else ()
         if not self.tied:
-            weights["weight"] = Weight((outputs, features), "column", "head")
+            weights["weight"] = Weight((outputs, features), "column", "head", axes=(tokens, ()))
         if self.bias:
-            weights["bias"] = Weight((outputs,), "column", "zeros")
+            weights["bias"] = Weight((outputs,), "column", "zeros", axes=(tokens,))
         return Tally(weights, {"logits": Product(rows, features, outputs, "column")}) + inner
 
 

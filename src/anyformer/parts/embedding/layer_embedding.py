@@ -48,7 +48,9 @@ class LayerEmbedding(Sublayer):
         rows = shape.batch * shape.length
         return (
             matrix("input", width, self.width, rows, role="column")
-            + Tally({"table.weight": Weight((self.vocab, self.width), "column", "embedding")})
+            + Tally(
+                {"table.weight": Weight((self.vocab, self.width), "column", "embedding", axes=((("vocab", self.vocab),), ()))}
+            )
             + matrix("output", self.width, width, rows, role="row", fill="residual")
             + total({"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=True)})
         )

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Value
-from anyformer.operations import ExpertProduct, Operation, Shape, Tally, Weight, matrix
+from anyformer.operations import Dimension, ExpertProduct, Operation, Shape, Tally, Weight, matrix
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.reports import Load, Report
 from anyformer.parts.call.shared import TOKENS, Read
@@ -23,6 +23,7 @@ from anyformer.parts.experts.grouped import grouped_product
 from anyformer.parts.experts.router import Router, Routing
 from anyformer.parts.experts.selection import best
 from anyformer.parts.feedforward.feedforward import FeedForward, PositionwiseNetwork, Projection
+from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS
 from anyformer.parts.sketch import Cell, Sketch, chain, fan, number
@@ -107,6 +108,29 @@ class Experts(PositionwiseNetwork):
         capacity = () if self.capacity is None else (self.capacity.words,)
         return Sketch(f"Mixture of {self.choices} experts", (*self.facts, *capacity), routed)
 
+    def layout(self, width: int) -> Layout:
+        names = {name: name for name in self.projections} | {f"{name}_bias": f"{name}_bias" for name in self.bias}
+        reasons = {
+            "experts that return their input: set identity_experts = 0": self.identity_experts > 0,
+            "a norm of the experts' input: leave norm out": self.norm is not None,
+            "weights that multiply an expert's input: set weigh = 'output'": self.weigh != "output",
+            "experts that turn tokens away: leave capacity out": self.capacity is not None
+            and self.capacity.holds(training=False),
+        }
+        if (rule := self.router.uneven) is not None:
+            reasons[rule] = True
+        shared, own = self.shared, {} if self.shared is None else self.shared.feedforward.names("shared.")
+        if shared is not None and shared.feedforward.function != self.function:
+            reasons["a shared expert of another function: give it the fields of the experts"] = True
+        if shared is not None and shared.join != "sum":
+            reasons["half of the experts and half of the shared expert: set shared.join = 'sum'"] = True
+        network = NetworkLayout(
+            self.width, self.function, names, experts=self.experts,
+            unequal=tuple(reason for reason, holds in reasons.items() if holds),
+            shared=own, shared_width=None if shared is None else shared.feedforward.width,
+        )  # fmt: skip
+        return Layout(network, speaks="experts that return their input" if self.identity_experts else None)
+
     @property
     def choices(self) -> int:
         """The number of experts that the router chooses among, identity experts included."""
@@ -133,10 +157,14 @@ class Experts(PositionwiseNetwork):
         for name in self.projections:
             sides = outputs, inputs = self.sides(name, width)
             fill: Literal["residual", "matrix"] = "residual" if name == "down" else "matrix"
-            weights[name] = Weight((self.experts, *sides), "expert", fill, used)
+            inside: Dimension = (("ffn", self.width),)
+            counted: tuple[Dimension, ...] = (("experts", self.experts),), *(((), inside) if name == "down" else (inside, ()))
+            weights[name] = Weight((self.experts, *sides), "expert", fill, used, axes=counted, writes=name == "down")
             work[name] = ExpertProduct(computed, exact, inputs, outputs, self.experts, used, fill == "residual")
             if name in self.bias:
-                weights[f"{name}_bias"] = Weight((self.experts, sides[0]), "expert", "zeros", used)
+                weights[f"{name}_bias"] = Weight(
+                    (self.experts, sides[0]), "expert", "zeros", used, axes=counted[:2], writes=name == "down"
+                )
         limits = self.capacity.limits if self.capacity is not None else ()
         parts = Tally(weights, work, own_limits=limits)
         parts += ACTIVATIONS[self.activation].cost(self.width, exact, gated=self.gated).within("activation")

@@ -100,6 +100,14 @@ class Router(Value):
             "expert_scale": self.expert_scale, "jitter": self.jitter > 0,
         }  # fmt: skip
 
+    @property
+    def uneven(self) -> str | None:
+        """Why the weights of the experts chosen do not sum to 1, with the remedy; None if they do."""
+        if self.scale != 1:
+            return "weights with a factor: set router.scale = 1"
+        whole = self.score == "equal" or self.over == "chosen" or self.renormalise is not None
+        return None if whole else "weights that do not sum to 1: set router.renormalise = {eps = 0.0}"
+
     def build(self, experts: int, chosen: int, width: int, name: str) -> RouterModule:
         return RouterModule(self, experts, chosen, width, name)
 

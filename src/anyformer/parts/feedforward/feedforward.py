@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Annotated, Literal, Self
 
@@ -10,9 +10,10 @@ from pydantic import model_validator
 from torch import Tensor, nn
 
 from anyformer.describe import Choice, Count, Positive, Probability
-from anyformer.operations import Shape, Tally, matrix, total
+from anyformer.operations import Dimension, Shape, Tally, matrix, total
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
+from anyformer.parts.layout import Layout, NetworkLayout
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name
 from anyformer.parts.sketch import Cell, Sketch, biases, chain, fan, number
@@ -70,6 +71,14 @@ class PositionwiseNetwork(Sublayer):
         """The names of its projections, in order: a network without a gate has two."""
         return PROJECTIONS if self.gated else ("up", "down")
 
+    @property
+    def function(self) -> Mapping[str, object]:
+        """The fields that decide what a network computes beside its weights."""
+        return {
+            "activation": self.activation, "gated": self.gated, "bias": self.bias, "clamp": self.clamp,
+            "clamp_at": self.clamp_at, "up_offset": self.up_offset,
+        }  # fmt: skip
+
     def between(self, activation: Callable[[Tensor], Tensor], gate: Tensor | None, up: Tensor) -> Tensor:
         """act(gate) * (up + offset), or act(up) without a gate, clamped: the input of the down projection."""
         acted = up if gate is None else gate
@@ -107,6 +116,17 @@ class FeedForward(PositionwiseNetwork):
     def resizing(self) -> Resizing:
         return Resizing(network=Network(self.width, self.gated))
 
+    def layout(self, width: int) -> Layout:
+        function = dict(self.function)
+        if self.sub_norm is not None:
+            function["sub_norm"] = self.sub_norm
+        return Layout(NetworkLayout(self.width, function, self.names(""), normed=self.sub_norm is not None))
+
+    def names(self, prefix: str) -> dict[str, str]:
+        """The names of its weights, after `prefix`, by what they are."""
+        weights = {name: f"{prefix}{name}.weight" for name in self.projections}
+        return weights | {f"{name}_bias": f"{prefix}{name}.bias" for name in self.bias}
+
     def sketch(self, width: int) -> Sketch:
         F, acted = number(self.width), Cell(activation_name(self.activation, gated=False), "pointwise")
         inner = chain(Cell(f"up {F}"), acted)
@@ -120,12 +140,16 @@ class FeedForward(PositionwiseNetwork):
 
     def cost(self, width: int, shape: Shape, plan: Plan) -> Tally:
         rows = shape.batch * shape.length
-        into = (matrix(name, width, self.width, rows, role="column", bias=name in self.bias) for name in self.projections[:-1])
+        features: Dimension = (("ffn", self.width),)
+        into = (
+            matrix(name, width, self.width, rows, role="column", bias=name in self.bias, outputs_as=features)
+            for name in self.projections[:-1]
+        )
         inner = {"activation": ACTIVATIONS[self.activation].cost(self.width, rows, gated=self.gated)}
         if self.sub_norm is not None:
             inner["sub_norm"] = self.sub_norm.cost(self.width, rows)
-        parts = sum((*into, total(inner)), Tally())
-        return parts + matrix("down", self.width, width, rows, role="row", bias="down" in self.bias, fill="residual")
+        parts, bias = sum((*into, total(inner)), Tally()), "down" in self.bias
+        return parts + matrix("down", self.width, width, rows, role="row", bias=bias, fill="residual", inputs_as=features)
 
 
 class FeedForwardModule(nn.Module):

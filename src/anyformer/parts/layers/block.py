@@ -180,6 +180,8 @@ class Block(Value):
         tally = total({name: branch.cost(width, shape, plan) for name, branch in self.branches.items()}, "branch")
         for i, step in enumerate(self.steps):
             beside = {name: norm.cost(width, shape.rows) for name, norm in step.norms.items()}
+            if step.norm_branches is not None:
+                beside["norm_branches"] = beside["norm_branches"].writing()
             if streams is not None:
                 beside["streams"] = streams.cost(width, shape.rows)
             if step.gain is not None:
@@ -232,7 +234,7 @@ class BlockModule(nn.Module):
         for y_BTD in self._branches(i, step, read_BTD, context, states):
             x_BTD = x_BTD + y_BTD
         x_BTD = self.get_submodule(f"step_{i}_norm_after")(x_BTD)
-        return x_BTD if step.gain is None else x_BTD * self.get_parameter(f"step_{i}_gain").to(x_BTD.dtype)
+        return x_BTD if step.gain is None else step.gain.scaled(x_BTD, self.get_parameter(f"step_{i}_gain"))
 
     def _streamed(self, i: int, step: Step, x_BTND: Tensor, context: Context, states: dict[str, State] | None) -> Tensor:
         h_BTD, mixed_BTND, write_BTN1 = self.get_submodule(f"step_{i}_streams")(x_BTND)

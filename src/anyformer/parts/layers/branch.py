@@ -47,7 +47,7 @@ class Branch(Value):
         before, after = self.norm_before, self.norm_after
         tally = self.sublayer.cost(width, shape, plan).within("sublayer", "sublayer")
         tally += total({"norm_before": before.cost(width, shape.rows)}) if before else Tally()
-        tally += total({"norm_after": after.cost(width, shape.rows)}) if after else Tally()
+        tally += total({"norm_after": after.cost(width, shape.rows).writing()}) if after else Tally()
         gain = {"gain": self.gain.weight(width)} if self.gain else {}
         return tally + Tally(gain, {"residual": added(shape.rows * width)})
 
@@ -57,7 +57,7 @@ class BranchModule(nn.Module):
 
     def __init__(self, branch: Branch, width: int, plan: Plan, name: str) -> None:
         super().__init__()
-        self.multiplier = branch.multiplier
+        self.multiplier, self.scaling = branch.multiplier, branch.gain
         self.norm_before = branch.norm_before.build(width) if branch.norm_before else nn.Identity()
         self.sublayer = branch.sublayer.build(width, plan, f"{name}.sublayer")
         self.norm_after = branch.norm_after.build(width) if branch.norm_after else nn.Identity()
@@ -68,8 +68,9 @@ class BranchModule(nn.Module):
     def forward(self, x_BTD: Tensor, context: Context, state: State | None) -> Tensor:
         y_BTD: Tensor = self.norm_after(self.sublayer(self.norm_before(x_BTD), context, state))
         y_BTD = self.dropout(y_BTD, context.noise)
-        if self.gain is not None:
-            y_BTD = y_BTD * self.gain.to(y_BTD.dtype)
+        if self.scaling is not None:
+            assert self.gain is not None, "built with its gain"
+            y_BTD = self.scaling.scaled(y_BTD, self.gain)
         if self.multiplier != 1.0:
             y_BTD = y_BTD * self.multiplier
         return self.drop_path(y_BTD, context.noise)  # type: ignore[no-any-return]

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Count, Positive
-from anyformer.operations import Tally
+from anyformer.operations import Elementwise, Tally
+from anyformer.operations.elementwise import normalised
 from anyformer.parts.norms.norm import GainKind, Norm, gain_and_bias
 
 
@@ -30,7 +31,11 @@ class FeatureNorm(Norm):
 
     def cost(self, width: int, vectors: int) -> Tally:
         self.check(width)
-        return gain_and_bias(self.gain, self.bias, width, vectors)
+        return gain_and_bias(self.gain, self.bias, width, self.work(width, vectors))
+
+    def work(self, width: int, vectors: int, groups: int = 1) -> Elementwise:
+        """Its work on `vectors` vectors, each of `groups` pieces that are normalised by themselves."""
+        return normalised(width, vectors, (3 + 2 * self.centres + (self.gain != "none") + self.bias) * width + 2 * groups)
 
 
 class RMSNorm(FeatureNorm):
@@ -76,6 +81,9 @@ class GroupedLayerNorm(FeatureNorm, _Groups):
     def check(self, width: int) -> None:
         if width % self.groups:
             raise ValueError(f"groups must divide the width it normalises, got groups = {self.groups} and width = {width}")
+
+    def work(self, width: int, vectors: int, groups: int = 1) -> Elementwise:
+        return super().work(width, vectors, self.groups * groups)
 
 
 def of_each_head(norm: RMSNorm | LayerNorm, heads: int, head_width: int) -> NormModule:

@@ -7,8 +7,7 @@ from typing import ClassVar, Literal
 from torch import nn
 
 from anyformer.describe import Registry
-from anyformer.operations import Tally, Weight
-from anyformer.operations.elementwise import normalised
+from anyformer.operations import Elementwise, Tally, Weight
 from anyformer.parts.sketch import Drawn, Sketch
 
 GainKind = Literal["weight", "one_plus_weight", "none"]
@@ -36,11 +35,11 @@ class Norm(Drawn):
         raise NotImplementedError
 
 
-def gain_and_bias(gain: GainKind, bias: bool, width: int, vectors: int) -> Tally:
-    """The weights of a norm over `width` features, and its work on `vectors` vectors."""
+def gain_and_bias(gain: GainKind, bias: bool, width: int, work: Elementwise) -> Tally:
+    """The weights of a norm over `width` features, beside its work."""
     weights: dict[str, Weight] = {}
     if gain != "none":
         weights["weight"] = Weight((width,), "replicate", "ones" if gain == "weight" else "zeros")
     if bias:
         weights["bias"] = Weight((width,), "replicate", "zeros")
-    return Tally(weights, {"": normalised(width, vectors)})
+    return Tally(weights, {"": work})

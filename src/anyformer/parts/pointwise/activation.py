@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from anyformer.operations import Role, Tally, Weight
+from anyformer.operations import Dimension, Role, Tally, Weight
 from anyformer.operations.elementwise import activated
 
 
@@ -34,7 +34,8 @@ class Activation:
         """Its weights over `width` features, and its work on `vectors` vectors; `gated`: then multiplied by as many others."""
         # Parameters per feature are divided with the features.
         role: Role = "column" if self.per == "feature" else "replicate"
-        weights = {name: Weight((self._size(width),), role, start) for name, start in self.learned.items()}
+        axes: tuple[Dimension, ...] = ((("ffn", width),),) if self.per == "feature" else ()
+        weights = {name: Weight((self._size(width),), role, start, axes=axes) for name, start in self.learned.items()}
         return Tally(weights, {"": activated(width * vectors, gated=gated)})
 
     def build(self, width: int) -> ActivationModule:

@@ -53,7 +53,8 @@ class LearnedPosition(Position):
         return LearnedPositionModule(self, width)
 
     def cost(self, width: int) -> Tally:
-        return Tally({"weight": Weight((self.length + self.offset, width), "replicate", "embedding")})
+        shape = (self.length + self.offset, width)
+        return Tally({"weight": Weight(shape, "replicate", "embedding", axes=((("positions", self.length),), ()))})
 
 
 class LearnedPositionModule(nn.Module):

@@ -47,6 +47,14 @@ class Rotary(Value):
             self.scaling.check(dims // 2)
         return dims
 
+    def pairs(self, head_width: int) -> tuple[tuple[int, int], ...]:
+        """The features of a head that turn together, fastest pair first."""
+        dims = self.rotated(head_width)
+        start = 0 if self.place == "first" else head_width - dims
+        if self.pairing == "adjacent":
+            return tuple((start + i, start + i + 1) for i in range(0, dims, 2))
+        return tuple((start + i, start + i + dims // 2) for i in range(dims // 2))
+
     def angles(self, positions_BT: Tensor, head_width: int) -> Tensor:
         """(B, T) -> (B, T, R / 2) in fp32."""
         dims = self.rotated(head_width)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from anyformer.describe import Count
-from anyformer.operations import Tally, matrix
+from anyformer.operations import Dimension, Tally, matrix
 from anyformer.parts.attention.heads import PROJECTIONS, Projection
 from anyformer.parts.sublayer import Resizing, Sublayer, each_once, head_width
 
@@ -51,11 +51,14 @@ class RecurrentHeads(Sublayer):
     def projections(self, width: int, rows: int) -> Tally:
         """Weights and products of the four projections."""
         E = self.width_of_head(width)
-        H, K = self.heads * E, self.groups * E
-        parts = matrix("query", width, H, rows, role="column", bias="query" in self.bias)
-        parts += matrix("key", width, K, rows, role="column", bias="key" in self.bias)
-        parts += matrix("value", width, K, rows, role="column", bias="value" in self.bias)
-        return parts + matrix("output", H, width, rows, role="row", bias="output" in self.bias, fill="residual")
+        H, K, bias = self.heads * E, self.groups * E, self.bias
+        queries: Dimension = (("heads", self.heads), ("features", E))
+        keys: Dimension = (("kv_heads", self.groups), ("features", E))
+        parts = matrix("query", width, H, rows, role="column", bias="query" in bias, outputs_as=queries)
+        parts += matrix("key", width, K, rows, role="column", bias="key" in bias, outputs_as=keys)
+        parts += matrix("value", width, K, rows, role="column", bias="value" in bias, outputs_as=keys)
+        output = "output" in bias
+        return parts + matrix("output", H, width, rows, role="row", bias=output, fill="residual", inputs_as=queries)
 
 
 class RecurrentHeadsModule(nn.Module):

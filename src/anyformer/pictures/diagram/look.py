@@ -206,7 +206,7 @@ def _branch(branch: Branch, width: int) -> BranchLook:
 
 
 def _gain(gain: Gain) -> str:
-    return f"× learned, per {gain.per}"
+    return f"× {'tanh of one ' if gain.bounded else ''}learned, per {gain.per}"
 
 
 def _title(part: Drawn | None, width: int) -> str:

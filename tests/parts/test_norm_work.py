@@ -1,0 +1,132 @@
+"""The work of norms, held against their formulas evaluated with numbers that count what is done to them."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from anyformer.catalogue import architecture
+from anyformer.costs.elementwise import elementwise
+from anyformer.operations import Shape
+from anyformer.parts import BatchNorm, GroupedLayerNorm, LayerNorm, QKNorm, RMSNorm
+
+
+class Counted:
+    """A number of which each sum, difference, product, quotient and root adds one to `done`."""
+
+    done = 0
+
+    def __init__(self, value: float) -> None:
+        self.value = value
+
+    @classmethod
+    def made(cls, value: float) -> Counted:
+        Counted.done += 1
+        return cls(value)
+
+    def __add__(self, other):
+        return self.made(self.value + plain(other))
+
+    def __sub__(self, other):
+        return self.made(self.value - plain(other))
+
+    def __mul__(self, other):
+        return self.made(self.value * plain(other))
+
+    def __truediv__(self, other):
+        return self.made(self.value / plain(other))
+
+    def root(self):
+        return self.made(math.sqrt(self.value))
+
+
+def plain(number) -> float:
+    return number.value if isinstance(number, Counted) else number
+
+
+def mean(v):
+    total = v[0]
+    for x in v[1:]:
+        total = total + x
+    return total / len(v)
+
+
+def rms(v):
+    root = (mean([x * x for x in v]) + 1e-5).root()
+    return [x / root for x in v]
+
+
+def centred(v):
+    middle = mean(v)
+    return rms([x - middle for x in v])
+
+
+def standing(v):
+    """The mean and the root of the variance are weights, worked out once."""
+    return [(x - 0.1) / 1.1 for x in v]
+
+
+def in_pieces(normalised, number):
+    def whole(v):
+        size = len(v) // number
+        return [x for start in range(0, len(v), size) for x in normalised(v[start : start + size])]
+
+    return whole
+
+
+def counted(normalised, norm, width, vectors) -> int:
+    Counted.done = 0
+    for j in range(vectors):
+        v = normalised([Counted(0.3 + i * j) for i in range(width)])
+        v = v if norm.gain == "none" else [x * 0.9 for x in v]
+        v = [x + 0.1 for x in v] if norm.bias else v
+    return Counted.done
+
+
+CASES = {
+    "rms": (RMSNorm(), rms),
+    "rms_gemma": (RMSNorm(gain="one_plus_weight"), rms),
+    "rms_bare": (RMSNorm(gain="none"), rms),
+    "rms_bias": (RMSNorm(bias=True), rms),
+    "layer": (LayerNorm(), centred),
+    "layer_cohere": (LayerNorm(bias=False), centred),
+    "layer_olmo": (LayerNorm(gain="none", bias=False), centred),
+    "groups": (GroupedLayerNorm(groups=3), in_pieces(centred, 3)),
+    "groups_bare": (GroupedLayerNorm(groups=4, gain="none", bias=False), in_pieces(centred, 4)),
+    "batch": (BatchNorm(), standing),
+    "batch_position": (BatchNorm(over="position", gain="none"), standing),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_work_is_what_the_formula_does(name):
+    norm, formula = CASES[name]
+    for width, vectors in ((12, 1), (24, 5)):
+        (work,) = norm.cost(width, vectors).own_work.values()
+        assert work.dense == work.exact == counted(formula, norm, width, vectors)
+
+
+@pytest.mark.parametrize(("norm", "formula"), [(RMSNorm(), rms), (LayerNorm(), centred)], ids=["rms", "layer"])
+def test_a_norm_of_each_head_has_a_root_for_each_head(norm, formula):
+    heads, width, rows = 3, 8, 5
+    (work,) = QKNorm(norm=norm, over="each_head").cost(heads, width, rows).own_work.values()
+    assert work.dense == counted(in_pieces(formula, heads), norm, heads * width, rows)
+
+
+def test_every_norm_of_the_package_is_counted():
+    assert {type(norm) for norm, _ in CASES.values()} == {
+        kind for kind in RMSNorm.kinds.values() if kind.__module__.startswith("anyformer.")
+    }
+
+
+def test_rms_norm_is_cheaper_than_layer_norm():
+    """ "LLM training notes", 5.2: one reduction, one broadcast and one addition less, and no bias: 4 n + 2 for 7 n + 2."""
+    rms_work, layer_work = (norm.cost(4096, 7).own_work[""].dense for norm in (RMSNorm(), LayerNorm()))
+    assert (rms_work, layer_work) == (7 * (4 * 4096 + 2), 7 * (7 * 4096 + 2))
+
+
+def test_gpt2_pays_for_its_means_and_biases():
+    """12 layers with two norms each and one at the end, of 768 features."""
+    found = elementwise(architecture("gpt2"), Shape(batch=2, length=5))["norms"]
+    assert found.exact == 2 * 5 * 25 * (7 * 768 + 2)
