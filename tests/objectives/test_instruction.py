@@ -10,16 +10,18 @@ import pytest
 import torch
 from rich.console import Console
 from transformers import AutoTokenizer
+from typer.testing import CliRunner
 
 from anyformer.catalogue import architecture
 from anyformer.catalogue.llama import llama
+from anyformer.cli import app
 from anyformer.data import IGNORED, Bytes, Chats, RecordBatch, Rows, Specials, Table, Tokenizer, prepare
 from anyformer.data.chat import pieces_of, prompt_tokens, tokens_of
 from anyformer.data.columns import FLAGS, TOKENS
 from anyformer.data.specials import SPEAKING
 from anyformer.data.vocabulary import make_tokenizer
 from anyformer.describe import change_all
-from anyformer.generation import Sampling
+from anyformer.generation import Sampling, generate
 from anyformer.generation.text import generate_tokens
 from anyformer.model import build
 from anyformer.objectives import InstructionObjective, Setting
@@ -170,8 +172,8 @@ def next_letters(tmp_path, monkeypatch):
     letters = "abcdefghijklmnopqrstuvwxyz"
     rows = [
         {"messages": [
-            {"role": "user", "content": f"{letters[n % 25]}{letters[n * 7 % 26]}"},
-            {"role": "assistant", "content": letters[n % 25 + 1]},
+            {"role": "user", "content": f"{letters[n % 9]}{letters[n * 7 % 26]}"},
+            {"role": "assistant", "content": letters[n % 9 + 1]},
         ]}
         for n in range(300)
     ]  # fmt: skip
@@ -188,4 +190,11 @@ def test_a_run_learns_to_answer(next_letters, tmp_path):
     model, tokenizer = trained.model, prepare(next_letters.data, progress=False).tokenizer
     asked = prompt_tokens(tokenizer, [{"role": "user", "content": "cq"}])
     end = tokenizer.special("turn_end")
-    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=Sampling(temperature=0), end=end)[0]) == "d"
+    greedy = Sampling(temperature=0)
+    assert tokenizer.decode(generate_tokens(model, [asked], max_tokens=4, sampling=greedy, end=end)[0]) == "d"
+    assert generate(model, tokenizer, ["cq", "fa"], max_tokens=4, sampling=greedy, chat=True) == ["d", "g"]
+    assert trained.chat
+    assert [len(prompt) for prompt in trained.prompts] == [2, 2]
+    assert trained.validation.loss < trained.baseline[1] / 2
+    out = CliRunner().invoke(app, ["generate", str(tmp_path / "run"), "cq", "--chat", "--temperature", "0"])
+    assert out.stdout == "cq\nd\n"

@@ -70,6 +70,15 @@ def prompt_tokens(tokenizer: Tokenizer, turns: Turns) -> list[int]:
     return [int(token) for token in tokens]
 
 
+def first_question(tokenizer: Tokenizer, tokens: NDArray[Any]) -> str:
+    """What the user says first, in a chat as a tokenizer made here writes it; empty for other templates."""
+    begin, end, line = tokenizer.find("user"), tokenizer.find("turn_end"), tokens.tolist()
+    if begin is None or end is None or begin not in line:
+        return ""
+    asked = line[line.index(begin) + 1 :]
+    return tokenizer.decode(asked[: asked.index(end)]) if end in asked else ""
+
+
 def answer_end(tokenizer: Tokenizer) -> int:
     """The token that ends an answer: the last of the answer of a chat of one question."""
     turns = ({"role": "user", "content": "a"}, {"role": _ANSWERING, "content": "b"})

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Data, Dialogue, RecordBatch, Rows, Table
+from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
+from anyformer.data.chat import first_question
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -34,6 +35,7 @@ class InstructionObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = Dialogue
+    chats: ClassVar[bool] = True
     kind: Literal["instruction"] = "instruction"
     pack: bool = True
     """Put as many chats into a row as fit; False: one each."""
@@ -49,6 +51,10 @@ class InstructionObjective(RecordObjective, TokenObjective):
         needs_no_prefix("instruction", architecture)
         if self.pack:
             needs_packing("instruction", architecture, "pack = false")
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        assert isinstance(corpus.validation, Table), "records are prepared as a table"
+        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["tokens"])
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
         # The last token of a chat is predicted and never read.

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Data, Preferences, RecordBatch, Table
+from anyformer.data import IGNORED, Corpus, Data, Preferences, RecordBatch, Table
+from anyformer.data.chat import first_question
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -43,6 +44,7 @@ class PreferenceObjective(RecordObjective):
     """
 
     reads: ClassVar[type[Data]] = Preferences
+    chats: ClassVar[bool] = True
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, or in which a token sees its target."""
@@ -50,6 +52,10 @@ class PreferenceObjective(RecordObjective):
         needs_token_logits(self.kind, architecture)
         needs_hidden_targets(self.kind, architecture)
         needs_no_prefix(self.kind, architecture)
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        assert isinstance(corpus.validation, Table), "records are prepared as a table"
+        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["chosen"])
 
     def lengths(self, table: Table, setting: Setting) -> Ints:
         return np.maximum(table.lengths("chosen"), table.lengths("rejected")) - 1
