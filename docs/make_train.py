@@ -96,9 +96,10 @@ def admitted(annotation: Any) -> str:
 def values(annotation: Any) -> list[type[Value]]:
     """The descriptions that an annotation admits: of a family of parts, every kind."""
     if isinstance(annotation, type):
-        if issubclass(annotation, Value) and annotation.__dict__.get("kinds") is not None:
-            return list(annotation.kinds.values())
-        return [annotation] if issubclass(annotation, Value) else []
+        if not issubclass(annotation, Value):
+            return []
+        registry = vars(annotation).get("kinds")
+        return [annotation] if registry is None else [kind for _, kind in sorted(registry.items())]
     return [found for item in get_args(annotation) for found in values(item)]
 
 

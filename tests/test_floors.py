@@ -128,7 +128,7 @@ def test_no_room_hides_what_the_package_offers():
     assert not FLOOR.keys() & anyformer.__all__
 
 
-@pytest.mark.parametrize("room", ["describe", "dims", "plan", "operations", "tuning"])
+@pytest.mark.parametrize("room", ["describe", "dims", "plan", "operations"])
 def test_descriptions_need_no_torch(room):
     for path in FILES:
         if room_of(path) == room:

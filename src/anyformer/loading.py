@@ -7,23 +7,38 @@ from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from anyformer import catalogue, checkpoint, huggingface
 from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
+from anyformer.model.adapters import merged_weights, plain
 from anyformer.plan import Plan
+from anyformer.tuning import Adapter
 
 
 def load(
-    path: str | Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+    path: str | Path,
+    *,
+    plan: Plan | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    adapter: str | Path | None = None,
 ) -> tuple[Transformer, Tokenizer | None]:
     """The model of a checkpoint, of a run's latest undamaged checkpoint, or of a Hugging Face directory, in evaluation mode.
 
     And its tokenizer, None if absent. Only safetensors are read, never pickles. `dtype`: of the weights, by default as stored.
+    `adapter`: a directory that PEFT wrote for this model, which becomes one with its weights; the adapter of a run already is.
     A `Notice` warns of each damaged checkpoint that is skipped.
     """
     path = Path(path)
+    if adapter is not None:
+        model, tokenizer = load(path, plan=plan, device=device, dtype=dtype)
+        family = _family(path, model)
+        found, own = huggingface.read_adapter(adapter, model.architecture, family)
+        weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
+        return plain(model, merged_weights(found, weights, own)), tokenizer
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(
@@ -47,6 +62,10 @@ def load(
         raise checkpoint.CheckpointError(
             f"{path}: this run has no checkpoint yet; continue it with anyformer train --resume {path}"
         )
+    elif isfile(path / "adapter_config.json"):
+        raise checkpoint.CheckpointError(
+            f"{path}: an adapter without the model that it stands beside; give that model, and this directory as --adapter"
+        )
     elif not (path / checkpoint.MANIFEST).is_file():
         raise checkpoint.CheckpointError(
             f"{path}: holds no weights: neither checkpoints of a run, nor {checkpoint.MANIFEST} (a checkpoint), nor "
@@ -54,6 +73,25 @@ def load(
         )
     model, tokenizer, _ = checkpoint.load(path, plan=plan, device=device, dtype=dtype)
     return model, tokenizer
+
+
+def adapter_of(path: str | Path) -> tuple[Transformer, Tokenizer | None, Adapter, dict[str, Tensor]]:
+    """The model of a run or a checkpoint without its adapter, its tokenizer, the adapter, and its parameters by name."""
+    path = Path(path)
+    if checkpoint.steps(path):
+        path = checkpoint.latest(path)[0] or path
+    model, tokenizer, manifest = checkpoint.load(path, merge=False)
+    found = checkpoint.adapter_of(path, manifest)
+    if found is None:
+        raise checkpoint.CheckpointError(f"{path}: was trained without an adapter (tuning.adapter), so there is none to write")
+    return model, tokenizer, *found
+
+
+def _family(path: Path, model: Transformer) -> huggingface.Family:
+    """The family whose names the weights of a model have: that of its directory, else the first that expresses it."""
+    if isfile(path / "config.json") and not isfile(path / checkpoint.MANIFEST):
+        return huggingface.read_architecture(huggingface.read_config(path))[1]
+    return huggingface.find_family(model.architecture)[0]
 
 
 def trained_length(path: str | Path) -> int | None:

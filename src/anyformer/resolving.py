@@ -52,7 +52,7 @@ def is_run(what: str | Path) -> bool:
     if path.suffix not in (".toml", ".json"):
         return False
     data = read_data(path)
-    return isinstance(data, Mapping) and "architecture" in data and "data" in data
+    return isinstance(data, Mapping) and ("architecture" in data or "start_from" in data) and "data" in data
 
 
 def resolved(verb: Callable[Concatenate[Architecture, P], R]) -> Callable[Concatenate[ArchitectureLike, P], R]:
@@ -116,9 +116,10 @@ def _from_data(data: Any, where: str, beside: Path, chain: tuple[str, ...]) -> A
         from anyformer import huggingface
 
         return huggingface.read_architecture(huggingface.Config(data, where))[0]
-    if "architecture" not in data:
+    if "architecture" not in data and "start_from" not in data:
         return Architecture.parse(data, where=where)
-    named, data = data["architecture"], dict(data)
+    # A run without an architecture has that of the model that it starts from.
+    named, data = data.get("architecture", data.get("start_from")), dict(data)
     if isinstance(named, str):
         base = _resolve(path_beside(named, beside), (*chain, where))
     else:

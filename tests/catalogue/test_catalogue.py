@@ -173,7 +173,7 @@ REST = set(DISTINCT.values()) - set(OF_EACH_KIND.values())
 def test_every_entry_builds_on_the_meta_device(name):
     made = architecture(name)
     model = build(made, device="meta")
-    assert sum(weight.numel() for weight in model.parameters()) == made.cost(Shape(source=1)).parameters
+    assert sum(weight.numel() for weight in model.parameters()) == made.trained_cost(Shape(source=1)).parameters
 
 
 def test_a_misspelt_name_is_refused_with_the_right_one():

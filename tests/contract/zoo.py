@@ -54,6 +54,7 @@ from anyformer.parts import (
     LogTemperature,
     LongRoPE,
     Normal,
+    ParallelPrediction,
     Prefix,
     Proportional,
     QKNorm,
@@ -66,6 +67,7 @@ from anyformer.parts import (
     RowCapacity,
     Sampled,
     ScoreCorrectionBias,
+    SequentialPrediction,
     SharedBias,
     SharedExpert,
     SinusoidalPosition,
@@ -447,6 +449,32 @@ DECODERS = {
         initialisation=Initialisation(
             matrix=Xavier(gain=1.2), embedding=Normal(std=1.0), head=FanIn(gain=1.5), residual_scale=0.5
         )
+    ),
+    "later_tokens_by_modules": _decoder(
+        pre_norm(RMS, SELF, FEED),
+        pre_norm(RMS, SELF.but(mask=Window(size=4)), Experts(experts=6, chosen=2, width=12, shared=SMALL, router=DEEPSEEK)),
+        mtp=SequentialPrediction(norm=RMSNorm(eps=1e-3), depth=2),
+    ),
+    "later_tokens_by_other_modules": _decoder(
+        pre_norm(RMS, SELF, FEED),
+        head=Head(tied=True, scale=0.5),
+        streams=HyperConnections(count=2),
+        mtp=SequentialPrediction(
+            norm=LAYER,
+            bias=True,
+            shared_norm=True,
+            block=post_norm(
+                LAYER,
+                SELF.but(mask=Window(size=3)),
+                Experts(experts=3, chosen=1, width=12, router=Router(score="equal", choice=Hashed())),
+            ),
+        ),
+    ),
+    "later_tokens_by_heads": _decoder(
+        pre_norm(RMS, SELF.but(rotary=None), FEED),
+        sandwich(RMS, SELF, PLAIN_FEED),
+        position=LearnedPosition(length=32),
+        mtp=ParallelPrediction(depth=2, block=pre_norm(RMS, SELF.but(mask=Window(size=5)), FEED)),
     ),
     **NARROW_DECODERS,
 }

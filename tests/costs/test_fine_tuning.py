@@ -16,7 +16,7 @@ from anyformer.costs.activations import activations
 from anyformer.costs.fine_tuning import BASES, FineTuning, Method, methods
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.saved import Learning, saved_bytes
-from anyformer.data.description import Bytes, Text
+from anyformer.data import Bytes, Text
 from anyformer.describe import UserError, to_toml
 from anyformer.model import build
 from anyformer.operations import Shape, Weight
@@ -43,21 +43,21 @@ def llama():
 
 def test_adapters_have_r_times_inputs_and_outputs():
     """Of Llama 3 8B: query and output 4096 x 4096, key and value 4096 x 1024, three of 4096 x 14336, in 32 layers."""
-    weights = af.architecture("llama-3-8b").cost(Shape()).weights
+    tally = af.architecture("llama-3-8b").cost(Shape())
     sides = 2 * (4096 + 4096) + 2 * (4096 + 1024) + 3 * (4096 + 14336)
-    assert Tuning(adapter=Lora(rank=16)).of(weights).parameters == 32 * 16 * sides == 41_943_040
-    queries = Tuning(adapter=Lora(rank=4, targets=("*.query", "*.value.weight"))).of(weights)
+    assert Tuning(adapter=Lora(rank=16)).of(tally).parameters == 32 * 16 * sides == 41_943_040
+    queries = Tuning(adapter=Lora(rank=4, targets=("*.query", "*.value.weight"))).of(tally)
     assert queries.parameters == 32 * 4 * ((4096 + 4096) + (4096 + 1024))
     assert len(queries.ranks) == 64
     with pytest.raises(UserError, match=r"'\*.qury' names no matrix of a layer; a path is 'decoder.layers.0.attention"):
-        Tuning(adapter=Lora(targets=("*.qury",))).of(weights)
+        Tuning(adapter=Lora(targets=("*.qury",))).of(tally)
     with pytest.raises(UserError, match=r"tuning.frozen: 'encoder.\*' names no weight"):
-        Tuning(frozen=("encoder.*",)).of(weights)
+        Tuning(frozen=("encoder.*",)).of(tally)
 
 
 def test_experts_routers_tables_and_heads_have_no_adapter():
-    weights = af.architecture("mixtral-8x7b").cost(Shape()).weights
-    ranks = Tuning(adapter=Lora()).of(weights).ranks
+    tally = af.architecture("mixtral-8x7b").cost(Shape())
+    ranks = Tuning(adapter=Lora()).of(tally).ranks
     assert len(ranks) == 32 * 4
     assert all(".attention." in path for path in ranks)
 
@@ -129,7 +129,7 @@ def measured(model):
 def test_what_adapters_keep_is_what_autograd_keeps(name, targets):
     """To the byte."""
     architecture = ZOO[name]
-    ranks = Tuning(adapter=Lora(rank=3, targets=targets)).of(architecture.cost(Shape()).weights).ranks
+    ranks = Tuning(adapter=Lora(rank=3, targets=targets)).of(architecture.cost(Shape())).ranks
     found = measured(adapted(build(architecture, FP32), ranks))
     said = declared(architecture, Learning(frozenset(), ranks))
     everything = declared(architecture, None)
@@ -231,10 +231,12 @@ def test_a_run_names_what_is_priced_and_training_refuses_it(tmp_path):
     asked = run.but(tuning=Tuning(adapter=Lora(), base="nf4"), optimiser=AdamW8bit())
     assert Run.parse(asked.plain()) == asked
     assert 'kind = "adamw_8bit"' in to_toml(asked)
-    with pytest.raises(UserError, match=r"adapters are priced but not trained yet.*trained in fp32"):
+    with pytest.raises(UserError, match=r"tuning.base = 'nf4' is priced .* but not trained yet"):
         train(asked, tmp_path / "run")
-    with pytest.raises(UserError, match="frozen weights are priced but not trained yet"):
-        train(run.but(tuning=Tuning(frozen=("embedding.*",))), tmp_path / "run")
+    with pytest.raises(UserError, match=r"tuning.adapter.dropout = 0.1 is priced but not trained yet"):
+        train(run.but(tuning=Tuning(adapter=Lora(dropout=0.1))), tmp_path / "run")
+    with pytest.raises(UserError, match=r"tuning.train_only: 'heads.\*' names no weight"):
+        train(run.but(tuning=Tuning(train_only=("heads.*",))), tmp_path / "run")
     assert not (tmp_path / "run").exists()
     named = {**run.plain(), "optimiser": {"learning_rate": 3e-4}}
     assert Run.parse(named).optimiser == AdamW(learning_rate=3e-4)

@@ -13,7 +13,7 @@ from anyformer.costs.memory import States
 from anyformer.costs.peak import peak_memory
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build, decoder_only, encoder_decoder, encoder_only
-from anyformer.objectives.causal import token_losses
+from anyformer.model.loss import token_losses
 from anyformer.parts import (
     ALiBi,
     Attention,
@@ -29,6 +29,7 @@ from anyformer.parts import (
     LearnedPosition,
     RMSNorm,
     Rotary,
+    SequentialPrediction,
     Window,
     parallel,
     post_norm,
@@ -67,6 +68,9 @@ CASES: dict[str, tuple[Architecture, int, int]] = {
         language_model(*[sandwich(RMS, SELF.but(softcap=50.0), FEED)] * 3, head=Head(tied=True, softcap=30.0)), 4, 128,
     ),
     "parallel, one key": (language_model(*[parallel(LAYER, SELF.but(kv_heads=1), PLAIN)] * 4), 4, 128),
+    "later tokens": (
+        language_model(*[pre_norm(RMS, SELF, FEED)] * 3, mtp=SequentialPrediction(norm=RMS, depth=2)), 4, 128,
+    ),
     "score bias": (language_model(*[pre_norm(RMS, Attention(heads=4, score_bias=ALiBi()), FEED)] * 3), 4, 128),
     "learned positions": (
         language_model(*[pre_norm(LAYER, Attention(heads=4), PLAIN)] * 4, position=LearnedPosition(length=128)), 4, 128,
@@ -94,7 +98,8 @@ def measured(made: Architecture, batch: int, length: int, plan: Plan, pieces: in
 
     def loss() -> Tensor:
         with autocast(plan, CPU):
-            return token_losses(model(*given), targets)[0].sum() / targets.numel()
+            outputs = model.predictions(*given)
+            return sum(token_losses(y, targets[:, k:])[0].sum() for k, y in enumerate(outputs)) / targets.numel()
 
     def update() -> None:
         for _ in range(pieces):

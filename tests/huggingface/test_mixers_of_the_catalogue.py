@@ -91,6 +91,8 @@ def test_a_released_model_is_expressed_by_its_family(name):
 def test_a_released_configuration_is_the_row_of_the_catalogue(name):
     read, row = huggingface.read_architecture(huggingface.Config(RELEASED[name]))[0], af.architecture(name)
     assert af.cost(read).params.total == af.cost(row).params.total
+    # The files of Qwen3-Next hold a module of which its configuration says nothing.
+    row = row.but(mtp=None) if name == "qwen3-next-80b-a3b" else row
     assert not diff(canonical(row), canonical(read))
 
 

@@ -58,7 +58,7 @@ def test_components_add_up(name):
 
 
 def test_a_wrong_declaration_is_found(monkeypatch):
-    honest = Architecture.cost
+    honest = Architecture.trained_cost
 
     def doubled(self, *arguments, **more) -> Tally:
         tally = honest(self, *arguments, **more)
@@ -66,7 +66,7 @@ def test_a_wrong_declaration_is_found(monkeypatch):
         more = {f"{name}_again": each for name, each in work.inner.items()}
         return Tally(inner={**tally.inner, **more}) if rest.inner else tally
 
-    monkeypatch.setattr(Architecture, "cost", doubled)
+    monkeypatch.setattr(Architecture, "trained_cost", doubled)
     found = measured("llama")
     assert not found.exact
     assert {one.quantity for one in found.comparisons if not one.holds} == {"forward FLOPs", "backward FLOPs"}

@@ -40,7 +40,7 @@ def given_to(architecture: Architecture) -> list[Tensor]:
 
 def loss_of(model: Transformer, given: list[Tensor], noise: Noise, auxiliary: Auxiliary) -> Tensor:
     """A loss that every output and every penalty of a router is in."""
-    logits = model(*given, noise=noise, auxiliary=auxiliary)
+    logits = torch.cat([y.flatten() for y in model.predictions(*given, noise=noise, auxiliary=auxiliary)])
     penalties = [report.balance for report in auxiliary.reports.values() if report.balance is not None]
     return sum(penalties, logits.float().square().mean())
 

@@ -261,7 +261,7 @@ def test_codes_are_the_papers_map_and_the_nearest_is_taken(signed):
 def test_muon_takes_linear_maps_and_stacks_of_experts_alone(name):
     """Rows are outputs in both; a table, a filter for each channel or a transposed matrix would be made orthogonal wrongly."""
     architecture = zoo.ZOO[name]
-    model, declared = build(architecture, device="meta"), architecture.cost(Shape(source=1)).weights
+    model, declared = build(architecture, device="meta"), architecture.trained_cost(Shape(source=1)).weights
     for path, parameter in model.named_parameters():
         if Muon().orthogonalises(declared[path]):
             owner = model.get_submodule(path.rpartition(".")[0])

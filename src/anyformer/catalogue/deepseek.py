@@ -12,6 +12,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     Embedding,
     Experts,
     FeedForward,
@@ -22,6 +23,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     ScoreCorrectionBias,
+    SequentialPrediction,
     SharedExpert,
     TopK,
     YaRN,
@@ -33,12 +35,23 @@ NORM = RMSNorm(eps=1e-6)
 
 
 def dense_then_experts(
-    attention: Sublayer, *, width: int, depth: int, dense: int, ffn: int, experts: Experts, vocab: int, norm: RMSNorm = NORM
+    attention: Sublayer,
+    *,
+    width: int,
+    depth: int,
+    dense: int,
+    ffn: int,
+    experts: Experts,
+    vocab: int,
+    norm: RMSNorm = NORM,
+    later: int = 0,
 ) -> Architecture:
-    """`dense` layers with a feed-forward network, all others with experts."""
+    """`dense` layers with a feed-forward network, all others with experts; `later`: tokens predicted after the next one."""
     first, routed = pre_norm(norm, attention, FeedForward(width=ffn)), pre_norm(norm, attention, experts)
     layers = [first] * dense + [routed] * (depth - dense)
-    return decoder_only(Embedding(vocab=vocab), width, layers, names=Named(dense=first, routed=routed), final_norm=norm)
+    mtp = SequentialPrediction(norm=norm, depth=later) if later else None
+    names: Named[Block] = Named(dense=first, routed=routed)
+    return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm, mtp=mtp)
 
 
 def fine_experts(*, experts: int, chosen: int, width: int, shared: int, router: Router) -> Experts:
@@ -132,10 +145,11 @@ _V3 = partial(
         router=by_correction(scale=2.5, groups=Groups(count=8, keep=4, score="top_2")),
     ),
     vocab=129_280,
+    later=1,
 )
 _LLM = partial(llama, vocab=102_400, eps=1e-6)
 _PAPER_LLM = "arXiv 2401.02954, table 2"
-_WHAT_V3 = "latent attention, 8 of 256 experts by sigmoid, correction and groups; without its layer for multi-token prediction"
+_WHAT_V3 = "latent attention, 8 of 256 experts by sigmoid, correction and groups; one more token predicted in training"
 _INDEXER = "the lightning indexer, which keeps 2048 keys for each query, is left out: every query sees all of its past"
 
 ENTRIES = (
@@ -150,7 +164,7 @@ ENTRIES = (
     Entry("deepseek-v2", 2024, "latent attention, 6 of 160 fine experts from three groups of eight",
           "arXiv 2405.04434, section 3.1.2; deepseek-ai/DeepSeek-V3, inference/configs/config_236B.json", _V2),
     Entry("deepseek-v3", 2024, _WHAT_V3,
-          "arXiv 2412.19437, section 4.2; deepseek-ai/DeepSeek-V3, inference/configs/config_671B.json", _V3),
+          "arXiv 2412.19437, sections 2.2 and 4.2; deepseek-ai/DeepSeek-V3, inference/configs/config_671B.json", _V3),
     Entry("deepseek-r1", 2025, "DeepSeek-V3, trained further", "arXiv 2501.12948; released configuration DeepSeek-R1", _V3),
     Entry("deepseek-v3.2", 2025, "DeepSeek-V3 with sparse attention, here without its indexer",
           "deepseek-ai/DeepSeek-V3.2-Exp, inference/config_671B_v3.2.json", _V3, _INDEXER),

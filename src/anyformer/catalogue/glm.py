@@ -50,6 +50,7 @@ _45 = partial(
     experts=fine_experts(experts=160, chosen=8, width=1536, shared=1, router=by_correction(scale=2.5)),
     vocab=151_552,
     norm=RMSNorm(eps=1e-5),
+    later=1,
 )
 _45_AIR = partial(
     dense_then_experts,
@@ -61,6 +62,7 @@ _45_AIR = partial(
     experts=fine_experts(experts=128, chosen=8, width=1408, shared=1, router=by_correction(scale=1.0)),
     vocab=151_552,
     norm=RMSNorm(eps=1e-5),
+    later=1,
 )
 _47_FLASH = partial(
     dense_then_experts,
@@ -81,6 +83,7 @@ _47_FLASH = partial(
     experts=fine_experts(experts=64, chosen=4, width=1536, shared=1, router=by_correction(scale=1.8)),
     vocab=154_880,
     norm=RMSNorm(eps=1e-5),
+    later=1,
 )
 _WHAT = "half of each head rotated, two heads of keys and values"
 
@@ -91,10 +94,10 @@ ENTRIES = (
           partial(_9B, eps=1.5625e-7, around=False)),
     Entry("glm-4-9b-0414", 2025, "norms before and after each sublayer", "released configuration GLM-4-9B-0414",
           partial(_9B, eps=1e-5, around=True)),
-    Entry("glm-4.5", 2025, "8 of 160 experts by sigmoid and correction; without its layer for multi-token prediction",
-          "arXiv 2508.06471, table 1; released configuration GLM-4.5", _45),
-    Entry("glm-4.5-air", 2025, "8 of 128 experts by sigmoid and correction; without its layer for multi-token prediction",
-          "arXiv 2508.06471, table 1; released configuration GLM-4.5-Air", _45_AIR),
+    Entry("glm-4.5", 2025, "8 of 160 experts by sigmoid and correction; one more token predicted in training",
+          "arXiv 2508.06471, section 2.1 and table 1; released configuration GLM-4.5", _45),
+    Entry("glm-4.5-air", 2025, "8 of 128 experts by sigmoid and correction; one more token predicted in training",
+          "arXiv 2508.06471, section 2.1 and table 1; released configuration GLM-4.5-Air", _45_AIR),
     Entry("glm-4.6", 2025, "GLM-4.5, trained further", "released configuration GLM-4.6", _45),
     Entry("glm-4.7", 2025, "GLM-4.5, trained further", "released configuration GLM-4.7", _45),
     Entry("glm-4.7-flash", 2026, "latent attention, 4 of 64 experts by sigmoid and correction",

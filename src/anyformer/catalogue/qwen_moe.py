@@ -9,6 +9,7 @@ from anyformer.describe import Named
 from anyformer.model import Architecture, decoder_only
 from anyformer.parts import (
     Attention,
+    Block,
     DeltaAttention,
     Embedding,
     Experts,
@@ -20,6 +21,7 @@ from anyformer.parts import (
     Rotary,
     Router,
     ScalarDecay,
+    SequentialPrediction,
     SharedExpert,
     ShortConvolution,
     pre_norm,
@@ -99,7 +101,9 @@ def qwen3_next(*, width: int, depth: int, experts: int, chosen: int, expert: int
     )
     linear, full = pre_norm(norm, delta, feedforward), pre_norm(norm, attention, feedforward)
     layers = [linear, linear, linear, full] * (depth // 4)
-    return decoder_only(Embedding(vocab=vocab), width, layers, names=Named(linear=linear, full=full), final_norm=norm)
+    names: Named[Block] = Named(linear=linear, full=full)
+    mtp = SequentialPrediction(norm=norm)
+    return decoder_only(Embedding(vocab=vocab), width, layers, names=names, final_norm=norm, mtp=mtp)
 
 
 _PAPER_3 = "arXiv 2505.09388, table 2; released configuration Qwen3-{}"
@@ -118,7 +122,8 @@ ENTRIES = (
           partial(qwen3_moe, width=4096, depth=94, heads=64, kv_heads=4, expert=1536)),
     Entry("qwen3-coder-480b-a35b", 2025, "8 of 160 experts", "released configuration Qwen3-Coder-480B-A35B-Instruct",
           partial(qwen3_moe, width=6144, depth=62, heads=96, kv_heads=8, expert=2560, experts=160, theta=10_000_000.0)),
-    Entry("qwen3-next-80b-a3b", 2025, "three gated delta layers to one of gated attention, 10 of 512 experts",
+    Entry("qwen3-next-80b-a3b", 2025,
+          "three gated delta layers to one of gated attention, 10 of 512 experts; one more token predicted in training",
           "released configuration Qwen3-Next-80B-A3B",
           partial(qwen3_next, width=2048, depth=48, experts=512, chosen=10, expert=512)),
 )  # fmt: skip

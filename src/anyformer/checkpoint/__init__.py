@@ -9,13 +9,14 @@ from anyformer.checkpoint.manifest import (
     read_manifest,
     verify,
 )
-from anyformer.checkpoint.model import TOKENIZER, fill, load, read, restore, save, weights
+from anyformer.checkpoint.model import TOKENIZER, adapter_of, fill, load, read, restore, save, weights
 
 __all__ = [
     "MANIFEST",
     "TOKENIZER",
     "CheckpointError",
     "Manifest",
+    "adapter_of",
     "add_facts",
     "best",
     "directory_of",

@@ -13,11 +13,20 @@ from torch import Tensor, nn
 
 from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
-from anyformer.describe import from_json, to_json
+from anyformer.describe import Value, from_json, to_json
 from anyformer.model import Architecture, Transformer
+from anyformer.model.adapters import merged_weights
 from anyformer.plan import Plan
+from anyformer.tuning import Adapter
 
 TOKENIZER = "tokenizer.json"
+ADAPTER, ADAPTER_WEIGHTS = "adapter.json", "adapter.safetensors"
+
+
+class Adapted(Value):
+    """What a checkpoint says of its adapter."""
+
+    adapter: Adapter
 
 
 def save(
@@ -28,28 +37,59 @@ def save(
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a checkpoint, whole or not at all. `extra`: more files of tensors by name, such as the optimiser's state."""
+    """Write a checkpoint, whole or not at all. `extra`: more files of tensors by name, such as the optimiser's state.
+
+    Weights of the model and those of its adapter are two files, so that either can be had without the other.
+    """
     with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
-        save_file(weights(model), partial / WEIGHTS)
+        tensors = weights(model)
+        save_file({name: x for name, x in tensors.items() if name not in model.added}, partial / WEIGHTS)
         (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
+        if model.adapter is not None:
+            save_file({name: tensors[name] for name in model.added}, partial / ADAPTER_WEIGHTS)
+            (partial / ADAPTER).write_text(to_json(Adapted(adapter=model.adapter)), encoding="utf-8")
         if tokenizer is not None:
             tokenizer.save(partial)
-        for name, tensors in (extra or {}).items():
-            save_file(_stored(tensors.items()), partial / f"{name}.safetensors")
+        for name, more in (extra or {}).items():
+            save_file(_stored(more.items()), partial / f"{name}.safetensors")
 
 
 def load(
-    directory: Path, *, plan: Plan | None = None, device: torch.device | str = "cpu", dtype: torch.dtype | None = None
+    directory: Path,
+    *,
+    plan: Plan | None = None,
+    device: torch.device | str = "cpu",
+    dtype: torch.dtype | None = None,
+    merge: bool = True,
 ) -> tuple[Transformer, Tokenizer | None, Manifest]:
-    """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs."""
+    """The verified model, its tokenizer if it has one, and the manifest. `dtype`: convert the weights, else keep theirs.
+
+    `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
+    """
     manifest = verify(directory)
     path = directory / ARCHITECTURE
     architecture = from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
     with torch.device("meta"):
         model = Transformer(architecture, plan)
-    fill(model, read(directory / WEIGHTS), directory / WEIGHTS, device, dtype)
+    tensors = read(directory / WEIGHTS)
+    check(model, tensors, directory / WEIGHTS)
+    found = adapter_of(directory, manifest) if merge else None
+    if found is not None:
+        tensors = merged_weights(found[0], tensors, found[1])
+    fill(model, tensors, directory / WEIGHTS, device, dtype)
     tokenizer = Tokenizer.load(directory / TOKENIZER) if TOKENIZER in manifest.files else None
     return model.eval(), tokenizer, manifest
+
+
+def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, Tensor]] | None:
+    """The adapter of a verified checkpoint and its parameters by name, None if it has none."""
+    if ADAPTER not in manifest.files:
+        return None
+    if ADAPTER_WEIGHTS not in manifest.files:
+        raise CheckpointError(f"{directory}: has {ADAPTER}, but no {ADAPTER_WEIGHTS}")
+    path = directory / ADAPTER
+    said = from_json(Adapted, path.read_text(encoding="utf-8"), str(path))
+    return said.adapter, read(directory / ADAPTER_WEIGHTS)
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
@@ -87,6 +127,8 @@ def fill(
 def restore(model: Transformer, directory: Path) -> None:
     """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser."""
     tensors = read(directory / WEIGHTS)
+    if model.adapter is not None:
+        tensors |= read(directory / ADAPTER_WEIGHTS)
     check(model, tensors, directory / WEIGHTS)
     with torch.no_grad():
         for name, parameter in model.named_parameters():

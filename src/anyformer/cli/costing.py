@@ -240,7 +240,7 @@ def _explained(sheets: dict[str, CostSheet], modes: Sequence[Mode], what: str) -
     for at, (name, sheet) in enumerate(sheets.items()):
         if at:
             yield Line("")
-        formulas = explained(sheet.architecture, sheet.shape, sheet.plan)
+        formulas = explained(sheet.architecture, sheet.shape, sheet.plan, training="train" in modes)
         only = None if what == EVERYTHING else named_components(what, [line.component for line in formulas.lines])
         yield Line(f"{name}: {title(sheet)}", strong=True)
         yield Line(reached(sheet))

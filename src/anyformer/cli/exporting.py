@@ -25,17 +25,34 @@ def run(
             metavar="MODEL_TYPE",
         ),
     ] = None,
+    adapter: Annotated[
+        bool,
+        typer.Option(
+            "--adapter",
+            help="Write the adapter of a run alone, in PEFT's files, and the model beside which it stands into OUT/base.",
+        ),
+    ] = False,
+    base: Annotated[
+        Path | None,
+        typer.Option(help="With --adapter: where that model is already, so that it is not written.", metavar="DIRECTORY"),
+    ] = None,
 ) -> None:
     """Write a model as a directory that transformers loads: configuration, weights, tokenizer, and a digest of each file.
 
     The AutoModel classes of transformers load it without remote code. An architecture that no model type of transformers
-    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`.
+    expresses is written in anyformer's own layout, which they load after `import anyformer.huggingface.auto`. Adapters become
+    one with the weights that they stand beside, unless --adapter asks for them alone.
     """
     from anyformer import huggingface
+    from anyformer.describe import UserError
     from anyformer.files import check_directory
     from anyformer.loading import load, trained_length
 
     check_directory(out)
+    if base is not None and not adapter:
+        raise UserError("--base says where the model beside an adapter is: give --adapter too, or leave it out")
+    if adapter:
+        return export_adapter(model, out, family, base)
     loaded, tokenizer = load(model)
     exported = huggingface.export(loaded, out, tokenizer=tokenizer, model_type=family, length=trained_length(model))
     is_own = exported is huggingface.own()
@@ -43,3 +60,20 @@ def run(
     (name, *_) = huggingface.read_config(out)("architectures", None) or ("AutoModel",)
     home = "anyformer.huggingface.auto" if is_own else "transformers"
     print(f"try next, in Python:\n  from {home} import {name}\n  model = {name}.from_pretrained({str(out)!r})")
+    return None
+
+
+def export_adapter(model: Path, out: Path, model_type: str | None, base: Path | None) -> None:
+    """Write the adapter of a run or checkpoint in PEFT's files, and its base beside it unless that is somewhere already."""
+    from anyformer import huggingface
+    from anyformer.loading import adapter_of, trained_length
+
+    bare, tokenizer, adapter, own = adapter_of(model)
+    family = huggingface.find_family(bare.architecture, model_type)[0]
+    where = (out / "base" if base is None else base).absolute()
+    huggingface.write_adapter(out, adapter, own, bare.architecture, family, str(where))
+    if base is None:
+        length = trained_length(model)
+        huggingface.export(bare, where, tokenizer=tokenizer, model_type=family.model_type, length=length)
+    print(f"{out}: {adapter.kind} for {family.model_type}, beside {where}")
+    print(f"try next, in Python:\n  from peft import AutoPeftModel\n  model = AutoPeftModel.from_pretrained({str(out)!r})")

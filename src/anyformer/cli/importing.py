@@ -12,12 +12,17 @@ from anyformer.cli.arguments import HuggingFace
 EXAMPLES = """
 anyformer import path/to/model checkpoint
 anyformer import path/to/model checkpoint --check
+anyformer import path/to/model checkpoint --adapter path/to/lora
 """
 
 
 def run(
     directory: HuggingFace,
     out: Annotated[Path, typer.Argument(help="The new directory to write.", metavar="CHECKPOINT")],
+    adapter: Annotated[
+        Path | None,
+        typer.Option(help="Merge this adapter, a directory that PEFT wrote, into the weights.", metavar="DIRECTORY"),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Compare the logits with those of transformers first, as `anyformer verify` does.")
     ] = False,
@@ -25,19 +30,22 @@ def run(
     """Turn a Hugging Face directory into a checkpoint with the same weights, number format and tokenizer.
 
     A checkpoint holds a digest of every file, so that damage is noticed. `anyformer generate`, `export`, `verify`, `show`,
-    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either, and
-    starts from new weights.
+    `cost` and `diff` also read a Hugging Face directory as it is. `anyformer train` takes the architecture of either; with
+    --start-from it takes the weights and the tokenizer too.
     """
     from anyformer import checkpoint, huggingface
     from anyformer.cli.verifying import report
     from anyformer.describe import UserError
     from anyformer.files import check_directory, disk_errors
-    from anyformer.loading import trained_length
+    from anyformer.loading import load, trained_length
 
     check_directory(out)
     if check and not report(huggingface.verify(directory)):
         raise UserError(f"{directory}: the logits differ from those of transformers, so nothing was written")
-    model, tokenizer = huggingface.load(directory, progress=True)
+    if adapter is None:
+        model, tokenizer = huggingface.load(directory, progress=True)
+    else:
+        model, tokenizer = load(directory, adapter=adapter)
     with disk_errors(out):
         checkpoint.save(model, out, tokenizer=tokenizer, facts={"length": trained_length(directory)})
     count = sum(parameter.numel() for parameter in model.parameters())

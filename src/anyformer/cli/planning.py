@@ -224,7 +224,7 @@ def _method_of_run(name: str) -> Iterator[Method]:
     if is_run(name):
         run = find(name, {})
         assert isinstance(run, Run)
-        yield Method("this run", run.tuning, run.optimiser)
+        yield Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
 
 
 def _train(

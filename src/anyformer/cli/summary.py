@@ -49,6 +49,7 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     rows = {
         "parameters": f"{sheet.params.total:,}",
         "used by a token": f"{sheet.params.active:,}" if sheet.params.active != sheet.params.total else "",
+        "beside it": f"{sheet.params.mtp:,}, which predict later tokens in training alone" if sheet.params.mtp else "",
         "weights": f"{size(sheet.weights[sheet.precision])}",
         "forward pass": f"{flops(forward)}FLOP, {flops(forward / (batch * length))}FLOP per token",
         "decode state": f"{size(sheet.state_bytes)}; one more token adds {sheet.state_bytes_per_token:,} B"
@@ -88,6 +89,8 @@ def described(architecture: Architecture, width: int) -> Iterator[str]:
         yield from _stack(name, stack, width)
     if architecture.head is not None:
         yield from _row(0, "head", _named("head", architecture.head), width)
+    if architecture.mtp is not None:
+        yield from _row(0, "later tokens", _words(architecture.mtp), width)
 
 
 def layers(order: str) -> str:

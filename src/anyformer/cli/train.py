@@ -22,6 +22,7 @@ EXAMPLES = """
 anyformer train recipes/stdlib.toml
 anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.learning_rate=1e-3
 anyformer train deepseek-v3 --tiny --data python-stdlib
+anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
 """
 
@@ -49,6 +50,16 @@ def run(
             metavar="PATH=VALUE",
         ),
     ] = None,
+    start_from: Annotated[
+        str | None,
+        typer.Option(
+            "--start-from",
+            help="Start from the weights of this run, checkpoint or Hugging Face directory, where names and shapes fit; the "
+            "rest is named. Architecture and tokenizer are then those of this model unless they are named. What learns is "
+            "tuning.*: --set 'tuning.adapter={kind=\"lora\"}', --set 'tuning.train_only=[\"head.*\"]'.",
+            metavar="PATH",
+        ),
+    ] = None,
     tiny: Tiny = False,
     out: Annotated[
         Path | None,
@@ -73,8 +84,9 @@ def run(
     began = time.monotonic()
     from anyformer.describe import UserError
 
+    what = start_from if what is None else what
     if (resume is None) == (what is None):
-        raise UserError("give either a run to start (RUN.toml or NAME) or --resume RUN_DIR")
+        raise UserError("give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR")
     if resume is not None and (data or out or tiny):
         raise UserError(
             "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny and "
@@ -94,6 +106,8 @@ def run(
             trained = resume_run(resume, assigned, began=began)
         else:
             assert what is not None
+            if start_from is not None:
+                assigned = {"start_from": start_from, **assigned}
             trained = train(resolve_run(what, tuple(data or ()), assigned, tiny=tiny), out, began=began)
     except Stopped as stopped:
         print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
@@ -124,6 +138,7 @@ def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], 
     from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
+    from anyformer.training.run import started
 
     if "steps" in assigned:
         assigned = {"minutes": None, **assigned}
@@ -137,6 +152,9 @@ def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], 
     if not paths:
         raise _no_data(what)
     run = default_run(model, paths)
+    source = assigned.get("start_from")
+    if isinstance(source, str):
+        run, assigned = started(run, source), {path: value for path, value in assigned.items() if path != "start_from"}
     kind, vocab = run.data.tokenizer.kind, model.embedding.symbols or 0
     if kind == "bytes" and not any(path.startswith("data.tokenizer") for path in assigned):
         print(f"tokenizer: bytes, because the vocabulary is small ({vocab:,} tokens)", file=sys.stderr)

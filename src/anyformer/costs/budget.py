@@ -38,7 +38,7 @@ def budget_of(architecture: Architecture, *, length: int = 2048) -> Budget:
 
 def _training_flops(architecture: Architecture, length: int) -> int:
     shape = Shape(length=length, source=architecture.source_of(length))
-    return 3 * architecture.folded_cost(shape).total_flops.exact // length
+    return 3 * architecture.folded_trained_cost(shape).total_flops.exact // length
 
 
 def _decode_bytes(architecture: Architecture, length: int) -> int:

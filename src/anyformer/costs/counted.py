@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.counts import flop_count, located, parameters
 from anyformer.costs.examples import examples
 from anyformer.costs.saved import RESIDUAL
-from anyformer.model import Architecture, build
+from anyformer.model import Architecture, Transformer, build
 from anyformer.operations import Shape, Tally
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
@@ -46,18 +47,29 @@ class Comparison:
         return self.tolerance is None or abs(self.difference) <= self.tolerance
 
 
+class Predictions(nn.Module):
+    """All predictions of a model as one call of a module, under which torch's counter finds the parts by their paths."""
+
+    def __init__(self, model: Transformer) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        return self.model.predictions(*inputs)
+
+
 def counted(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Comparison]:
     """Parameters and FLOPs of the whole model, forward by component; backward in total, as a tied table has no own module."""
-    tally = architecture.cost(shape, plan)
+    tally = architecture.trained_cost(shape, plan)
     model = build(architecture, plan, device="meta").eval()
     built = sums(tally, ((name, parameter.numel()) for name, parameter in model.named_parameters()))
     yield from compared("parameters", "", parameters(tally).by_component, built)
     inputs = [x.to("meta") for x in examples(architecture, shape)]
     with FlopCounterMode(display=False) as counter:
-        output = model(*inputs)
+        outputs = Predictions(model)(*inputs)
         forward = counter.get_total_flops()
         modules = _parts(architecture, tally, {name: sum(flops.values()) for name, flops in counter.get_flop_counts().items()})
-        output.float().sum().backward()
+        torch.autograd.backward([output.float().sum() for output in outputs])
     declared = {name: flops.dense for name, flops in flop_count(tally).by_component.items()}
     yield from compared("forward FLOPs", "FLOPs", declared, modules, total=forward)
     backward = counter.get_total_flops() - forward
@@ -113,7 +125,7 @@ def labels(architecture: Architecture, tally: Tally) -> Callable[[str], str]:
     names = {"": "loss"}
     for node in tally.nodes():
         at = node.address
-        if at.whole(architecture.stacks):
+        if at.whole(architecture.layered):
             names[node.path] = at.component
         elif at.layer is not None and at.branch is None:
             names[node.path] = at.within("branch", RESIDUAL).component
@@ -124,6 +136,6 @@ def _parts(architecture: Architecture, tally: Tally, modules: Mapping[str, int])
     """FLOPs by component, from FLOPs by module, each of which is counted with all modules below it."""
     by_component = Counter[str]()
     for node in tally.nodes():
-        if node.address.whole(architecture.stacks):
-            by_component[node.address.component] += modules.get(f"Transformer.{node.path}", 0)
+        if node.address.whole(architecture.layered):
+            by_component[node.address.component] += modules.get(f"{Predictions.__name__}.model.{node.path}", 0)
     return by_component

@@ -16,6 +16,8 @@ class Parameters:
     active: int
     by_component: Mapping[str, int]
     active_by_component: Mapping[str, int]
+    mtp: int = 0
+    """Parameters beside `total`, of the predictions of later tokens, which only training has."""
 
 
 @dataclass(frozen=True)
@@ -66,13 +68,14 @@ def flop_count(tally: Tally) -> FlopCount:
     return FlopCount(total.dense, total.exact, sums)
 
 
-def parameters(tally: Tally) -> Parameters:
-    """Parameters of every weight of a tally."""
+def parameters(tally: Tally, trained: Tally | None = None) -> Parameters:
+    """Parameters of every weight of a tally; `trained`: that of a call in training, which may have more."""
     return Parameters(
         tally.parameters,
         tally.active_parameters,
         weights_by_component(tally, lambda weight: weight.count),
         weights_by_component(tally, lambda weight: weight.active),
+        0 if trained is None else trained.parameters - tally.parameters,
     )
 
 

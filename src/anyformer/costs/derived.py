@@ -82,7 +82,7 @@ def _training(sheet: CostSheet) -> Section:
 def _activations(sheet: CostSheet, only: Container[str] | None) -> Section:
     """Every tensor that a forward pass saves, at the first part that saves it, all layers together."""
     sizes: dict[str, list[int]] = {}
-    find = located(sheet.architecture.cost(sheet.shape, sheet.plan))
+    find = located(sheet.architecture.trained_cost(sheet.shape, sheet.plan))
     for name, number in sheet.activations.by_name.items():
         at, rest = find(name)
         if only is None or at.component in only:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from anyformer.model import Architecture
-from anyformer.operations import Elementwise, Flops, Shape
+from anyformer.operations import Elementwise, Flops, Shape, Tally
 from anyformer.plan import Plan
 
 
 def elementwise(architecture: Architecture, shape: Shape, plan: Plan | None = None) -> dict[str, Flops]:
+    """Element-wise operations of a call, by kind."""
+    return elementwise_of(architecture.folded_cost(shape, plan))
+
+
+def elementwise_of(tally: Tally) -> dict[str, Flops]:
     """Operations by kind in the lecture notes' convention (see `operations.elementwise`): norms, rotary, softmax, activations,
     residual additions.
 
@@ -15,7 +20,7 @@ def elementwise(architecture: Architecture, shape: Shape, plan: Plan | None = No
     score biases and the loss are not counted.
     """
     sums: dict[str, Flops] = {}
-    for node in architecture.folded_cost(shape, plan).nodes():
+    for node in tally.nodes():
         for work in node.tally.own_work.values():
             if isinstance(work, Elementwise):
                 sums[work.kind] = sums.get(work.kind, Flops()) + Flops(work.dense, work.exact) * node.times

@@ -134,9 +134,10 @@ def explain(
     return explained(architecture, Shape(batch=batch, length=length, past=past, source=source, prefix=prefix), plan)
 
 
-def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None) -> Explanation:
-    """The parameters, and the FLOPs of a call of `shape`, with their formulas."""
-    nodes = list(architecture.folded_cost(shape, plan).nodes())
+def explained(architecture: Architecture, shape: Shape, plan: Plan | None = None, *, training: bool = False) -> Explanation:
+    """The parameters, and the FLOPs of a call of `shape`, with their formulas; `training`: later tokens predicted too."""
+    price = architecture.folded_trained_cost if training else architecture.folded_cost
+    nodes = list(price(shape, plan).nodes())
     parameters = (
         _of_weight(node, name, weight) for node in nodes for name, weight in node.tally.own_weights.items() if node.weight_times
     )

@@ -27,6 +27,8 @@ from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tun
 
 LEARNED: Mapping[str, States] = {"fp32": States(4, 4, 0), "bf16": States(2, 2, 0)}
 """Bytes of a weight that learns, and of its gradient; the size of its state is the optimiser's own."""
+AVERAGE = 4
+"""Bytes of the average of a parameter."""
 LARGEST = 1 << 16
 """A batch larger than any that is tried."""
 
@@ -55,12 +57,14 @@ BASES: Mapping[Base, Format] = {
 
 @dataclass(frozen=True)
 class Method:
-    """A way to fine-tune, by its usual name; `number`: type of the weights that learn and of their gradients."""
+    """A way to fine-tune, by its usual name; `number`: type of the weights that learn and of their gradients; `averaged`:
+    whether an average in fp32 is kept of each weight that learns."""
 
     name: str
     tuning: Tuning
     optimiser: Optimiser
     number: Literal["fp32", "bf16"] = "fp32"
+    averaged: bool = False
 
 
 def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
@@ -98,7 +102,7 @@ class FineTuning:
 
     Weights that learn and their gradients have the method's number type, frozen ones the format `tuning.base`; a frozen matrix
     in fewer bits than products have is restored to their type while it multiplies. Layers before the first that learns save
-    nothing.
+    nothing. Predictions of later tokens, which only pretraining has, are left out.
     """
 
     architecture: Architecture
@@ -106,9 +110,12 @@ class FineTuning:
     length: int
     plan: Plan
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "architecture", self.architecture.but(mtp=None))
+
     @cached_property
     def tuned(self) -> Tuned:
-        return self.method.tuning.of(self._weights)
+        return self.method.tuning.of(self._tally)
 
     @property
     def states(self) -> States:
@@ -125,15 +132,16 @@ class FineTuning:
         """Bytes of all weights: learning ones in the method's number type, frozen ones in their format."""
         format = BASES[self.tuned.base]
         frozen = sum(format.bytes(weight) for path, weight in self._weights.items() if path not in self.tuned.learning)
-        return frozen + self.states.weights * self.tuned.parameters
+        average = AVERAGE if self.method.averaged else 0
+        return frozen + (self.states.weights + average) * self.tuned.parameters
 
     @cached_property
     def optimiser(self) -> int:
         """Bytes of the optimiser's state."""
         return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values()))
 
-    def peak(self, batch: int) -> PeakMemory:
-        """Peak memory of a step, by the same walk as `cost`."""
+    def peak(self, batch: int, accumulation: int = 1) -> PeakMemory:
+        """Peak memory of a step, by the same walk as `cost`; `batch`: rows of one of `accumulation` micro-batches."""
         shape, plan = self._shape(batch), self.plan
         saved = self._saved(shape, plan)
         uncheckpointed = saved if plan.checkpointing == "none" else self._saved(shape, plan.but(checkpointing="none"))
@@ -148,6 +156,7 @@ class FineTuning:
             self._find,
             gradient_bytes=self.states.gradients,
             copies=self._copies(saved),
+            accumulates=accumulation > 1,
         )
 
     def memory(self, batch: int) -> Holding:
@@ -168,10 +177,16 @@ class FineTuning:
 
     def seconds(self, batch: int, hardware: Hardware) -> float:
         """Roofline time of a step: frozen matrices get no gradient, layers before the first that learns no backward pass."""
-        shape = self._shape(batch)
-        work = [self._tuned_kernel(kernel) for kernel in kernels(self.architecture, shape, self.plan, "train")]
-        work += self._adapter_kernels(batch)
-        return step_of(work, shape, self.plan.number, hardware, "train").seconds
+        return step_of(self._work(batch), self._shape(batch), self.plan.number, hardware, "train").seconds
+
+    def flops(self, batch: int) -> int:
+        """FLOPs of a step, every query-key pair counted, as its time is priced: gradients that nothing needs within the first
+        layer that learns are counted too, which is a few percent of a small model."""
+        return sum(kernel.flops.dense * kernel.layers for kernel in self._work(batch))
+
+    def _work(self, batch: int) -> list[Kernel]:
+        tuned = [self._tuned_kernel(kernel) for kernel in kernels(self.architecture, self._shape(batch), self.plan, "train")]
+        return [*tuned, *self._adapter_kernels(batch)]
 
     @cached_property
     def _weights(self) -> Mapping[str, Weight]:
@@ -187,7 +202,7 @@ class FineTuning:
 
     @cached_property
     def _learning(self) -> Learning:
-        return Learning(frozenset(self.tuned.learning), self.tuned.ranks)
+        return Learning(frozenset(self.tuned.learning), self.tuned.ranks, self.method.tuning.adapter)
 
     @cached_property
     def _forward_only(self) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.peak import peak_memory
+from anyformer.costs.fine_tuning import FineTuning, Method
+from anyformer.costs.peak import PeakMemory, peak_memory
 from anyformer.describe import UserError
 from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
@@ -36,16 +37,18 @@ def foretell_training(
     plan: Plan,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
+    method: Method | None = None,
     device: torch.device | str = "cpu",
     free: int | None = None,
 ) -> Iterator[str]:
     """A line where a training step comes close to the free memory, none where it does not.
 
-    `batch`: rows of an update, in `accumulation` pieces; `optimiser`: AdamW if it is not said; `free`: bytes, by
-    default those of the device now. Raises `NotEnoughMemoryError` where the step does not fit, with changes that would.
+    `batch`: rows of an update, in `accumulation` pieces; `optimiser`: AdamW if it is not said; `method`: where not all weights
+    learn, or averages are kept; `free`: bytes, by default those of the device now. Raises `NotEnoughMemoryError` where the step
+    does not fit, with changes that would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    step = _Request(architecture, batch, length, plan, accumulation, optimiser)
+    step = _Request(architecture, batch, length, plan, accumulation, optimiser, method)
     if step.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
@@ -66,15 +69,22 @@ class _Request:
     plan: Plan
     accumulation: int
     optimiser: Optimiser | None = None
+    method: Method | None = None
 
     @cached_property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
-        peak = peak_memory(
-            self.architecture, batch=self.batch // self.accumulation, length=self.length, plan=self.plan,
-            accumulation=self.accumulation, optimiser=self.optimiser,
+        return self._peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
+
+    @property
+    def _peak(self) -> PeakMemory:
+        rows = self.batch // self.accumulation
+        if self.method is not None:
+            return FineTuning(self.architecture, self.method, self.length, self.plan).peak(rows, self.accumulation)
+        return peak_memory(
+            self.architecture, batch=rows, length=self.length, plan=self.plan, accumulation=self.accumulation,
+            optimiser=self.optimiser,
         )  # fmt: skip
-        return peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
 
 
 def _remedy(step: _Request, free: int) -> str:

@@ -95,7 +95,8 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     the dense FLOPs (the scores it writes are not among the bytes). Kernels that checkpointing recomputes execute and move
     their forward part once more.
     """
-    tally = architecture.folded_cost(shape, plan)
+    price = architecture.folded_trained_cost if mode == "train" else architecture.folded_cost
+    tally = price(shape, plan)
     nodes = list(tally.nodes())
     work = [kernel for node in nodes for kernel in _of_node(node, plan, mode)]
     work += _stream(architecture, shape, plan, mode)
@@ -192,12 +193,13 @@ def _elementwise(architecture: Architecture, nodes: list[Node], plan: Plan, mode
         at = node.address
         place = at if at.layer is None else Address(at.module, at.layer)
         own = [work for work in node.tally.own_work.values() if isinstance(work, Elementwise)]
-        if own and at.module in architecture.stacks:
+        if own and at.module in architecture.layered:
             places.setdefault((place, at.sublayer), []).extend((node.times, work) for work in own)
     for (address, inside), works in places.items():
         kinds = [work.kind for _, work in works]
-        streams = architecture.stacks[address.module].streams
-        copies = 1 if streams is None or inside else streams.count
+        stack = architecture.stacks.get(address.module)
+        streams = None if stack is None or inside else stack.streams
+        copies = 1 if streams is None else streams.count
         yield Kernel(
             address,
             "pointwise" if inside else "residual",
@@ -221,5 +223,5 @@ def _stream(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
             moves = 2 * passes * size * inputs.rows * architecture.width * streams
             yield Kernel(Address(name), "embedding", "memory", Flops(), 0, moves, launches=passes, share="positions")
     if mode == "train" and architecture.head is not None:
-        moves = passes * size * architecture.logits(shape)
+        moves = passes * size * architecture.trained_logits(shape)
         yield Kernel(Address("head", after=True), "loss", "memory", Flops(), 0, moves, launches=passes, share="features")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from anyformer.costs.counts import Parameters
 from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
 from anyformer.costs.kernels import Mode
@@ -114,8 +115,8 @@ def _parameters(sheet: CostSheet) -> Section:
     table = {"total": (params.total, params.active)}
     table |= {shown(name): (number, params.active_by_component[name]) for name, number in params.by_component.items()}
     columns = ("",) if params.active == params.total else ("", "active")
-    rows = (Row(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items())
-    return Section("Parameters", columns, tuple(rows))
+    rows = [Row(name, tuple(map(count, numbers[: len(columns)]))) for name, numbers in table.items()]
+    return Section("Parameters", columns, (*rows, *_beside(params)))
 
 
 def _parameters_compared(sheet: CostSheet) -> Section:
@@ -123,7 +124,13 @@ def _parameters_compared(sheet: CostSheet) -> Section:
     params = sheet.params
     rows = [Row("total", (count(params.total),)), Row("used by one token", (count(params.active),))]
     rows += [Row(shown(name), (count(size),)) for name, size in params.by_component.items() if size * 1000 > params.total]
-    return Section("Parameters", ("",), tuple(rows))
+    return Section("Parameters", ("",), (*rows, *_beside(params)))
+
+
+def _beside(params: Parameters) -> Iterator[Row]:
+    """Parameters that are counted beside the model."""
+    if params.mtp:
+        yield Row("beside: later tokens, in training alone", (count(params.mtp),))
 
 
 def _flops(sheets: Mapping[Mode, CostSheet]) -> Section:

@@ -102,7 +102,7 @@ def peak_memory(
     plan = plan or Plan()
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
-    tally = architecture.cost(shape, plan)
+    tally = architecture.trained_cost(shape, plan)
     counts = {name: weight.count for name, weight in tally.weights.items()}
     saved = activations(architecture, shape, plan)
     # Layers that are recomputed save in the backward pass what they would have saved in the forward pass.

@@ -11,7 +11,7 @@ from typing import Any
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import Executed, FlopSheet, Parameters, flop_count, parameters
-from anyformer.costs.elementwise import elementwise
+from anyformer.costs.elementwise import elementwise_of
 from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
@@ -86,14 +86,25 @@ class CostSheet:
         return self.architecture.folded_cost(self.shape, self.plan)
 
     @cached_property
+    def _trained(self) -> Tally:
+        """The same call in training, which also predicts later tokens where the architecture does."""
+        architecture = self.architecture
+        return self._tally if architecture.mtp is None else architecture.folded_trained_cost(self.shape, self.plan)
+
+    @property
+    def _computed(self) -> Tally:
+        """All that the call computes."""
+        return self._trained if self.mode == "train" else self._tally
+
+    @cached_property
     def params(self) -> Parameters:
-        """Parameters stored, and parameters that one token uses."""
-        return parameters(self._tally)
+        """Parameters stored, and parameters that one token uses; beside them those of training alone."""
+        return parameters(self._tally, self._trained)
 
     @cached_property
     def flops(self) -> FlopSheet:
         """FLOPs of the model, whatever computes it."""
-        forward = flop_count(self._tally)
+        forward = flop_count(self._computed)
         return FlopSheet(forward, forward * (2 if self.mode == "train" else 0))
 
     @cached_property
@@ -107,7 +118,7 @@ class CostSheet:
             (kernel.flops.dense if kernel.unit in dense else kernel.flops.exact) * kernel.layers for kernel in self._kernels
         )
         forward = sum(flops) // 3
-        return Executed(forward, total - forward - self._tally.total_flops.no_gradient)
+        return Executed(forward, total - forward - self._computed.total_flops.no_gradient)
 
     @cached_property
     def _kernels(self) -> list[Kernel]:
@@ -116,7 +127,7 @@ class CostSheet:
     @cached_property
     def elementwise(self) -> Mapping[str, Flops]:
         """Element-wise operations of the forward pass, by kind."""
-        return elementwise(self.architecture, self.shape, self.plan)
+        return elementwise_of(self._computed)
 
     @cached_property
     def activations(self) -> Activations:

@@ -5,6 +5,7 @@ from anyformer.huggingface.convert import architecture_of, export, load
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.find import find_family
+from anyformer.huggingface.peft_files import read_adapter, write_adapter
 from anyformer.huggingface.registry import FAMILIES, family, own, read_architecture
 from anyformer.huggingface.verify import Verdict, verify
 
@@ -20,7 +21,9 @@ __all__ = [
     "find_family",
     "load",
     "own",
+    "read_adapter",
     "read_architecture",
     "read_config",
     "verify",
+    "write_adapter",
 ]

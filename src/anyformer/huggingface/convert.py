@@ -15,7 +15,7 @@ from anyformer.data import Tokenizer
 from anyformer.data.progress import meter
 from anyformer.describe import UserError, change
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.config import Config, read_config
+from anyformer.huggingface.config import Config, read_config, read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.files import Stored, write_shards
@@ -39,7 +39,10 @@ def architecture_of(directory: Path) -> tuple[Architecture, Family, Stored]:
     config = read_config(directory)
     architecture, family = read_architecture(config)
     stored = Stored(directory, family.base, family.older_names)
-    return _tied_as_stored(architecture, family, stored), family, stored
+    untold = {key: value for name, (key, value) in family.told.items() if name in stored and key not in config}
+    if untold:
+        architecture = family.read(Config({**read_table(directory / "config.json"), **untold}))
+    return _tied_as_stored(_later_as_stored(architecture, family, stored), family, stored), family, stored
 
 
 def load(
@@ -140,7 +143,16 @@ def _chosen(architecture: Architecture, model_type: str | None) -> tuple[Family,
 
 
 def _shapes(architecture: Architecture) -> dict[str, tuple[int, ...]]:
-    return {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    return {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
+
+
+def _later_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
+    """The architecture, without predictions of later tokens if the files hold nothing of them: transformers saves none."""
+    bare = architecture.but(mtp=None)
+    own = _shapes(architecture).keys() - _shapes(bare).keys()
+    of_weights = rules(family.names_of(architecture), _shapes(architecture)) if own else []
+    there = any(name in stored for rule in of_weights if own.issuperset(rule.parameters) for name in rule.stored)
+    return architecture if there else bare
 
 
 def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) -> Architecture:
@@ -161,10 +173,11 @@ def _tied_as_stored(architecture: Architecture, family: Family, stored: Stored) 
 def _check_names(of_weights: list[Rule], family: Family, stored: Stored, computed: Set[str]) -> None:
     """Refuse files that lack a tensor, or that have one without a place which is not `computed` by a formula."""
     needed = [name for rule in of_weights for name in rule.stored]
+    copies = [name for rule in of_weights for name in rule.copies if name in stored]
     missing = [name for name in needed if name not in stored]
     if missing:
         raise HuggingFaceError(f"{stored.directory}: {len(missing)} tensors are missing, the first {', '.join(missing[:4])}")
-    unused = stored.unused([*needed, *computed], (*family.ignored, r"lm_head\.weight"))
+    unused = stored.unused([*needed, *copies, *computed], (*family.ignored, r"lm_head\.weight"))
     if unused:
         raise HuggingFaceError(
             f"{stored.directory}: {len(unused)} tensors have no place in this {family.model_type} architecture, "
@@ -178,6 +191,12 @@ def _parameters_of(
     """(name, value) of parameters, one rule at a time; each owns its memory."""
     for rule in of_weights:
         tensors = [stored.tensor(name) for name in rule.stored]
+        for name in rule.copies:
+            if name in stored and not torch.equal(stored.tensor(name), tensors[0]):
+                raise HuggingFaceError(
+                    f"{stored.directory}: {name} should be a copy of {rule.stored[0]}, which all predictions share, and "
+                    f"differs from it; leave it out of the files to use the shared one"
+                )
         try:
             read = rule.op.read(tensors, [shapes[name] for name in rule.parameters])
         except (RuntimeError, ValueError, IndexError) as error:  # from shapes that the rule cannot split or reshape
@@ -200,3 +219,5 @@ def _tensors_of(of_weights: list[Rule], parameters: Mapping[str, Tensor]) -> Ite
         written = rule.op.write([parameters[name].detach().cpu() for name in rule.parameters])
         for name, tensor in zip(rule.stored, written, strict=True):
             yield name, tensor.contiguous().clone() if len(written) > 1 else tensor.contiguous()
+        for name in rule.copies:
+            yield name, written[0].contiguous().clone()

@@ -31,6 +31,8 @@ class Family:
     """Pattern of stored tables that follow from a formula -> the formula."""
     older_names: Mapping[str, str] = field(default_factory=dict)
     """Pattern in names of tensors of older files -> what transformers writes there now."""
+    told: Mapping[str, tuple[str, Any]] = field(default_factory=dict)
+    """Tensor that published files hold although no key says so -> the key and the value that say it."""
     kernel: str = "eager"
     """The attention implementation of transformers that results are compared with."""
     base: str = ""

@@ -44,8 +44,10 @@ def find_family(architecture: Architecture, model_type: str | None = None) -> tu
 
 def canonical(architecture: Architecture) -> Architecture:
     """A form that architectures which compute the same share: without initialisation and names of layers."""
-    plain = {"initialisation": Initialisation()} | {name: _numbered(stack) for name, stack in architecture.stacks.items()}
-    return architecture.but(**plain).resolved()
+    plain: dict[str, Any] = {name: _numbered(stack) for name, stack in architecture.stacks.items()}
+    if architecture.mtp is not None:
+        plain["mtp"] = architecture.mtp.but(block=architecture.mtp.layer(architecture.output_stack))
+    return architecture.but(initialisation=Initialisation(), **plain).resolved()
 
 
 def _numbered(stack: Stack) -> Stack:

@@ -145,11 +145,15 @@ SAME = Same()
 
 @dataclass(frozen=True)
 class To:
-    """A stored name and the conversion to a parameter. `{x}` stands for the number of every expert, or for each of `each`."""
+    """A stored name and the conversion to a parameter. `{x}` stands for the number of every expert, or for each of `each`.
+
+    `copies`: more names under which files may hold the same tensor.
+    """
 
     name: str
     op: Op = SAME
     each: tuple[str, ...] | None = None
+    copies: tuple[str, ...] = ()
 
 
 Target = str | To
@@ -175,11 +179,15 @@ class Names:
 
 @dataclass(frozen=True)
 class Rule:
-    """Names of stored tensors and of parameters, and the conversion between them."""
+    """Names of stored tensors and of parameters, and the conversion between them.
+
+    `copies`: more names of the one stored tensor, which are written, and when read may be absent but not different.
+    """
 
     stored: tuple[str, ...]
     parameters: tuple[str, ...]
     op: Op = SAME
+    copies: tuple[str, ...] = ()
 
 
 def rules(names: Names, declared: Mapping[str, tuple[int, ...]]) -> list[Rule]:
@@ -221,5 +229,5 @@ def _matching(
         name = f"{stored_prefix}{to.name}{leaf}"
         numbers = to.each or tuple(str(x) for x in range(declared[parameters[0]][0]))
         stored = tuple(name.replace("{x}", x) for x in numbers) if "{x}" in name else (name,)
-        made.append(Rule(stored, parameters, to.op))
+        made.append(Rule(stored, parameters, to.op, tuple(f"{copy}{leaf}" for copy in to.copies)))
     return made

@@ -101,7 +101,7 @@ def run(
     progress(STAGES[2])
     step = TrainingStep(made, shape, plan, device)
     progress(STAGES[3])
-    saved = saved_by_label(step.model, labels(made, made.cost(shape, plan)), step.loss)
+    saved = saved_by_label(step.model, labels(made, made.trained_cost(shape, plan)), step.loss)
     yield from compared("saved for backward", "B", predicted_saved(made, shape, plan), saved, tolerance=SAVED, inner=None)
     step.update()
     progress(STAGES[4])
@@ -115,7 +115,7 @@ def run(
 
 def predicted_saved(architecture: Architecture, shape: Shape, plan: Plan) -> dict[str, int]:
     """Bytes saved by component, copies of weights included."""
-    find, sizes = located(architecture.cost(shape, plan)), Counter[str]()
+    find, sizes = located(architecture.trained_cost(shape, plan)), Counter[str]()
     for tensor in activations(architecture, shape, plan).tensors:
         at, rest = find(tensor.path)
         # Tensors of a layer beside its branches are of the residual stream; outside of all modules is the loss.

@@ -16,6 +16,7 @@ from anyformer.describe import DescriptionError, change_all
 from anyformer.model import Architecture, Transformer, build
 from anyformer.model.loss import token_losses
 from anyformer.objectives import Examples, Partners
+from anyformer.objectives.multi_token import later_losses
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -67,7 +68,7 @@ def _targets(architecture: Architecture, shape: Shape) -> Tensor:
 
 
 class Outputs:
-    """The objective of every architecture: cross-entropy of its logits, a vector per position or per row.
+    """The objective of every architecture: cross-entropy of its logits, a vector per position or per row, of all predictions.
 
     Without logits it is the sum of the features, which saves no tensor.
     """
@@ -83,8 +84,11 @@ class Outputs:
         auxiliary: Auxiliary | None = None,
         partners: Partners | None = None,
     ) -> Tensor:
-        output = model(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
-        return output.sum() if model.head is None else token_losses(output, examples.targets)[0].sum()
+        first, *later = model.predictions(examples.tokens, examples.decoder_tokens, documents=examples.documents, noise=noise)
+        if model.head is None:
+            return first.sum()
+        losses = [token_losses(first, examples.targets)[0].sum(), *later_losses(later, examples.targets, None)]
+        return torch.stack(losses).sum()
 
 
 class TrainingStep:

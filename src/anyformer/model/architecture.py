@@ -8,22 +8,24 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from anyformer.describe import Count, DescriptionError, Problem, Value, change_all, numbers, to_toml
+from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers
 from anyformer.dims import LARGEST
-from anyformer.model.shown import as_table, in_short, layers
+from anyformer.model.lengths import decoder_shape
+from anyformer.model.shown import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
 from anyformer.parts.call.shared import SOURCE
 from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack
 from anyformer.plan import Plan
 
 _Price = Callable[[Stack, int, int, Shape, Plan], Tally]
 
 
-class Architecture(Value):
+class Architecture(Shown):
     """A transformer: an input, an encoder or a decoder or both, and a head.
 
     A decoder alone is a (prefix) language model. An encoder alone gives features, or with a head is a masked language model or
@@ -47,6 +49,8 @@ class Architecture(Value):
     """A learned array that the decoder transforms instead of tokens; it reads the encoder's output, or the embedding itself."""
     head: Head | None = None
     """The map from features to logits; absent, the model returns features."""
+    mtp: MultiToken | None = None
+    """Predictions of tokens after the next one, in training alone; counted beside the model."""
     initialisation: Initialisation = Initialisation()
 
     @model_validator(mode="after")
@@ -58,7 +62,11 @@ class Architecture(Value):
             raise DescriptionError(too_large)
         self._check_stacks()
         self._check_inputs()
-        self._check_head()
+        self._check_mtp()
+        if self.head is not None:
+            self.head.check(
+                self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
+            )
         if self.latents is not None:
             self.latents.check(self.width)
         for name, part in self.stacks.items():
@@ -99,24 +107,27 @@ class Architecture(Value):
             if part.reads_tokens and (mixed or entrance.symbols is None):
                 raise ValueError(f"{name}: a layer looks at the tokens themselves, and not all its positions are tokens")
 
-    def _check_head(self) -> None:
-        """Refuse a head without a number of logits, or with a table of another width than its input."""
-        head = self.head
-        if head is None:
+    def _check_mtp(self) -> None:
+        """Refuse predictions of later tokens where there is no text to go on with, or embeddings of another width."""
+        if self.mtp is None:
             return
-        if head.outputs is None and self.output_embedding.symbols is None:
-            raise ValueError(f"head: the input is {self.embedding.kind}, not tokens, so set head.outputs, the number of logits")
-        if head.pool is not None and self.decoder is not None and self.latents is None:
-            raise ValueError("head.pool gives one output per row, and a decoder gives one per position: leave pool out")
-        if head.tied and self.table_width != self.width and head.transform is None:
+        if self.decoder is None or self.shape_of_model != "decoder-only" or self.two_inputs or self.head_table is None:
             raise ValueError(
-                f"head: the tied table has {self.table_width} features and the stream {self.width}: set head.transform"
+                "mtp: a decoder of one text, with logits, predicts later tokens; this model is none: leave mtp out"
             )
+        if self.table_width != self.width:
+            raise ValueError(f"mtp: reads embeddings of D = {self.width} features, and embedding_width is {self.table_width}")
+        self.mtp.check(self.width, self.decoder)
 
     @property
     def stacks(self) -> dict[str, Stack]:
         """Its stacks by name, in the order computed."""
         return {name: part for name, part in (("encoder", self.encoder), ("decoder", self.decoder)) if part is not None}
+
+    @property
+    def layered(self) -> tuple[str, ...]:
+        """The names of its modules that have layers: its stacks, and the predictions of later tokens."""
+        return (*self.stacks, *(("mtp",) if self.mtp else ()))
 
     @property
     def two_inputs(self) -> bool:
@@ -148,6 +159,7 @@ class Architecture(Value):
                 embedding=self.embedding.resolved(self.table_width),
                 decoder_embedding=second and second.resolved(self.table_width),
                 head=head and head.resolved(self.width),
+                mtp=self.mtp and self.mtp.resolved(self.width),
                 initialisation=self.initialisation.of_depth(self.output_stack.depth),
             ),
             {path: sublayer.resolved(self.width) for path, sublayer in sublayers.items()},
@@ -202,17 +214,6 @@ class Architecture(Value):
         owner = "embedding" if self.decoder_embedding is None else "decoder_embedding"
         return f"{owner}.weight", self.output_embedding.cost(self.table_width, 1, 1).weights["weight"]
 
-    def __repr__(self) -> str:
-        """One line; `str` is the whole description as TOML."""
-        return in_short(self._facts())
-
-    def __str__(self) -> str:
-        return to_toml(self)
-
-    def _repr_html_(self) -> str:
-        """A table for notebooks."""
-        return as_table(self._facts())
-
     def _facts(self) -> dict[str, str]:
         """Its most important properties by name."""
         facts = {"shape": self.shape_of_model, "parameters": f"{self.folded_cost(Shape(source=1)).parameters:,}"}
@@ -223,13 +224,21 @@ class Architecture(Value):
 
     def cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """The declarations of all parts for one call; decode state and limits are those of the stack that generates."""
-        return self._cost(shape, plan or Plan(), Stack.cost)
+        return self._cost(shape, plan or Plan(), Stack.cost, None)
 
     def folded_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
         """The same sums as `cost`, with one name for all layers of a variant: a hundred times less to add up in deep models."""
-        return _folded(self, shape, plan or Plan())
+        return _folded(self, shape, plan or Plan(), None)
 
-    def _cost(self, shape: Shape, plan: Plan, price: _Price) -> Tally:
+    def trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
+        """As `cost`, of a call in training: with the predictions of later tokens."""
+        return self._cost(shape, plan or Plan(), Stack.cost, self.mtp)
+
+    def folded_trained_cost(self, shape: Shape, plan: Plan | None = None) -> Tally:
+        """As `folded_cost`, of a call in training."""
+        return self.folded_cost(shape, plan) if self.mtp is None else _folded(self, shape, plan or Plan(), self.mtp)
+
+    def _cost(self, shape: Shape, plan: Plan, price: _Price, mtp: MultiToken | None) -> Tally:
         # Of two inputs the source is read in the first call only; a single input is as long as the call.
         read = shape.length
         if self.two_inputs:
@@ -242,27 +251,33 @@ class Architecture(Value):
         if self.encoder is not None:
             parts["encoder"] = self._encoder_cost(shape, read, plan, price)
         if self.decoder is not None:
-            decoder = price(self.decoder, self.width, self.table_width, self._decoder_shape(shape), plan)
+            decoder = price(self.decoder, self.width, self.table_width, decoder_shape(shape, self.latents, self.source), plan)
             # A latent array is computed whole: no tokens are generated, so no state is needed.
             parts["decoder"] = decoder if self.latents is None else decoder.without("state", "limits")
+        if mtp is not None and self.decoder is not None:
+            parts["mtp"] = mtp.cost(self.width, self.decoder, shape, plan)
         head = Tally()
         if self.head is not None:
-            length = shape.length if self.latents is None else self.latents.count
+            length = self._read_by_head(shape, mtp)
             head = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length).within("head", "exit")
         limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
         return total(parts, "module") + head + Tally(own_limits=limits)
 
-    def logits(self, shape: Shape) -> int:
-        """The number of logits of a call: B T V, or B V for a head that pools."""
+    def trained_logits(self, shape: Shape) -> int:
+        """The number of logits of a call in training: B T V, or B V for a head that pools; with `mtp` those of all tokens."""
         if self.head is None or self.head.outputs == "features":
             return 0
-        length = shape.length if self.latents is None else self.latents.count
-        return shape.batch * (1 if self.head.pool else length) * self.outputs
+        return shape.batch * (1 if self.head.pool else self._read_by_head(shape, self.mtp)) * self.outputs
+
+    def _read_by_head(self, shape: Shape, mtp: MultiToken | None) -> int:
+        """The number of vectors of a row that become logits, or are pooled."""
+        later = () if mtp is None else range(1, mtp.depth + 1)
+        return (shape.length if self.latents is None else self.latents.count) + sum(max(shape.length - k, 0) for k in later)
 
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
         """The shape of a stack's part of a call; None for an encoder whose source was read before."""
         if stack == "decoder":
-            return self._decoder_shape(shape)
+            return decoder_shape(shape, self.latents, self.source)
         if self.decoder is None:
             return shape
         if self.two_inputs and shape.past:
@@ -278,23 +293,8 @@ class Architecture(Value):
         cost = cost.without("state") if read else cost.without("state", "work")
         return cost if alone else cost.without("limits")
 
-    def _decoder_shape(self, shape: Shape) -> Shape:
-        """The shape of the decoder's part: its own tokens, the latent array, or a source and then its tokens."""
-        if self.latents is not None:
-            return Shape(batch=shape.batch, length=self.latents.count, source=shape.length)
-        if self.source == "attended":
-            return shape
-        first = shape.past == 0
-        return Shape(
-            batch=shape.batch,
-            length=shape.length + (shape.source if first else 0),
-            past=0 if first else shape.past + shape.source,
-            prefix=shape.source,
-            capacity=None if shape.capacity is None else shape.capacity + shape.source,
-        )
-
 
 @lru_cache(maxsize=64)
-def _folded(architecture: Architecture, shape: Shape, plan: Plan) -> Tally:
+def _folded(architecture: Architecture, shape: Shape, plan: Plan, mtp: MultiToken | None) -> Tally:
     """A cost sheet, a plan and a picture ask for the same few shapes many times."""
-    return architecture._cost(shape, plan, Stack.folded_cost)
+    return architecture._cost(shape, plan, Stack.folded_cost, mtp)

@@ -79,6 +79,18 @@ def check_inputs(architecture: Architecture, tally: Tally, call: Call, *, traini
     _check_lengths(architecture, read, length, 0 if state is None else state.slots.used)
 
 
+def check_ahead(architecture: Architecture, call: Call) -> None:
+    """Refuse a call for predictions of later tokens that has a state or too few positions."""
+    assert architecture.mtp is not None, "asked of a model with them"
+    if call.state is not None:
+        raise InputError("later tokens are predicted in training alone, from whole texts: leave the state out")
+    if call.tokens is not None and call.tokens.dim() == 2 and call.tokens.shape[1] <= architecture.mtp.depth:
+        raise InputError(
+            f"{architecture.mtp.depth} tokens after the next one are to be predicted (mtp.depth), and the rows have "
+            f"{call.tokens.shape[1]} in all: give longer rows, or a smaller mtp.depth"
+        )
+
+
 def _positions(entrance: Input, name: str, given: Tensor, padding: Tensor | None) -> int:
     """The number of positions that the input becomes; refuses an empty one."""
     if not isinstance(given, Tensor):

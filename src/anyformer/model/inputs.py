@@ -10,6 +10,7 @@ from torch import Tensor
 
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+from anyformer.parts.call.shared import Shared
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import EMPTY
 
@@ -43,6 +44,8 @@ class Call:
     state: StackState | None = None
     noise: Noise | None = None
     auxiliary: Auxiliary | None = None
+    left: Shared | None = None
+    """Receives the values that the stack leaves, if the caller wants them."""
 
     @property
     def generated(self) -> Tensor:

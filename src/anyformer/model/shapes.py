@@ -11,6 +11,7 @@ from anyformer.parts.embedding.embedding import Embedding, Input
 from anyformer.parts.embedding.head import Head
 from anyformer.parts.initialisation import Initialisation
 from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.multi_token import MultiToken
 from anyformer.parts.layers.stack import Stack, StackOptions, stack
 
 
@@ -22,6 +23,7 @@ def decoder_only(
     names: Named[Block] | None = None,
     embedding_width: int | None = None,
     head: Head | None = None,
+    mtp: MultiToken | None = None,
     initialisation: Initialisation | None = None,
     **options: Unpack[StackOptions],
 ) -> Architecture:
@@ -32,6 +34,7 @@ def decoder_only(
         embedding_width=embedding_width,
         decoder=stack(layers, names=names, **options),
         head=head or Head(),
+        mtp=mtp,
         initialisation=initialisation or Initialisation(),
     )
 

@@ -5,7 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from html import escape
 
+from anyformer.describe import Value, to_toml
 from anyformer.parts.layers.stack import Stack
+
+
+class Shown(Value):
+    """A description that notebooks and shells show by its facts."""
+
+    def _facts(self) -> dict[str, str]:
+        """Its most important properties by name."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        """One line; `str` is the whole description as TOML."""
+        return in_short(self._facts())
+
+    def __str__(self) -> str:
+        return to_toml(self)
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        return as_table(self._facts())
 
 
 def in_short(facts: Mapping[str, str]) -> str:

@@ -10,29 +10,35 @@ import torch
 from torch import Tensor
 
 from anyformer.model.architecture import Architecture
-from anyformer.model.checks import check_inputs, check_weights
+from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
+from anyformer.parts.layers.multi_token import Trunk
 from anyformer.parts.lookup import InputError
 from anyformer.plan import Plan
+from anyformer.tuning import Adapter
 
 
 class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
+    `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
         super().__init__()
         self.architecture, self.plan = architecture, plan or Plan()
-        self._tally = architecture.cost(Shape())
+        self.adapter: Adapter | None = None
+        self.added: dict[str, Weight] = {}
+        self._tally = architecture.trained_cost(Shape())
         check_weights(self._tally)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
@@ -42,6 +48,9 @@ class Transformer(Described):
         for name, stack in architecture.stacks.items():
             self.add_module(name, stack.build(width, narrow, self.plan, name))
         self.head = architecture.head.build(architecture.outputs, width, narrow) if architecture.head else None
+        self.mtp = None
+        if architecture.mtp is not None and architecture.decoder is not None:
+            self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
         self._output = "encoder" if architecture.decoder is None else "decoder"
         self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
 
@@ -52,7 +61,7 @@ class Transformer(Described):
 
     @property
     def declared(self) -> Mapping[str, Weight]:
-        return self._tally.weights
+        return {**self._tally.weights, **self.added}
 
     @property
     def initialisation(self) -> Initialisation:
@@ -97,6 +106,28 @@ class Transformer(Described):
         if self.architecture.source == "prefix":
             return self._prefixed(source, target, call)
         return self._stack(target, call, source)
+
+    def predictions(
+        self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]
+    ) -> tuple[Tensor, ...]:
+        """Logits of the next token, as `forward` gives them, then with `mtp` of the token k after it, (B, T - k, V), k = 1 ...
+
+        Position i of those reads no token after i + k. Where that one, or its target, is of another document or padding,
+        there is nothing to predict. Arguments: see `features`, without a state.
+        """
+        if self.mtp is None or tokens is None:
+            return (self(tokens, decoder_tokens, **options),)
+        call = Call(tokens, decoder_tokens, **options, left={})
+        check_ahead(self.architecture, call)
+        features, left = self._features(call), call.left or {}
+        # The context holds the values left, so it must not stay among them.
+        stream, embedded, context = (left.pop((None, name)) for name in (TRUNK, EMBEDDED, CONTEXT))
+        trunk = Trunk(features, stream, embedded, self._norm, context)
+        return tuple(self.logits(read) for read in (features, *self.mtp(trunk)))
+
+    def _norm(self, x_BTD: Tensor) -> Tensor:
+        """The norm after the layers of the stack that the head reads."""
+        return self.get_submodule(self._output).final_norm(x_BTD)  # type: ignore[no-any-return,operator]
 
     def advance(
         self, tokens: Tensor, state: StackState, *, padding: Tensor | None = None, prefix: Tensor | None = None
@@ -188,11 +219,15 @@ class Transformer(Described):
             chunk=chunk,
             source=None if source is None else source.x,
             source_padding=source_padding,
+            shared={} if call.left is None else call.left,
         )
         x_BTD = given.x
         if torch.amp.is_autocast_available(x_BTD.device.type) and torch.is_autocast_enabled(x_BTD.device.type):
             # The residual stream has the type of the products: half the memory traffic of all operations between them.
             x_BTD = x_BTD.to(torch.get_autocast_dtype(x_BTD.device.type))
+        if call.left is not None:
+            context.leave(EMBEDDED, x_BTD)
+            context.leave(CONTEXT, context)
         y_BTD: Tensor = getattr(self, name)(x_BTD, context, state.layers if state else None)
         return y_BTD if order is None else rearranged(y_BTD, order.argsort(1))
 

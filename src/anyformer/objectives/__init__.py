@@ -10,6 +10,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.preference import PreferenceObjective
@@ -27,6 +28,7 @@ __all__ = [
     "Feed",
     "InstructionObjective",
     "MaskedObjective",
+    "MultiTokenObjective",
     "ORPOObjective",
     "Objective",
     "Partner",

@@ -12,28 +12,29 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
 from anyformer.objectives.objective import Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_no_prefix, needs_one_sequence, needs_token_logits
+from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits, reads_prefix
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
 
-class CausalObjective(TextObjective, TokenObjective):
-    """Cross-entropy of the next token: -sum_i log p(x_{i+1} | x_1 ... x_i).
+def check_next_token(kind: str, architecture: Architecture) -> None:
+    """Refuse an architecture without logits of the next token, or in which a token sees its target."""
+    needs_one_sequence(kind, architecture)
+    needs_token_logits(kind, architecture)
+    needs_hidden_targets(kind, architecture)
+    if reads_prefix(architecture):
+        raise ValueError(
+            f"the {kind} objective has no prefix, and a mask of this architecture reads prompts as one: that would never be "
+            "trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
+        )
 
-    With `data.isolate` tokens see only their own document, and no target crosses from one document to the next.
-    """
+
+class NextToken(TextObjective, TokenObjective):
+    """An objective whose targets are the next tokens of running text."""
 
     likelihood: ClassVar[bool] = True
-    kind: Literal["causal"] = "causal"
-
-    def check(self, architecture: Architecture) -> None:
-        """Refuse an architecture without logits of the next token, or in which a token sees its target."""
-        needs_one_sequence("causal", architecture)
-        needs_token_logits("causal", architecture)
-        needs_hidden_targets("causal", architecture)
-        needs_no_prefix("causal", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         return self.next_tokens(batch)
@@ -53,3 +54,22 @@ class CausalObjective(TextObjective, TokenObjective):
         assert isinstance(held_out, TextFeed)
         loss = interpolated_bigram_loss(training.tokens(steps), held_out.lines(windows), outputs)
         return "an interpolated bigram model of the tokens it trained on", loss
+
+
+class CausalObjective(NextToken):
+    """Cross-entropy of the next token: -sum_i log p(x_{i+1} | x_1 ... x_i).
+
+    With `data.isolate` tokens see only their own document, and no target crosses from one document to the next.
+    """
+
+    kind: Literal["causal"] = "causal"
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture without logits of the next token, with predictions of later ones that would never be trained,
+        or in which a token sees its target."""
+        check_next_token(self.kind, architecture)
+        if architecture.mtp is not None:
+            raise ValueError(
+                "the causal objective trains the next token alone, and this architecture predicts later ones too (mtp): train "
+                "it with objective.kind = 'multi_token', or leave them out with architecture.mtp = none"
+            )

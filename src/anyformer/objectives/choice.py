@@ -7,12 +7,14 @@ from anyformer.model import Architecture
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.masked import MaskedObjective
+from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
+    MultiTokenObjective(),
     PrefixObjective(),
     MaskedObjective(),
     Seq2SeqObjective(),

@@ -45,7 +45,7 @@ class DistillationObjective(Objective):
     @model_validator(mode="after")
     def _predicts_tokens(self) -> DistillationObjective:
         inner = self.of
-        if not isinstance(inner, TokenObjective) or inner.partners:
+        if not isinstance(inner, TokenObjective) or not inner.teachable or inner.partners:
             raise ValueError(f"of.kind = {inner.kind!r} gives no logits that a teacher could be asked for: choose 'causal'")
         if inner.balance_loss or inner.sequence_balance_loss or inner.router_z_loss:
             raise ValueError("the experts' losses are those of the whole objective: give them beside `of`, and not inside")

@@ -12,16 +12,11 @@ from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, T
 from anyformer.data.chat import first_question
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
+from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import (
-    needs_hidden_targets,
-    needs_no_prefix,
-    needs_one_sequence,
-    needs_packing,
-    needs_token_logits,
-)
+from anyformer.objectives.requirements import needs_no_later, needs_packing
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -45,12 +40,10 @@ class InstructionObjective(RecordObjective, TokenObjective):
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, in which a token sees its target, or, with `pack`, in which
         chats of a row would mix."""
-        needs_one_sequence("instruction", architecture)
-        needs_token_logits("instruction", architecture)
-        needs_hidden_targets("instruction", architecture)
-        needs_no_prefix("instruction", architecture)
+        check_next_token(self.kind, architecture)
+        needs_no_later(self.kind, architecture)
         if self.pack:
-            needs_packing("instruction", architecture, "pack = false")
+            needs_packing(self.kind, architecture, "pack = false")
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         assert isinstance(corpus.validation, Table), "records are prepared as a table"

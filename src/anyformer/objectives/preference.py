@@ -15,10 +15,11 @@ from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
+from anyformer.objectives.causal import check_next_token
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_hidden_targets, needs_no_prefix, needs_one_sequence, needs_token_logits
+from anyformer.objectives.requirements import needs_no_later
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -48,10 +49,8 @@ class PreferenceObjective(RecordObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, or in which a token sees its target."""
-        needs_one_sequence(self.kind, architecture)
-        needs_token_logits(self.kind, architecture)
-        needs_hidden_targets(self.kind, architecture)
-        needs_no_prefix(self.kind, architecture)
+        check_next_token(self.kind, architecture)
+        needs_no_later(self.kind, architecture)
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         assert isinstance(corpus.validation, Table), "records are prepared as a table"

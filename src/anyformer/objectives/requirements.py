@@ -73,12 +73,12 @@ def reads_prefix(architecture: Architecture) -> bool:
     return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact
 
 
-def needs_no_prefix(objective: str, architecture: Architecture) -> None:
-    """Refuse an architecture that reads prompts as a prefix both ways, which the objective would never train."""
-    if reads_prefix(architecture):
+def needs_no_later(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that predicts later tokens too, which the objective would never train."""
+    if architecture.mtp is not None:
         raise ValueError(
-            f"the {objective} objective has no prefix, and a mask of this architecture reads prompts as one: that would never "
-            "be trained. Train it with objective.kind = 'prefix', or with the mask 'causal' alone"
+            f"the {objective} objective trains the next token alone, and this architecture predicts later ones too (mtp): "
+            "leave them out with architecture.mtp = none"
         )
 
 

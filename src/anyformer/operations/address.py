@@ -45,10 +45,10 @@ class Address:
             return replace(self, module=name, after=True)
         return replace(self, part=(*self.part, name))
 
-    def whole(self, stacks: Container[str]) -> bool:
-        """Whether it is a whole component: no part of one, and no stack or layer, which have several."""
+    def whole(self, layered: Container[str]) -> bool:
+        """Whether it is a whole component: no part of one, and no module with layers and no layer, which have several."""
         inside = self.sublayer or bool(self.part)
-        return bool(self.module) and not inside and (self.branch is not None or self.module not in stacks)
+        return bool(self.module) and not inside and (self.branch is not None or self.module not in layered)
 
     @property
     def component(self) -> str:

@@ -24,6 +24,8 @@ from anyformer.parts.feedforward.feedforward import FeedForward, gated_width
 from anyformer.parts.initialisation import FanIn, Initialisation, Normal, TruncatedNormal, Xavier
 from anyformer.parts.layers.block import Block, Step
 from anyformer.parts.layers.branch import Branch
+from anyformer.parts.layers.multi_token import SequentialPrediction
+from anyformer.parts.layers.parallel_heads import ParallelPrediction
 from anyformer.parts.layers.stack import Stack, stack
 from anyformer.parts.layers.streams import HyperConnections
 from anyformer.parts.layers.wiring import output_norm, parallel, post_norm, pre_norm, residual, sandwich
@@ -112,6 +114,7 @@ __all__ = [
     "LongRoPE",
     "MaskedTokens",
     "Normal",
+    "ParallelPrediction",
     "Patches",
     "PositiveRandom",
     "Prefix",
@@ -129,6 +132,7 @@ __all__ = [
     "Sampled",
     "ScalarDecay",
     "ScoreCorrectionBias",
+    "SequentialPrediction",
     "SharedBias",
     "SharedExpert",
     "ShortConvolution",

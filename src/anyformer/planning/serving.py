@@ -176,7 +176,7 @@ class _Search:
     @cached_property
     def row(self) -> Row:
         """Weights and collectives of each layer, which no length changes."""
-        return row_of(self.architecture, 16, self.plan)
+        return row_of(self.architecture.but(mtp=None), 16, self.plan)
 
     @cached_property
     def bounds(self) -> Bounds:

@@ -138,7 +138,7 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
     """The row of an architecture: entrance, layers of the encoder and the decoder in order, exit."""
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=1, length=length, source=source, prefix=min(prefix, length))
-    tally = architecture.cost(shape, plan)
+    tally = architecture.trained_cost(shape, plan)
     groups: dict[str, list[Node]] = {}
     for node in tally.nodes():
         groups.setdefault(place(node.address, architecture), []).append(node)
@@ -166,8 +166,9 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
                     recomputed=recomputed.get(layer, NOTHING),
                 )
             )
-    logits = (plan.activation_bytes + 4) * architecture.logits(shape)
-    exit = dict.fromkeys(CHECKPOINTING, saved.get(EXIT, NOTHING)["none"] + SavedBytes(logits))
+    logits = (plan.activation_bytes + 4) * architecture.trained_logits(shape)
+    last = [at for at in saved if at == EXIT or place(find(at)[0], architecture) == EXIT]
+    exit = dict.fromkeys(CHECKPOINTING, sum((saved[at]["none"] for at in last), SavedBytes(logits)))
     units.append(PipelineUnit(EXIT, (EXIT, *_tied(architecture)), EXIT, flops.get(EXIT, 0), exit, 1, 0, False))
 
     @cache
@@ -197,12 +198,13 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
 
 def place(at: Address, architecture: Architecture) -> str:
     """The group of an address: its layer, the module of an input (which a tied head holds too), all else before the layers, or
-    all after them."""
+    all after them, to which predictions of later tokens belong."""
+    inside = at.module in architecture.stacks
     if at.layer is not None:
-        return _layer(at.module, at.layer)
+        return _layer(at.module, at.layer) if inside else EXIT
     if at.after:
         return EXIT
-    return ENTRANCE if at.module in architecture.stacks or not at.module else at.module
+    return ENTRANCE if inside or not at.module else at.module
 
 
 def _layer(stack: str, layer: int | str) -> str:

@@ -71,7 +71,10 @@ def resized(architecture: Architecture, to: Sizes, multiple: int = 8) -> Archite
         name: _resized_stack(stack, round(stack.depth * to.depth / now.depth), to.depth == now.depth, network_of)
         for name, stack in architecture.stacks.items()
     }
-    return architecture.but(width=to.width, **stacks)
+    later = architecture.mtp
+    if later is not None and later.block is not None:
+        later = later.but(block=_resized_block(later.block, network_of))
+    return architecture.but(width=to.width, mtp=later, **stacks)
 
 
 def _resized_stack(stack: Stack, depth: int, same_depth: bool, network_of: Callable[[int], int]) -> Stack:

@@ -17,7 +17,7 @@ from anyformer.testing.inputs import inputs
 def declared_weights_are_the_parameters(architecture: Architecture) -> None:
     """The declared weights are the module's parameters, by name and shape."""
     model = build(architecture, device="meta")
-    declared = {name: weight.shape for name, weight in architecture.cost(Shape()).weights.items()}
+    declared = {name: weight.shape for name, weight in architecture.trained_cost(Shape()).weights.items()}
     built = {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
     assert declared == built, f"declared beside built: {declared.items() ^ built.items()}"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Literal
 
 import torch
-from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.model import Architecture, build
@@ -18,10 +17,10 @@ from anyformer.testing.traits import masks
 def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
     model = build(architecture, plan, device="meta").eval()  # a capacity that holds in training only is priced without
     with FlopCounterMode(display=False) as counter:
-        output: Tensor = model(*(x.to("meta") for x in inputs(architecture, length=length)))
+        outputs = model.predictions(*(x.to("meta") for x in inputs(architecture, length=length)))
         forward = counter.get_total_flops()
-        torch.autograd.backward(output.sum())
-    declared = architecture.cost(shape(architecture, length), plan).total_flops
+        torch.autograd.backward([output.sum() for output in outputs])
+    declared = architecture.trained_cost(shape(architecture, length), plan).total_flops
     counted = forward, counter.get_total_flops() - forward
     assert (declared.dense, declared.backward) == counted, (
         f"of {length} positions it declares {declared.dense} and {declared.backward} FLOPs forward and backward, torch counts "
@@ -30,7 +29,7 @@ def _both_passes(architecture: Architecture, plan: Plan, length: int) -> None:
 
 
 def declared_flops_are_counted(architecture: Architecture, kernel: Literal["plain", "sdpa"] = "sdpa") -> None:
-    """The declared FLOPs of the forward and the backward pass are exactly those that torch counts."""
+    """The declared FLOPs of both passes of a training step, later tokens included, are exactly those that torch counts."""
     _both_passes(architecture, Plan(attention=kernel), T)
 
 

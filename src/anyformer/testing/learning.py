@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from anyformer.model import Architecture, build
+from anyformer.model.inputs import CallOptions
 from anyformer.testing.inputs import inputs
 from anyformer.testing.traits import reads_prefix
 
-Twin = Callable[..., Tensor]
-"""twin(architecture, weights, *inputs, prefix=0) -> outputs (T, V) of one row, by plain loops over positions and heads.
+Twin = Callable[..., Tensor | tuple[Tensor, ...]]
+"""twin(architecture, weights, *inputs, prefix=0) -> outputs (T, V) of one row, by plain loops over positions and heads; with
+predictions of later tokens a tuple of the logits of all.
 
 `weights`: the model's parameters by name, in float64; `inputs`: each input of the row as nested lists.
 """
@@ -26,7 +28,8 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
     model = build(architecture, dtype=torch.float64).eval()
     given = inputs(architecture, rows=1, length=LENGTH)
     prefix = PREFIX if reads_prefix(architecture) else 0
-    ours: Tensor = model(*given, prefix=torch.tensor([prefix]) if prefix else None)[0]
+    options: CallOptions = {"prefix": torch.tensor([prefix])} if prefix else {}
+    ours = torch.cat([logits[0].flatten() for logits in model.predictions(*given, **options)])
     direction = torch.randn(ours.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     torch.autograd.backward((ours * direction).sum())
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}  # running statistics do not learn
@@ -37,10 +40,14 @@ def every_weight_learns(architecture: Architecture, twin: Twin | None = None) ->
         return
     weights = {name: p.detach().clone().requires_grad_() for name, p in model.named_parameters()}
     rows: list[Any] = [x[0].tolist() for x in given]
-    theirs = twin(architecture, weights, *rows, prefix=prefix)
+    theirs = torch.cat([made.flatten() for made in _all(twin(architecture, weights, *rows, prefix=prefix))])
     named = partial("{}: {}".format, "outputs beside those of the naive twin")
     torch.testing.assert_close(ours, theirs, rtol=1e-5, atol=1e-5, msg=named)  # rotary angles and sinusoids are fp32
     torch.autograd.backward((theirs * direction).sum())
     for name, parameter in learned.items():
         named = partial("the gradient of {} beside that of the naive twin: {}".format, name)
         torch.testing.assert_close(parameter.grad, weights[name].grad, rtol=1e-3, atol=5e-5, msg=named)
+
+
+def _all(outputs: Tensor | tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    return (outputs,) if isinstance(outputs, Tensor) else outputs

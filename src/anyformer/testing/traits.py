@@ -49,6 +49,11 @@ def reads_tokens(architecture: Architecture) -> bool:
     return architecture.embedding.symbols is not None
 
 
+def predicts_later(architecture: Architecture) -> bool:
+    """Whether it predicts tokens after the next one."""
+    return architecture.mtp is not None
+
+
 def sublayers(architecture: Architecture) -> Iterator[Sublayer]:
     """Every sublayer of every variant of every stack."""
     for stack in architecture.stacks.values():

@@ -21,20 +21,23 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.describe import UserError
+from anyformer.model import Transformer
 from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
+from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory
-from anyformer.training.optimiser import refuse_unbuilt
 from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
+from anyformer.training.priced import method_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
+from anyformer.training.starting import kept_tokenizer, take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
 from anyformer.training.trainer import OPTIMISER, Trainer, corpus_of
@@ -55,7 +58,7 @@ def train(
     console = console or Console()
     check_alone()
     run = run if isinstance(run, Run) else load_run(Path(run))
-    refuse_unbuilt(run)
+    check_tuning(run.tuning, run.architecture)
     directory = Path(out) if out is not None else Path("runs") / datetime.now().strftime("%Y-%m-%d-%H%M%S")
     journal.check_new(directory)
     with listening() as stop, holding(directory, ", or choose another --out"):
@@ -64,11 +67,13 @@ def train(
         machine = measured_host(default_device())
         long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
         plan, notes = resolve(run.plan, machine, long=long)
-        notes += thread_hint(run.architecture.folded_cost(Shape()).parameters, machine.device)
+        notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes)
+        memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)
         if budget is not None:
             trainer = _fitted(trainer, budget, stop, console)
+        if run.start_from is not None:
+            trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
         keep_partners(trainer.run, trainer.partners, directory)
         journal.create(directory, trainer.run, machine, trainer.corpus)
         return Session(directory, trainer, machine, memory, console, stop, budget).go()
@@ -108,10 +113,10 @@ def resume(
         stop.doing = "measuring the machine"
         machine = measured_host(default_device())
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
-        memory, trainer = _prepared(directory, run, machine, stop, console, budget, begun=True)
+        memory, trainer = _prepared(directory, run, machine, stop, console, budget, fresh=newest is None, begun=True)
         if newest is not None:
             check_data(journal.read_data_facts(directory) or {"digest": facts.get("data")}, trainer.corpus, str(directory))
-            trainer.restore(newest)
+            trainer = trainer.restored(newest)
         for line in changed:
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
@@ -137,9 +142,10 @@ def _prepared(
     budget: Budget | None,
     notes: Sequence[str] = (),
     *,
+    fresh: bool,
     begun: bool = False,
 ) -> tuple[MemoryMeter, Trainer]:
-    """The run's data and model, after checking that memory and disk can hold them."""
+    """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     check_memory(run, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"
@@ -151,7 +157,17 @@ def _prepared(
         console.out(line, highlight=False)
     memory = MemoryMeter(machine.device)
     stop.doing = "building the model"
-    return memory, Trainer.start(run, corpus, machine, directory if begun else None)
+    source = run.start_from
+
+    def given(model: Transformer) -> None:
+        if fresh and source is not None:
+            for line in take(model, source, corpus.tokenizer).lines():
+                console.out(line, highlight=False)
+
+    trainer = Trainer.start(run, corpus, machine, given, directory if begun else None)
+    for line in [] if run.tuning.everything else [learning_line(trainer.model)]:
+        console.out(line, highlight=False)
+    return memory, trainer
 
 
 def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
@@ -162,7 +178,7 @@ def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
-    update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser)
+    update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
     import_module("matplotlib.figure")
     durations = trainer.timed(budget.left)
     fitted = fit(run, durations, budget.left)

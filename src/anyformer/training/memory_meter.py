@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.foretold import foretell_training
+from anyformer.training.priced import method_of
 from anyformer.training.run import Run
 
 TENSORS_AT = 2
@@ -40,9 +41,9 @@ class MemoryMeter:
             self._before = _status("VmRSS")
 
     @contextmanager
-    def watching(self, update: int, model: nn.Module, optimiser: torch.optim.Optimizer) -> Iterator[None]:
-        """Measure update number `update` (from 1) of this process."""
-        held = _state_bytes(model, optimiser)
+    def watching(self, update: int, model: nn.Module, optimiser: torch.optim.Optimizer, kept: int = 0) -> Iterator[None]:
+        """Measure update number `update` (from 1) of this process. `kept`: bytes of tensors beside weights and moments."""
+        held = _state_bytes(model, optimiser) + kept
         reads = update in RESIDENT_AT and self._before is not None and _forget_peak()
         with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as watched:
             yield
@@ -57,7 +58,7 @@ def check_memory(run: Run, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
     lines = foretell_training(
         run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
-        optimiser=run.optimiser, device=device,
+        optimiser=run.optimiser, method=method_of(run), device=device,
     )  # fmt: skip
     for line in lines:
         console.out(line, highlight=False)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from anyformer.describe import UserError
 from anyformer.model import Transformer
-from anyformer.operations import Shape
 from anyformer.training.averaging import TRAINED, Averages, none
 from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
 from anyformer.training.optimisers.rules import COUNTERS, Learner
-from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree, Tuning
+from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 
 if TYPE_CHECKING:
-    from anyformer.training.run import Run
+    pass
 
 BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
     AdamW().kind: adamw.build,
@@ -34,7 +32,7 @@ BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
 
 def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Optimizer:
     """The optimiser of a description, over all parameters of `model` that take a gradient, in groups of equal pace."""
-    declared = model.architecture.cost(Shape(source=1)).weights
+    declared = model.declared
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     paces = optimiser.paces({name: declared[name] for name in parameters})
     learners = [Learner(parameter, declared[name], paces[name]) for name, parameter in parameters.items()]
@@ -44,22 +42,6 @@ def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Opt
 def averages_of(optimiser: Optimiser, built: torch.optim.Optimizer) -> Averages:
     """The weights that an optimiser evaluates with, where they are not those it trains."""
     return partial(schedule_free.averages, built) if optimiser.averages else none
-
-
-def refuse_unbuilt(run: Run) -> None:
-    """Raise `UserError`, before any work, if a run names a tuning that is priced but not trained yet."""
-    unbuilt = []
-    if run.tuning.adapter is not None:
-        unbuilt.append("tuning.adapter: adapters are priced but not trained yet")
-    if run.tuning.frozen:
-        unbuilt.append("tuning.frozen: frozen weights are priced but not trained yet")
-    if run.tuning.base != Tuning().base:
-        unbuilt.append(f"tuning.base = {run.tuning.base!r}: weights are trained in fp32")
-    if unbuilt:
-        raise UserError(
-            f"this run can be priced but not trained yet: {'; '.join(unbuilt)}; leave them out to train, "
-            "or price them with `anyformer plan NAME --finetune`"
-        )
 
 
 def state_tensors(optimiser: torch.optim.Optimizer, model: Transformer) -> dict[str, Tensor]:

@@ -75,9 +75,13 @@ def _locked(path: Path, remedy: str) -> Iterator[None]:
 
 def checkpoint_bytes(run: Run) -> int:
     """Bytes of one checkpoint of the run: weights, averaged ones too if there are any, and optimiser state."""
-    weights = run.architecture.folded_cost(Shape(source=1)).weights.values()
-    copies = 2 if run.optimiser.averages else 1
-    return sum(copies * ADAM.weights * weight.count + run.optimiser.state_bytes(weight) for weight in weights)
+    declared = run.architecture.trained_cost(Shape(source=1))
+    tuned = run.tuning.of(declared)
+    every = [*declared.weights.values(), *tuned.added.values()]
+    averages = run.average is not None or run.optimiser.averages
+    beside = ADAM.weights if averages else 0
+    state = sum(run.optimiser.state_bytes(weight) + beside * weight.count for weight in tuned.learning.values())
+    return ADAM.weights * sum(weight.count for weight in every) + state
 
 
 def check_space(directory: Path, run: Run) -> None:

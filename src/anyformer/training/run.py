@@ -16,7 +16,9 @@ from anyformer.objectives import CausalObjective, Objective, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
+from anyformer.training.average import Average
 from anyformer.training.schedule import Cosine, Schedule
+from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
 
@@ -63,6 +65,9 @@ class Run(Value):
     """Largest norm of the gradient; a larger gradient is scaled down."""
     sample: str | None = None
     """Prompt of the sample printed at the end. Absent: the first words of a held-out document."""
+    start_from: Annotated[str, Field(min_length=1)] | None = None
+    """The directory of a run, a checkpoint or a Hugging Face model: weights whose names and shapes fit are taken, others are
+    new. In a file, `architecture` and `data.tokenizer` are then those of this model unless they are named."""
     data: Annotated[Data, BeforeValidator(with_kind("text"))]
     """The examples, and how they become tokens."""
     objective: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
@@ -70,7 +75,9 @@ class Run(Value):
     optimiser: Optimiser = AdamW()
     """How gradients change the weights."""
     tuning: Tuning = Tuning()
-    """Which weights are trained: all, unless parts are frozen or have adapters."""
+    """Which weights are trained: all, unless patterns or an adapter say otherwise."""
+    average: Average | None = None
+    """An average of the weights that is evaluated, sampled and exported in their place."""
     schedule: Schedule = Cosine()
     """How the learning rate changes over the steps."""
     evaluation: Evaluation = Evaluation()
@@ -105,8 +112,10 @@ class Run(Value):
                 f"optimiser.kind = {self.optimiser.kind!r} averages weights instead of lowering the rate, and schedule.kind = "
                 f"{self.schedule.kind!r} lowers it: set schedule = {{ kind = 'constant' }}"
             )
+        if self.optimiser.averages and self.average is not None:
+            raise ValueError(f"optimiser.kind = {self.optimiser.kind!r} averages weights already: leave average out")
         if self.optimiser.groups:
-            self.optimiser.paces(self.tuning.of(self.architecture.cost(Shape(source=1)).weights).learning)
+            self.optimiser.paces(self.tuning.of(self.architecture.trained_cost(Shape(source=1))).learning)
         return self
 
     @property
@@ -131,6 +140,8 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
     changes = {**pop_changes(data, str(path)), **(changes or {})}
+    source = changes.pop("start_from", data.get("start_from"))
+    data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
         data["architecture"] = architecture(path_beside(named, path.parent)).plain()
     run = Run.parse(data, where=str(path))
@@ -145,3 +156,11 @@ def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
     length = min(256, *(stack.max_length or 256 for stack in model.stacks.values()))
     data = objective.reads.parse({"paths": list(paths), "tokenizer": tokenizer.plain()})
     return Run(minutes=5.0, length=length, data=data, objective=objective, architecture=model)
+
+
+def started(run: Run, source: str) -> Run:
+    """The run from the weights of `source`, and with its tokenizer if it has one."""
+    text = {key: value for key, value in run.plain()["data"].items() if key != "tokenizer"}
+    data = completed({"start_from": source, "architecture": "kept", "data": text})
+    tokenizer = {"tokenizer": data["data"]["tokenizer"]} if "tokenizer" in data["data"] else {}
+    return Run.parse({**run.plain(), "start_from": data["start_from"], "data": {**run.plain()["data"], **tokenizer}})

@@ -24,6 +24,7 @@ from anyformer.training.evaluate import Evaluated
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, deterministic
+from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Summary, summarise
@@ -83,10 +84,9 @@ class Session:
 
     def __post_init__(self) -> None:
         run, peak = self.run, self.machine.peaks[self.run.plan.precision]
-        forward = run.accumulation * run.architecture.cost(run.piece, run.plan).total_flops.dense
         self.first = self.saved = self.step
         self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
-        self.display = Display(self.console, self.steps, peak, 3 * forward // (run.batch * run.length), self.first)
+        self.display = Display(self.console, self.steps, peak, flops_of(run) // (run.batch * run.length), self.first)
 
     @property
     def run(self) -> Run:
@@ -141,8 +141,9 @@ class Session:
         self.stop.doing = f"update {number}; what is not saved yet is saved first"
         start = budgets.clock()
         with self.stop.window(f"finishing update {number} and saving it") as hold:
-            with self.memory.watching(number - self.first, self.trainer.model, self.trainer.trainee.optimiser):
-                outcome = self.trainer.update(self.step, hold)
+            trainer = self.trainer
+            with self.memory.watching(number - self.first, trainer.model, trainer.trainee.optimiser, trainer.kept):
+                outcome = trainer.update(self.step, hold)
             seconds = budgets.clock() - start
             # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
             experts = {

@@ -10,12 +10,14 @@ from typing import Any
 
 from anyformer.costs import peak_memory, scaled, step_time
 from anyformer.costs.counted import counted
+from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.kernels import kernels
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
+from anyformer.training.priced import counted_flops, method_of
 from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
 from anyformer.tuning import Optimiser
@@ -86,7 +88,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
     tokens, spent = run.batch * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser)
+    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
@@ -96,6 +98,8 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     else:
         step = step_time(run.architecture, run.piece, run.plan, hardware, "train", accumulation=run.accumulation)
+        if not run.tuning.everything:
+            notes.append("speed is predicted as if every weight learnt")
         kernel = step.seconds / _kernels(run)
         if kernel >= OVERHEAD:
             expected = step.tokens_per_second
@@ -127,14 +131,29 @@ def _kernels(run: Run) -> int:
 
 @lru_cache(maxsize=4)
 def update_figures(
-    architecture: Architecture, piece: Shape, accumulation: int, plan: Plan, optimiser: Optimiser
+    architecture: Architecture,
+    piece: Shape,
+    accumulation: int,
+    plan: Plan,
+    optimiser: Optimiser,
+    method: Method | None = None,
 ) -> tuple[Prediction, int]:
-    """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
+    """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update.
+
+    `method`: where not every weight learns, or averages are kept.
+    """
+    priced = None if method is None else FineTuning(architecture, method, piece.length, plan)
+    if priced is not None and method is not None and not method.tuning.everything:
+        found = counted_flops(architecture, method, piece, plan)
+        tuned = Prediction(accumulation * priced.flops(piece.batch), accumulation * found)
+        return tuned, priced.peak(piece.batch, accumulation).total
     sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
     forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
     flops = Prediction(
         accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
     )
+    if priced is not None:
+        return flops, priced.peak(piece.batch, accumulation).total
     peak = peak_memory(
         architecture, batch=piece.batch, length=piece.length, plan=plan, accumulation=accumulation, optimiser=optimiser
     )

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from anyformer.model import Transformer
+from anyformer.training.adapting import Still
+from anyformer.training.average import Running
 from anyformer.training.averaging import Averages, averaged, restore_trained, trained_tensors
 from anyformer.training.optimiser import averages_of, build_optimiser, load_state_tensors, state_tensors
+from anyformer.tuning import Tuning
 
 if TYPE_CHECKING:
     from anyformer.training.run import Run
@@ -20,19 +23,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trainee:
-    """A model and everything that changes with its weights. `averages`: the weights to evaluate with and to save, where they
-    are
-    not those in training."""
+    """A model and everything that changes with its weights.
+
+    `still`: weights that no update may move; `average`: the run's average of weights, None without one; `averages`: the
+    weights to evaluate with and to save, where they are not those in training.
+    """
 
     model: Transformer
     optimiser: torch.optim.Optimizer
+    still: Still
+    average: Running | None
     averages: Averages
 
-    @classmethod
-    def of(cls, model: Transformer, run: Run) -> Self:
-        """The trainee before its first update."""
+    @staticmethod
+    def of(model: Transformer, run: Run, tuning: Tuning) -> Trainee:
+        """The trainee before its first update; `tuning`: what of the model learns."""
         optimiser = build_optimiser(run.optimiser, model)
-        return cls(model, optimiser, averages_of(run.optimiser, optimiser))
+        average = None if run.average is None else run.average.of(model)
+        averages = averages_of(run.optimiser, optimiser) if average is None else average.weights
+        return Trainee(model, optimiser, Still.of(model, tuning), average, averages)
+
+    def updated(self) -> None:
+        """Take note of an update that was just made."""
+        self.still.put_back(self.model)
+        if self.average is not None:
+            self.average.updated()
+
+    @property
+    def kept(self) -> int:
+        """Bytes of tensors that stay between updates beside weights and moments."""
+        averages = {} if self.average is None else self.average.weights()
+        return sum(x.nbytes for x in (*averages.values(), *self.still.held.values()))
 
     @contextmanager
     def evaluated(self) -> Iterator[dict[str, Tensor]]:
@@ -40,10 +61,13 @@ class Trainee:
         with averaged(self.averages) as trained:
             yield {**state_tensors(self.optimiser, self.model), **trained_tensors(self.model, trained)}
 
-    def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Take the state that `evaluated` gave; the model has the weights that were saved with it."""
+    def restored(self, state: Mapping[str, Tensor], tuning: Tuning) -> Trainee:
+        """The trainee with the state that `evaluated` gave; its model has the weights that were saved with it already."""
+        if self.average is not None:
+            self.average.restore()
         load_state_tensors(self.optimiser, self.model, state)
         restore_trained(self.model, state)
+        return replace(self, still=Still.of(self.model, tuning))
 
 
 @contextmanager

@@ -14,12 +14,14 @@ from anyformer import checkpoint
 from anyformer.data import Corpus, DataError, prepare
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
+from anyformer.model.adapters import plain
 from anyformer.objectives import Examples, Feed, Setting
 from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
+from anyformer.training.adapting import tune
 from anyformer.training.allocator import keep_freed_memory
-from anyformer.training.averaging import put
+from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.partners import restored_partners, start_partners
@@ -28,6 +30,7 @@ from anyformer.training.precision import Host, deterministic
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 from anyformer.training.trainee import Trainee, all_evaluated
+from anyformer.tuning import Tuning
 
 OPTIMISER = "optimiser.safetensors"
 DISK_RATE = 2e8
@@ -51,18 +54,31 @@ class Trainer:
     held_out: Feed
 
     @staticmethod
-    def start(run: Run, corpus: Corpus, machine: Host, begun: Path | None = None) -> Trainer:
-        """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored."""
+    def start(
+        run: Run,
+        corpus: Corpus,
+        machine: Host,
+        given: Callable[[Transformer], None] = lambda model: None,
+        begun: Path | None = None,
+    ) -> Trainer:
+        """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
+
+        `given`: gives the built model weights of another model.
+        """
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = run.objective.feed(run.data, corpus, setting, run.batch)
         held_out = run.objective.held_out(run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
+        tune(model, run.tuning, run.seed)
+        given(model)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {name: Trainee.of(partners[name], run) for name, one in run.objective.partners.items() if one.learns}
+        learning = {
+            name: Trainee.of(partners[name], run, Tuning()) for name, one in run.objective.partners.items() if one.learns
+        }
         loss = loss_function(model, run.objective, run.plan, partners)
-        return Trainer(run, corpus, Trainee.of(model, run), partners, learning, loss, training, held_out)
+        return Trainer(run, corpus, Trainee.of(model, run, run.tuning), partners, learning, loss, training, held_out)
 
     @property
     def model(self) -> Transformer:
@@ -111,10 +127,18 @@ class Trainer:
         run = self.run
         pieces, count = self.micro_batches(step)
         rate = run.learning_rate(step)
-        return update(
+        outcome = update(
             self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
             count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
         )  # fmt: skip
+        for one in self._trainees.values():
+            one.updated()
+        return outcome
+
+    @property
+    def kept(self) -> int:
+        """Bytes of tensors that stay between updates beside weights and moments."""
+        return sum(one.kept for one in self._trainees.values())
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""
@@ -125,9 +149,9 @@ class Trainer:
             )  # fmt: skip
 
     def finished(self) -> Transformer:
-        """The model to use, with its averaged weights; it is trained no more."""
-        put(self.trainee.averages())
-        return self.model.eval()
+        """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode."""
+        with averaged(self.trainee.averages):
+            return plain(self.model)
 
     def save(self, directory: Path, step: int, validation: float | None) -> None:
         """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
@@ -147,13 +171,16 @@ class Trainer:
             )
         checkpoint.prune(directory, self.run.checkpoints.keep)
 
-    def restore(self, directory: Path) -> None:
-        """Take weights and moments from a verified checkpoint."""
+    def restored(self, directory: Path) -> Trainer:
+        """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
             one.model.load_state_dict(checkpoint.read(directory / f"{name}.safetensors"))
-        for name, one in self._trainees.items():
-            one.restore(checkpoint.read(directory / _state_file(name)))
+        trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
+        learning = {
+            name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()
+        }
+        return replace(self, trainee=trainee, learning=learning)
 
     @property
     def _trainees(self) -> dict[str, Trainee]:

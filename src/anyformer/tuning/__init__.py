@@ -1,15 +1,21 @@
 """The weights of a model that learn, the format of the others, and the optimiser: values that are priced and trained."""
 
+from anyformer.tuning.adapter import AdaptedLinear, Adapter
+from anyformer.tuning.dora import Dora
 from anyformer.tuning.groups import Group
+from anyformer.tuning.lora import Lora
 from anyformer.tuning.optimisers import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, Pace, ScheduleFree
-from anyformer.tuning.value import Base, Lora, Tuned, Tuning
+from anyformer.tuning.value import Base, Tuned, Tuning
 
 __all__ = [
     "SGD",
     "Adafactor",
     "AdamW",
     "AdamW8bit",
+    "AdaptedLinear",
+    "Adapter",
     "Base",
+    "Dora",
     "Group",
     "Lion",
     "Lora",

@@ -1,86 +1,71 @@
-"""The weights that learn: all, all but frozen ones, or low-rank matrices beside them; and the format of the others."""
+"""The weights that learn: all, those that patterns name, or those of an adapter; and the format of the others."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from anyformer.describe import UserError, Value
-from anyformer.operations import Weight
+from anyformer.operations import Tally, Weight
+from anyformer.tuning.adapter import Adapter, Pattern, names
 
 Base = Literal["fp32", "bf16", "int8", "nf4"]
 """The format of weights that do not learn. `nf4`: 4 bits of a normal distribution's quantiles and scales of blocks of 64,
 which are quantised themselves (QLoRA, Dettmers et al. 2023, arXiv 2305.14314)."""
-Pattern = Annotated[str, Field(min_length=1)]
-
-
-class Lora(Value):
-    """y = x W^T + (alpha / rank) x A^T B^T with W frozen, A (rank, inputs) and B (outputs, rank).
-
-    Hu et al. 2021, arXiv 2106.09685; the paper's r is `rank`.
-    """
-
-    kind: Literal["lora"] = "lora"
-    rank: Annotated[int, Field(ge=1)] = 16
-    """Numbers between A and B."""
-    alpha: Annotated[float, Field(gt=0)] = 32.0
-    """The output of the adapter is multiplied by alpha / rank."""
-    targets: tuple[Pattern, ...] = ("*",)
-    """The matrices of layers with an adapter: patterns of their paths, as `*.query` or `decoder.*`; all by default, as in
-    QLoRA. Experts, routers, tables and heads have none."""
-    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Dropout of the input of A."""
-
-    def pairs(self, weight: Weight) -> tuple[Weight, Weight]:
-        """A and B beside a matrix (O, I): r (I + O) numbers."""
-        outputs, inputs = weight.shape
-        down = Weight((self.rank, inputs), "replicate", "matrix", copies=weight.copies)
-        return down, Weight((outputs, self.rank), "replicate", "zeros", copies=weight.copies)
 
 
 class Tuning(Value):
-    """The weights that learn: those of the adapter alone if there is one, else all that no pattern of `frozen` names.
+    """The weights that learn: those of the adapter if there is one, and those that `train_only` names; without either all.
 
-    Priced; training refuses all but the defaults so far.
+    Weights that `frozen` names do not learn. A weight that does not learn keeps every bit, whatever rule moves it otherwise,
+    as a router's correction.
     """
 
-    adapter: Lora | None = None
-    """Low-rank matrices that learn beside frozen ones."""
+    adapter: Adapter | None = None
+    """Parameters that learn beside frozen weights."""
+    train_only: tuple[Pattern, ...] = ()
+    """Patterns of paths of the only weights that learn (beside those of an adapter), as `head.*`, `*norm*` or `*.virtual_*`."""
     frozen: tuple[Pattern, ...] = ()
-    """Patterns of paths of weights, as `embedding.*` or `decoder.layers.1?.*`."""
+    """Patterns of paths of weights that do not learn, as `embedding.*` or `decoder.layers.1?.*`."""
     base: Base = "fp32"
-    """The format of weights that do not learn; weights that learn are in fp32."""
+    """The format of weights that do not learn; weights that learn are in fp32. Others than `fp32` are priced, not trained."""
 
-    def of(self, weights: Mapping[str, Weight]) -> Tuned:
-        """The tuning of a model with these weights, by path; refuses a pattern that names none of them."""
-        for pattern in self.frozen:
-            if not any(fnmatchcase(path, pattern) for path in weights):
-                raise UserError(f"tuning.frozen: {pattern!r} names no weight; a path is {next(iter(weights))!r}")
-        if self.adapter is None:
-            learns = {path for path in weights if not any(fnmatchcase(path, pattern) for pattern in self.frozen)}
-            return Tuned({path: weight for path, weight in weights.items() if path in learns}, {}, self.base)
-        mapped = {path: weight for path, weight in weights.items() if _is_linear(path, weight)}
-        for pattern in self.adapter.targets:
-            if not any(_names(pattern, path) for path in mapped):
-                like = next(iter(mapped), "")
-                raise UserError(f"tuning.adapter.targets: {pattern!r} names no matrix of a layer; a path is {like!r}")
-        adapted = {path: weight for path, weight in mapped.items() if any(_names(p, path) for p in self.adapter.targets)}
-        learning: dict[str, Weight] = {}
-        for path, weight in adapted.items():
-            own = path.removesuffix(".weight")
-            learning[f"{own}.adapter_down"], learning[f"{own}.adapter_up"] = self.adapter.pairs(weight)
-        return Tuned(learning, dict.fromkeys(adapted, self.adapter.rank), self.base)
+    @property
+    def everything(self) -> bool:
+        """Whether every weight learns."""
+        return self.adapter is None and not self.train_only and not self.frozen
+
+    def of(self, tally: Tally) -> Tuned:
+        """The tuning of a model with these declarations; refuses a pattern that names none of its weights."""
+        weights = tally.weights
+        for word, patterns in (("train_only", self.train_only), ("frozen", self.frozen)):
+            for pattern in patterns:
+                if not any(names(pattern, path) for path in weights):
+                    raise UserError(f"tuning.{word}: {pattern!r} names no weight; a path is {next(iter(weights))!r}")
+        every = self.adapter is None and not self.train_only
+        learning = {
+            path: weight
+            for path, weight in weights.items()
+            if (every or _any(self.train_only, path)) and not _any(self.frozen, path)
+        }
+        ranks = {} if self.adapter is None else self.adapter.ranks(tally)
+        added: dict[str, Weight] = {}
+        for path in ranks:
+            assert self.adapter is not None
+            for own, weight in self.adapter.beside(weights[path]).items():
+                added[f"{path.removesuffix('.weight')}.{own}"] = weight
+        if not learning and not added:
+            raise UserError("tuning: no weight is left that learns; name fewer in tuning.frozen, or more in tuning.train_only")
+        return Tuned(learning | added, added, ranks, self.base)
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """The tuning of one model: every weight that learns, adapters included, and the rank of each matrix's adapter."""
+    """The tuning of one model: every weight that learns, those `added` by an adapter, and the rank of each matrix's adapter."""
 
     learning: Mapping[str, Weight]
+    added: Mapping[str, Weight]
     ranks: Mapping[str, int]
     base: Base
 
@@ -90,11 +75,5 @@ class Tuned:
         return sum(weight.count for weight in self.learning.values())
 
 
-def _names(pattern: str, path: str) -> bool:
-    """Whether a pattern names a matrix, with or without its last word."""
-    return fnmatchcase(path, pattern) or fnmatchcase(path.removesuffix(".weight"), pattern)
-
-
-def _is_linear(path: str, weight: Weight) -> bool:
-    """Whether a weight is the matrix of a linear map within a layer, other than a router's."""
-    return len(weight.shape) == 2 and weight.fill in ("matrix", "residual") and ".layers." in path and ".router." not in path
+def _any(patterns: tuple[str, ...], path: str) -> bool:
+    return any(names(pattern, path) for pattern in patterns)

@@ -3,6 +3,6 @@
 It shares nothing with the package but the description. Run it in float64.
 """
 
-from naive.twin import forward
+from naive.twin import forward, predictions
 
-__all__ = ["forward"]
+__all__ = ["forward", "predictions"]

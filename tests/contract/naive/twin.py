@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from anyformer.model import Architecture
+from naive.ahead import ahead
 from naive.basics import factor, linear, norm, position
 from naive.entrances import ENTRANCES
 from naive.networks import activate
@@ -36,6 +37,17 @@ def forward(
     if architecture.head is None:
         return torch.stack(x)
     return logits(architecture.head, weights, x, f"{second}.weight")
+
+
+def predictions(
+    architecture: Architecture, weights: dict[str, Tensor], tokens: list, target: list | None = None, prefix: int = 0
+):
+    """The logits of `forward`, and of the tokens after the next one."""
+    first = forward(architecture, weights, tokens, target, prefix)
+    if architecture.mtp is None:
+        return (first,)
+    later = ahead(architecture, weights, tokens)
+    return (first, *(logits(architecture.head, weights, x, "embedding.weight") for x in later))
 
 
 def logits(head, weights, x, table):

@@ -1,29 +1,23 @@
-"""Low-rank adapters beside the matrices of a model on paper (LoRA)."""
+"""Adapters beside the matrices of a model on paper."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 
-import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.tuning import Adapter
 
-def add_adapters(model: nn.Module, ranks: Mapping[str, int]) -> list[Tensor]:
-    """Add y = x W^T + x A^T B^T at every W of these paths, and return all A and B."""
-    made: list[Tensor] = []
-    for path, rank in ranks.items():
-        linear = model.get_submodule(path.removesuffix(".weight"))
-        assert isinstance(linear, nn.Linear), "adapters stand beside linear maps"
-        down = nn.Parameter(torch.empty(rank, linear.in_features))
-        up = nn.Parameter(torch.empty(linear.out_features, rank))
-        linear.register_forward_hook(_adapted(down, up))
-        made += [down, up]
+
+def add_adapters(model: nn.Module, paths: Iterable[str], adapter: Adapter) -> list[Tensor]:
+    """Put the adapter beside every matrix of these paths, and return all its parameters."""
+    wanted, made = set(paths), list[Tensor]()
+    for name, module in list(model.named_modules()):
+        for leaf, linear in list(module.named_children()):
+            path = f"{name}.{leaf}.weight" if name else f"{leaf}.weight"
+            if path in wanted and isinstance(linear, nn.Linear):
+                adapted = adapter.linear(linear)
+                setattr(module, leaf, adapted)
+                kept = {id(x) for x in linear.parameters()}
+                made += [x for x in adapted.parameters() if id(x) not in kept]
     return made
-
-
-def _adapted(down: Tensor, up: Tensor):  # type: ignore[no-untyped-def]
-    def hook(linear: nn.Module, inputs: tuple[Tensor], y: Tensor) -> Tensor:
-        return y + F.linear(F.linear(inputs[0], down), up)
-
-    return hook

@@ -8,14 +8,22 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.tuning import Adapter, Lora
 
 
 @dataclass(frozen=True)
 class Learning:
-    """Paths of the weights that learn, and ranks of the low-rank adapters (LoRA) by the path of the weight beside them."""
+    """Paths of the weights that learn, and ranks of low-rank adapters by the path of the weight beside them; `adapter`: which
+    one, LoRA without."""
 
     weights: frozenset[str]
     ranks: Mapping[str, int]
+    adapter: Adapter | None = None
+
+    @property
+    def beside(self) -> Adapter:
+        """The adapter that stands beside each weight with a rank."""
+        return self.adapter or Lora(rank=max(self.ranks.values(), default=1))
 
     def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
         """The weights and ranks below a prefix, by the rest of their path: equal for layers that learn alike."""

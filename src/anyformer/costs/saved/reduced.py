@@ -29,7 +29,7 @@ Pair = tuple[Hashable, Hashable]
 
 @dataclass(frozen=True)
 class Reduced:
-    """`layers`: numbers of the traced layers, by stack; `like`: for each layer, the traced layer that stands for it.
+    """`layers`: numbers of the traced layers, by module; `like`: for each layer, the traced layer that stands for it.
 
     `alike`: pairs of traced layers of variants taken for one kind; the trace must find the same tensors in both.
     """
@@ -63,6 +63,9 @@ def reduced(question: Question, *, merged: bool = True) -> Reduced:
         length = question.architecture.shape_of(name, question.shape)
         small = _long_enough(_only(stack, [stack.layers[i] for i in traced]), length.length if length else 1)
         made = made.but(**{name: small}) if small != stack else made
+    if made.mtp is not None:
+        layers["mtp"] = tuple(range(made.mtp.depth))
+        like |= {path: path for path in (f"mtp.layers.{i}" for i in layers["mtp"])}
     return Reduced(made, layers, like, tuple(alike))
 
 

@@ -13,6 +13,7 @@ from anyformer.costs.saved.reduced import Reduced, reduced
 from anyformer.costs.saved.scoreless import Scoreless
 from anyformer.costs.saved.watched import Watched
 from anyformer.model import build
+from anyformer.model.inputs import CallOptions
 from anyformer.model.loss import token_losses
 
 
@@ -42,14 +43,16 @@ def _trace(question: Question, small: Reduced) -> Saved:
     call = Watched(question, small, model)
     with call, Scoreless(call.attended) if question.scoreless else nullcontext():
         call.put_on_paper()
-        inputs, more = list(examples(small.architecture, question.shape)), {}
+        inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
         if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
             more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
             with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
-                output = model(*inputs, **more)
+                outputs = model.predictions(*inputs, **more)
+            output = outputs[0]
             if small.architecture.head is not None:
-                with call.loss(output):
-                    output = token_losses(output, torch.zeros(output.shape[:-1], dtype=torch.int64))[0].mean()
+                with call.loss(outputs):
+                    losses = [token_losses(x, torch.zeros(x.shape[:-1], dtype=torch.int64))[0].mean() for x in outputs]
+                    output = sum(losses[1:], losses[0])
             call.walk(output)
     return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)

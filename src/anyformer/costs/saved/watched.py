@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
@@ -80,15 +80,15 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._weights = {address(x.meta): path for path, x in parameters.items()}  # type: ignore[attr-defined]
         roles = {at: model.declared[path].role for at, path in self._weights.items()}
         if learning is not None:
-            ranks = {path: learning.ranks[name] for path, name in original.items() if name in learning.ranks}
-            self._weights |= {address(x.meta): "" for x in add_adapters(model, ranks)}  # type: ignore[attr-defined]
+            paths = [path for path, name in original.items() if name in learning.ranks]
+            self._weights |= {address(x.meta): "" for x in add_adapters(model, paths, learning.beside)}  # type: ignore[attr-defined]
         self._dividing = Dividing(roles)
         blocks = {path: block for path, _, block in self._blocks()}
         inside = {f"{path}.{inner}": inner for path, block in blocks.items() for inner, _ in block.named_modules() if inner}
         for name, module in model.named_modules():
             if name and name not in blocks:
                 self._follow(name, module, inside.get(name, ""))
-        for stack in self.small.architecture.stacks:
+        for stack in self.small.layers:
             self._follow_layers(stack)
 
     def seen(self, operator: Any, read: list[Tensor], made: list[Tensor]) -> None:
@@ -122,11 +122,11 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         return _Note(x, self._count, self.layer, self.path, operation, self._count)
 
     @contextmanager
-    def loss(self, logits: Tensor) -> Iterator[None]:
+    def loss(self, outputs: Sequence[Tensor]) -> Iterator[None]:
         """Count tensors saved inside to the loss, and tensors saved before of the logits."""
-        self.path, rows = "loss", logits.shape
+        self.path, rows = "loss", {logits.shape for logits in outputs}
         yield
-        own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape == rows)]
+        own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape in rows)]
         self._logits = {note.at for note in own}
 
     def walk(self, output: Tensor) -> None:
@@ -241,7 +241,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         module.register_forward_hook(leave)
 
     def _follow_layers(self, name: str) -> None:
-        """Set the layer of a stack that computes; one that is recomputed has a call of its own, as in `recompute`."""
+        """Set the layer of a module that computes; one that is recomputed has a call of its own, as in `recompute`."""
         stack = self.model.get_submodule(name)
         numbers = iter(self.small.layers[name])
         places = iter(range(len(stack.layers)))  # type: ignore[arg-type]

@@ -45,7 +45,7 @@ def _pools(architecture: Architecture) -> bool:
 
 def names(architecture: Architecture) -> Names:
     """Our own names after the `model.` of the class in `auto`."""
-    declared = architecture.cost(Shape()).weights
+    declared = architecture.trained_cost(Shape()).weights
     return Names({name.replace(".sublayer", ""): f"model.{name}" for name in declared}, {})
 
 

@@ -11,6 +11,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.rules import Names
 from anyformer.huggingface.vocabulary import SIZE
+from anyformer.huggingface.words.later import as_layers, later_tokens
 from anyformer.huggingface.words.names import CORRECTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
 from anyformer.parts import Experts, Groups, LatentAttention, Router, TopK, pre_norm
@@ -21,7 +22,7 @@ def read_v3(config: Config) -> Architecture:
     router = _corrected(config, groups=8, keep=4, scale=2.5)
     experts = _experts(config, router, count=256, chosen=8, shared=1, width=2048)
     mlps = words.dense_first(config, "first_k_dense_replace", 3)
-    return _decoder(config, words.latent_attention(config, q_rank=1536, interleave=True), experts, mlps, eps=1e-6)
+    return _decoder(config, words.latent_attention(config, q_rank=1536, interleave=True), experts, mlps, eps=1e-6, later=1)
 
 
 def read_glm(config: Config) -> Architecture:
@@ -73,20 +74,24 @@ def _experts(config: Config, router: Router, *, shared: int, **absent: Any) -> E
     return words.shared_of(config, routed, shared, "n_shared_experts")
 
 
-def _decoder(config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float) -> Architecture:
-    """The model of layers that are dense or have experts."""
+def _decoder(
+    config: Config, attention: LatentAttention, experts: Experts, mlps: list[str], *, eps: float, later: int = 0
+) -> Architecture:
+    """The model of layers that are dense or have experts; `later`: tokens predicted after the next one where no key says."""
     norm = words.rms_norm(config, eps)
     blocks = {"dense": pre_norm(norm, attention, words.feedforward(config)), "experts": pre_norm(norm, attention, experts)}
-    return words.decoder(config, words.layered(blocks.__getitem__, mlps), norm)
+    layers = words.layered(blocks.__getitem__, mlps)
+    return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, blocks["experts"], layers[-1][1], absent=later))
 
 
 def names(architecture: Architecture) -> Names:
     after = {"experts.norm_after": "post_mlp_layernorm"}
-    return decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS, after)
+    usual = decoder_names(words.latent_names(architecture), ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS, after)
+    return as_layers(usual, architecture)
 
 
-_INERT = ("aux_loss_alpha", "ep_size", "head_dim", "num_nextn_predict_layers", "seq_aux")
-"""`head_dim` repeats the width of the rotated features; the predictors of later tokens are not read."""
+_INERT = ("aux_loss_alpha", "ep_size", "head_dim", "seq_aux")
+"""`head_dim` repeats the width of the rotated features."""
 FAMILIES = (
     Family("deepseek_v3", read_v3, names, "DeepseekV3ForCausalLM", inert=_INERT, ignored=(r"model\.layers\.61\..*",)),
     Family("deepseek_v2", read_v2, names, "DeepseekV2ForCausalLM", inert=_INERT),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from anyformer.huggingface import words
@@ -11,9 +12,10 @@ from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import has_experts
 from anyformer.huggingface.rules import Shaped, To
 from anyformer.huggingface.target import Target
+from anyformer.huggingface.words.later import apart, later_tokens
 from anyformer.huggingface.words.names import ATTENTION, FEEDFORWARD, NORMS, ROUTED, SHARED, decoder_names
 from anyformer.model import Architecture
-from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK
+from anyformer.parts import Renormalise, Router, ScoreCorrectionBias, TopK, pre_norm
 
 _CORRECTION = {"experts.router.correction": To("mlp.moe_statics.e_score_correction_bias", Shaped((1, -1)))}
 
@@ -29,7 +31,10 @@ def read(config: Config) -> Architecture:
     experts = words.experts(config, router, count=64, chosen=6, width=1536, **keys)
     experts = words.shared_of(config, experts, 2, "moe_num_shared_experts", bias=dense.bias)
     layers = words.expert_layers(config, norm, lambda _: heads, experts, dense, _networks(config))
-    return words.decoder(config, layers, norm, tied=True, bias=bias)
+    # Baidu's FastDeploy computes the predictions: a dense layer, then the model's own last norm.
+    later = pre_norm(norm, heads, dense)
+    mtp = later_tokens(config, norm, later, layers[-1][1], shared_norm=True, bias=bias)
+    return words.decoder(config, layers, norm, tied=True, mtp=mtp, bias=bias)
 
 
 def _networks(config: Config) -> list[str]:
@@ -55,13 +60,19 @@ def _interval(target: Target) -> int:
     return others[0] - first if others else first + 1
 
 
+_NAMES = decoder_names(ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS)
+_BESIDE = {
+    "embedding_norm": "model.mtp_emb_norm.{i}",
+    "hidden_norm": "model.mtp_hidden_norm.{i}",
+    "projection": "model.mtp_linear_proj.{i}",
+}
 FAMILIES = (
     Family(
         "ernie4_5_moe",
         read,
-        decoder_names(ATTENTION, FEEDFORWARD, ROUTED, _CORRECTION, SHARED, NORMS),
+        partial(apart, _NAMES, prefix="model.mtp_block.{i}.", beside=_BESIDE),
         "Ernie4_5_MoeForCausalLM",
-        inert=("attention_dropout", "moe_capacity", "moe_gate", "moe_use_aux_free", "num_nextn_predict_layers"),
+        inert=("attention_dropout", "moe_capacity", "moe_gate", "moe_use_aux_free"),
         ignored=(r".*mtp.*",),
     ),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from anyformer.huggingface import words
@@ -11,6 +12,7 @@ from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
 from anyformer.huggingface.places import FULL, SLIDING
 from anyformer.huggingface.vocabulary import NAME, SIZE
+from anyformer.huggingface.words.later import as_layers, later_tokens
 from anyformer.huggingface.words.names import (
     ATTENTION,
     CORRECTION,
@@ -22,7 +24,7 @@ from anyformer.huggingface.words.names import (
     decoder_names,
 )
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Experts, QKNorm, RMSNorm, Router
+from anyformer.parts import Attention, Block, Experts, QKNorm, RMSNorm, Router, pre_norm
 
 
 def read_glm4(config: Config) -> Architecture:
@@ -30,7 +32,8 @@ def read_glm4(config: Config) -> Architecture:
     qk_norm = QKNorm(norm=norm) if config("use_qk_norm", False) else None
     heads = words.attention(config, kv_heads=8, bias=words.biases(config, names=words.QKV), qk_norm=qk_norm, rotary=rotary)
     experts = _experts(config, words.v3_router(config), count=128, shared=1)
-    return _layered(config, norm, experts, lambda _: heads, words.dense_first(config, "first_k_dense_replace", 1))
+    networks = words.dense_first(config, "first_k_dense_replace", 1)
+    return _layered(config, norm, experts, lambda _: heads, networks, later=pre_norm(norm, heads, experts))
 
 
 def read_solar(config: Config) -> Architecture:
@@ -99,10 +102,14 @@ def _layered(
     heads: Callable[..., Attention],
     *axes: Sequence[str],
     dense: int = 10944,
+    later: Block | None = None,
 ) -> Architecture:
-    """A decoder of `expert_layers`; `dense`: the width of dense layers where the key is absent."""
+    """A decoder of `expert_layers`; `dense`: the width of dense layers where the key is absent; `later`: the layer that
+    predicts later tokens."""
     network = words.feedforward(config, width=dense)
-    return words.decoder(config, words.expert_layers(config, norm, heads, experts, network, *axes), norm)
+    layers = words.expert_layers(config, norm, heads, experts, network, *axes)
+    mtp = None if later is None else later_tokens(config, norm, later, layers[-1][1])
+    return words.decoder(config, layers, norm, mtp=mtp)
 
 
 _TABLES = (ATTENTION, ROUTED, CORRECTION, SHARED, FEEDFORWARD, NORMS)
@@ -111,9 +118,9 @@ FAMILIES = (
     Family(
         "glm4_moe",
         read_glm4,
-        decoder_names(*_TABLES, QK_NORM),
+        partial(as_layers, decoder_names(*_TABLES, QK_NORM)),
         "Glm4MoeForCausalLM",
-        inert=("num_mtp_layers", "num_nextn_predict_layers"),
+        inert=("num_mtp_layers",),
         ignored=(r"model\.layers\.(46|92)\..*",),
     ),
     Family("solar_open", read_solar, decoder_names(*_TABLES), "SolarOpenForCausalLM"),

@@ -13,6 +13,7 @@ from anyformer.huggingface.places import FULL
 from anyformer.huggingface.rules import Groups, Names, Rows, Table, To
 from anyformer.huggingface.target import Target
 from anyformer.huggingface.words import DELTA, SIDES
+from anyformer.huggingface.words.later import apart, later_tokens
 from anyformer.huggingface.words.names import (
     ATTENTION,
     FEEDFORWARD,
@@ -36,7 +37,7 @@ def read_next(config: Config) -> Architecture:
     config.assume(vocab_size=151_936, hidden_size=2048, num_hidden_layers=48)
     experts = _experts(config, count=512, chosen=10, renormalises=config("norm_topk_prob", True))
     networks = {"experts": experts, "dense": words.feedforward(config, width=5632)}
-    return _read(config, networks, words.sparse_layers(config), kv_heads=2)
+    return _read(config, networks, words.sparse_layers(config), kv_heads=2, key="num_nextn_predict_layers")
 
 
 def read_moe(config: Config) -> Architecture:
@@ -51,14 +52,18 @@ def read_dense(config: Config) -> Architecture:
     return _read(config, networks, ["dense"] * config("num_hidden_layers"), kv_heads=4)
 
 
-def _read(config: Config, networks: Mapping[str, Any], mlps: list[str], *, kv_heads: int) -> Architecture:
-    config.expect("use_sliding_window", False)
+def _read(
+    config: Config, networks: Mapping[str, Any], mlps: list[str], *, kv_heads: int, key: str = "mtp_num_hidden_layers"
+) -> Architecture:
+    """The model; `key`: the number of predictions of later tokens, whose layer has full attention and the first network."""
+    config.expect_all(use_sliding_window=False, mtp_use_dedicated_embeddings=False)
     norm = words.rms_norm(config, gain="one_plus_weight", cast="after_gain")
     parts: dict[str, Any] = {"full": _attention(config, norm, kv_heads), "linear": words.gated_delta_net(config, eps=norm.eps)}
     interval, branches = config("full_attention_interval", 4), {DELTA: "linear_attention", "attention": FULL}
     mixers = words.mixers(config, lambda i: "linear_attention" if (i + 1) % interval else FULL, branches)
     layers = words.layered(lambda mixer, mlp: pre_norm(norm, parts[mixer], networks[mlp]), mixers, mlps)
-    return words.decoder(config, layers, norm)
+    block = pre_norm(norm, parts["full"], next(iter(networks.values())))
+    return words.decoder(config, layers, norm, mtp=later_tokens(config, norm, block, layers[-1][1], key=key, most=1))
 
 
 def _attention(config: Config, norm: RMSNorm, kv_heads: int) -> Attention:
@@ -110,13 +115,22 @@ def _names(projections: Callable[[int], Table], architecture: Architecture) -> N
     }
     others = {ours: theirs for ours, theirs in ATTENTION.items() if ours != "attention.query"}
     usual = joined(others, QK_NORM, FEEDFORWARD, ROUTED, NORMS)
-    return decoder_names(usual, own, projections(target.get(f"{DELTA}.heads", 1)))
+    made = decoder_names(usual, own, projections(target.get(f"{DELTA}.heads", 1)))
+    return apart(made, architecture, "mtp.layers.{i}.", _BESIDE)
 
 
-_MTP = ("mtp_num_hidden_layers", "mtp_use_dedicated_embeddings")
+_BESIDE = {
+    "embedding_norm": "mtp.pre_fc_norm_embedding",
+    "hidden_norm": "mtp.pre_fc_norm_hidden",
+    "projection": "mtp.fc",
+    "final_norm": "mtp.norm",
+}
+"""Names beside the one layer that predicts later tokens."""
+_TOLD = {"mtp.fc.weight": ("num_nextn_predict_layers", 1)}
+"""Published configurations of Qwen3-Next do not say that the files hold a module."""
 _IGNORED = (r"mtp\..*",)
 FAMILIES = (
-    Family("qwen3_next", read_next, partial(_names, _grouped), "Qwen3NextForCausalLM", ignored=_IGNORED),
-    Family("qwen3_5_moe_text", read_moe, partial(_names, _separate), "Qwen3_5MoeForCausalLM", inert=_MTP, ignored=_IGNORED),
-    Family("qwen3_5_text", read_dense, partial(_names, _separate), "Qwen3_5ForCausalLM", inert=_MTP, ignored=_IGNORED),
+    Family("qwen3_next", read_next, partial(_names, _grouped), "Qwen3NextForCausalLM", ignored=_IGNORED, told=_TOLD),
+    Family("qwen3_5_moe_text", read_moe, partial(_names, _separate), "Qwen3_5MoeForCausalLM", ignored=_IGNORED),
+    Family("qwen3_5_text", read_dense, partial(_names, _separate), "Qwen3_5ForCausalLM", ignored=_IGNORED),
 )

@@ -14,6 +14,7 @@ from anyformer.huggingface.words.norms import Norm
 from anyformer.model import Architecture
 from anyformer.parts import Bidirectional, Block, Causal, Embedding, Head, Initialisation, Normal, Stack, stack
 from anyformer.parts.derived import WidthFactor
+from anyformer.parts.layers.multi_token import MultiToken
 
 
 def decoder(
@@ -31,6 +32,7 @@ def decoder(
     side: str = "decoder",
     starts: Initialisation | None = None,
     around: dict[str, Any] | None = None,
+    mtp: MultiToken | None = None,
     **head: Any,
 ) -> Architecture:
     """A language model of the layers; with `side` = "encoder" an encoder with the same head.
@@ -47,6 +49,7 @@ def decoder(
         embedding=Embedding(vocab=config("vocab_size", vocab), scale=embedding_scale),
         embedding_width=embedding_width,
         head=Head(tied=config("tie_word_embeddings", tied), **head),
+        mtp=mtp,
         initialisation=starts or initialisation(config),
         **stacks,
     )

@@ -121,6 +121,20 @@ class Context:
         auxiliary = self.auxiliary and self.auxiliary.emptied()
         return replace(self, shared=read_only(self.shared, reads), auxiliary=auxiliary, _tables={})
 
+    def ahead(self, k: int) -> Context:
+        """A copy for the first T - k positions, at which the token k after the next one is predicted."""
+        count, documents = self.positions.shape[1] - k, self.documents
+        return replace(
+            self,
+            positions=self.positions[:, :count],
+            documents=None if documents is None else documents[:, :count],
+            prefix=None,
+            tokens=None if self.tokens is None else self.tokens[:, :count],
+            auxiliary=self.auxiliary and self.auxiliary.ahead(k, documents),
+            shared={},
+            _tables={},
+        )
+
     def leave(self, name: str, value: object) -> None:
         """Leave a value for later layers under the name of this variant, or of the stack if `variant` is None."""
         self.shared[self.variant, name] = value

@@ -76,6 +76,14 @@ class Auxiliary:
         """The same collector for positions in another order."""
         return Auxiliary(None if self.counted is None else self.counted.gather(1, order_BT), self.reports)
 
+    def ahead(self, k: int, documents_BT: Tensor | None) -> Auxiliary:
+        """The same collector for the first T - k positions: those count whose target k further on counts, in their document."""
+        counted = None if self.counted is None else self.counted[:, k:]
+        if documents_BT is not None:
+            same = documents_BT[:, k:] == documents_BT[:, :-k]
+            counted = same if counted is None else counted & same
+        return Auxiliary(counted, self.reports)
+
     @property
     def balance(self) -> Tensor:
         """The balance loss, summed over layers."""

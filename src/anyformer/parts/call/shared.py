@@ -42,6 +42,8 @@ SOURCE = Read("source")
 """The sequence that cross-attention reads: the encoder's output, or the input that latents read."""
 TOKENS = Read("tokens")
 """The tokens themselves, beside the stream that was made of them."""
+EMBEDDED, TRUNK, CONTEXT = "embedded", "trunk", "context"
+"""What predictions of later tokens read: what enters a stack, what enters its last layer, and the context of its call."""
 
 
 def read_only(shared: Shared, reads: Iterable[Read]) -> Shared:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from anyformer.describe import Choice, Count, Positive, Value
 from anyformer.operations import Dimension, Product, Tally, Weight, matrix, total
 from anyformer.parts.derived import WidthFactor, of_width
+from anyformer.parts.embedding.embedding import Input
 from anyformer.parts.norms.norm import Norm
 from anyformer.parts.pointwise.activation import ACTIVATIONS, activation_name, built_activation
 from anyformer.parts.sketch import Drawn, Sketch, number
@@ -70,6 +71,15 @@ class Head(Drawn):
         if self.outputs == "features" and self.pool is None and self.transform is None:
             raise ValueError("outputs = 'features' needs a pool or a transform; features of every position need no head")
         return self
+
+    def check(self, entrance: Input, width: int, table_width: int, *, decodes: bool) -> None:
+        """Refuse a head without a number of logits, or with a table of another width than its input."""
+        if self.outputs is None and entrance.symbols is None:
+            raise ValueError(f"head: the input is {entrance.kind}, not tokens, so set head.outputs, the number of logits")
+        if self.pool is not None and decodes:
+            raise ValueError("head.pool gives one output per row, and a decoder gives one per position: leave pool out")
+        if self.tied and table_width != width and self.transform is None:
+            raise ValueError(f"head: the tied table has {table_width} features and the stream {width}: set head.transform")
 
     def sketch(self, width: int) -> Sketch:
         facts = [{"first": "first position", "mean": "mean of positions"}[self.pool]] if self.pool else []

@@ -17,7 +17,7 @@ from anyformer.parts.attention.relative import RELATIVE, RelativeTable
 from anyformer.parts.attention.score_bias import SCORE_BIAS, SharedBias
 from anyformer.parts.call.context import Context
 from anyformer.parts.call.noise import Dropout
-from anyformer.parts.call.shared import SOURCE, TOKENS, Read
+from anyformer.parts.call.shared import SOURCE, TOKENS, TRUNK, Read
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.call.state import Slots, State
 from anyformer.parts.embedding.input_projection import InputProjection
@@ -255,6 +255,8 @@ class StackModule(nn.Module):
         contexts = {variant: replace(context, variant=variant) if variant else context for variant in self.kinds}
         for i, block in enumerate(self.layers):
             layer = contexts[self.leaving[i]]
+            if i == len(self.layers) - 1:
+                context.leave(TRUNK, x_BTD)
             if self.owners[i] != i and layer.noise is not None:
                 # Layers that share weights must not drop the same elements.
                 layer = replace(layer, noise=layer.noise.other(i))

@@ -98,7 +98,8 @@ def _facts(architecture: Architecture) -> tuple[str, ...]:
         "1 layer" if depth == "1" else f"{depth} layers",
         f"width {number(architecture.width)}",
     )
-    return *words, f"{_scaled(cost.parameters)} parameters{active}"
+    later = () if architecture.mtp is None else (f"{architecture.mtp.depth} more predicted in training",)
+    return *words, f"{_scaled(cost.parameters)} parameters{active}", *later
 
 
 def _scaled(count: int) -> str:

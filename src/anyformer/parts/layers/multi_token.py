@@ -1,0 +1,211 @@
+"""Multi-token prediction: layers that predict the tokens after the next one in training; and DeepSeek's modules of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+from torch import Tensor, nn
+
+from anyformer.describe import Count, Registry, change_all
+from anyformer.operations import Inner, Shape, Tally, matrix, total
+from anyformer.parts.call.context import Context
+from anyformer.parts.call.shared import TOKENS
+from anyformer.parts.layers.block import Block
+from anyformer.parts.layers.recompute import recomputed
+from anyformer.parts.layers.stack import Stack
+from anyformer.parts.norms.norm import Norm
+from anyformer.parts.sketch import Drawn
+from anyformer.plan import Plan
+
+_FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
+
+
+@dataclass(frozen=True)
+class Trunk:
+    """What a call of the main model hands to the predictions, each (B, T, D): `features`, which the head reads, `stream`, which
+    enters the last layer, and `embedded`, which enters the first. `norm`: the norm after the layers.
+    """
+
+    features: Tensor
+    stream: Tensor
+    embedded: Tensor
+    norm: Callable[[Tensor], Tensor]
+    context: Context
+
+
+class MultiToken(Drawn):
+    """Predictions of the token k after the next one, k = 1 ... depth, from position i of the first T - k: p(t_{i+1+k}).
+
+    They share the embedding and the head of the main model, train it further, and are left out when it generates.
+    """
+
+    kinds: ClassVar[Registry] = Registry()
+    through: ClassVar[tuple[str, ...]] = ("block",)
+    kind: str
+    depth: Count = 1
+    """The number of predictions beside that of the next token (DeepSeek-V3's D, Gloeckle's n - 1)."""
+    block: Block | None = None
+    """The layer of each prediction; absent, as the last layer of the main model."""
+
+    def block_of(self, stack: Stack, k: int) -> Block:
+        """The layer of prediction k = 1 ... depth, with a number for every factor that follows from the layer's."""
+        return self.layer(stack).of_layer(*self.number_of(stack, k))
+
+    def layer(self, stack: Stack) -> Block:
+        """The layer of each prediction, written out."""
+        return stack.variants[stack.layers[-1]] if self.block is None else self.block
+
+    def number_of(self, stack: Stack, k: int) -> tuple[int, int]:
+        """The number of the layer of prediction k, and of how many layers."""
+        raise NotImplementedError
+
+    def resolved(self, width: int) -> MultiToken:
+        """A copy with a number for every size and factor that follows from the width."""
+        if self.block is None:
+            return self
+        sublayers = {
+            f"steps.{i}.branches.{name}.sublayer": branch.sublayer.resolved(width)
+            for i, step in enumerate(self.block.steps)
+            for name, branch in step.branches.items()
+        }
+        return self.but(block=change_all(self.block, sublayers))
+
+    def check(self, width: int, stack: Stack) -> None:
+        """Refuse a layer that reads what no prediction has, or that sees later tokens, among them the one to predict."""
+        block = self.layer(stack)
+        for read in block.reads:
+            if read != TOKENS and (read.required or read.name in stack.leaves):
+                raise ValueError(
+                    f"mtp: the layer reads {read.name!r}, which nothing leaves for predictions: give mtp a block without"
+                )
+        block.check(width, "mtp.block")
+        tally = block.cost(width, _FEW, Plan())
+        reasons = tally.breaks("stepwise", training=True)
+        if block.cost(width, _FEW_WITH_PREFIX, Plan()).total_flops.exact != tally.total_flops.exact:
+            reasons = ("a prefix mask shows a token the ones after it",)
+        if reasons:
+            raise ValueError(
+                f"mtp: the layer shows a token those to predict: {'; '.join(reasons)}. Give it a mask of the past only"
+            )
+
+    def build(self, width: int, stack: Stack, plan: Plan, name: str) -> PredictionsModule:
+        """The module."""
+        raise NotImplementedError
+
+    def cost(self, width: int, stack: Stack, shape: Shape, plan: Plan) -> Tally:
+        """Its weights, and its work in training on T positions, the head's left out: prediction k is made at T - k of them."""
+        tally = Tally()
+        for k in range(1, self.depth + 1):
+            own = replace(shape, length=max(shape.length - k, 1), past=0, prefix=0, capacity=None)
+            block = {f"layers.{k - 1}": Inner(self.block_of(stack, k).cost(width, own, plan), "layer", str(k - 1))}
+            around = self._around(width, stack, own)
+            ends = {f"{name}s.{k - 1}": Inner(part, "branch", name) for name, part in around.items()}
+            made = Tally(inner={**block, **ends}).without("state")
+            tally += made if shape.length > k else made.without("work")
+        return tally
+
+    def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
+        """The tallies of what stands before (`entrance`) and after (`exit`) the layer of a prediction."""
+        raise NotImplementedError
+
+
+def shared_exit(stack: Stack, width: int, shape: Shape) -> dict[str, Tally]:
+    """The main model's last norm, once more: its work without its weights."""
+    norm = stack.final_norm
+    return {} if norm is None else {"exit": total({"final_norm": norm.cost(width, shape.rows).without("weights")})}
+
+
+class PredictionsModule(nn.Module):
+    """What the head reads for each further token, k = 1 ... depth: (B, T - k, D)."""
+
+    def __init__(self, part: MultiToken, width: int, stack: Stack, plan: Plan, name: str) -> None:
+        super().__init__()
+        blocks = (part.block_of(stack, k + 1) for k in range(part.depth))
+        self.layers = nn.ModuleList(block.build(width, plan, f"{name}.layers.{i}") for i, block in enumerate(blocks))
+        self.reads = (part.layer(stack).reads,) * part.depth
+        self.checkpointing = plan.checkpointing
+
+    def forward(self, trunk: Trunk) -> list[Tensor]:
+        raise NotImplementedError
+
+    def layer(self, i: int, x_BTD: Tensor, context: Context) -> Tensor:
+        """The output of a layer, computed again in the backward pass where the plan says so."""
+        if self.checkpointing == "none" or not torch.is_grad_enabled():
+            return self.layers[i](x_BTD, context, None)  # type: ignore[no-any-return]
+        return recomputed(self.checkpointing, self.layers[i], x_BTD, context, self.reads[i])
+
+
+class SequentialPrediction(MultiToken):
+    """h_k,i = block(M_k [norm(x_{i+k}); norm(h_{k-1,i})]), logits = head(norm(h_k,i)), x the embedded tokens, h_0 the features.
+
+    DeepSeek-V3's modules (arXiv 2412.19437, section 2.2): each reads the one before, so the chain of causes stays whole. M_k is
+    (D, 2 D); the paper writes its two halves in the other order, published weights have them in this one.
+    """
+
+    kind: Literal["sequential"] = "sequential"
+    norm: Norm
+    """The norms of the embedding and of the features, and the norm before the head, each with weights of its own."""
+    bias: bool = False
+    """Whether M_k adds a bias."""
+    shared_norm: bool = False
+    """Whether the norm before the head is the main model's last, and not one of each module's own (ERNIE 4.5)."""
+
+    def number_of(self, stack: Stack, k: int) -> tuple[int, int]:
+        return stack.depth + k - 1, stack.depth + self.depth
+
+    def build(self, width: int, stack: Stack, plan: Plan, name: str) -> PredictionsModule:
+        return SequentialModule(self, width, stack, plan, name)
+
+    def _around(self, width: int, stack: Stack, shape: Shape) -> dict[str, Tally]:
+        norm = self.norm.cost(width, shape.rows)
+        projection = matrix("", 2 * width, width, shape.rows, role="replicate", bias=self.bias)
+        entrance = total({"embedding_norm": norm, "hidden_norm": norm, "projection": projection})
+        last = shared_exit(stack, width, shape) if self.shared_norm else {"exit": total({"final_norm": norm})}
+        return {"entrance": entrance} | last
+
+
+class Entrance(nn.Module):
+    """M [norm(x); norm(h)]: (B, T, D), (B, T, D) -> (B, T, D)."""
+
+    def __init__(self, part: SequentialPrediction, width: int) -> None:
+        super().__init__()
+        self.embedding_norm, self.hidden_norm = part.norm.build(width), part.norm.build(width)
+        self.projection = nn.Linear(2 * width, width, bias=part.bias)
+
+    def forward(self, x_BTD: Tensor, h_BTD: Tensor) -> Tensor:
+        return self.projection(torch.cat([self.embedding_norm(x_BTD), self.hidden_norm(h_BTD)], -1))  # type: ignore[no-any-return]
+
+
+class Exit(nn.Module):
+    """The norm before the head."""
+
+    def __init__(self, part: SequentialPrediction, width: int) -> None:
+        super().__init__()
+        self.final_norm = part.norm.build(width)
+
+    def forward(self, h_BTD: Tensor) -> Tensor:
+        return self.final_norm(h_BTD)  # type: ignore[no-any-return]
+
+
+class SequentialModule(PredictionsModule):
+    """Each prediction reads the features of the one before."""
+
+    def __init__(self, part: SequentialPrediction, width: int, stack: Stack, plan: Plan, name: str) -> None:
+        super().__init__(part, width, stack, plan, name)
+        self.entrances = nn.ModuleList(Entrance(part, width) for _ in range(part.depth))
+        self.shared_norm = part.shared_norm
+        self.exits = nn.ModuleList(nn.Identity() if part.shared_norm else Exit(part, width) for _ in range(part.depth))
+
+    def forward(self, trunk: Trunk) -> list[Tensor]:
+        h_BTD, made = trunk.features, []
+        for i, (entrance, exit) in enumerate(zip(self.entrances, self.exits, strict=True)):
+            x_BTD = entrance(trunk.embedded[:, i + 1 :], h_BTD[:, : h_BTD.shape[1] - 1])
+            context = trunk.context.ahead(i + 1)
+            if trunk.context.tokens is not None:
+                context = replace(context, tokens=trunk.context.tokens[:, i + 1 :])
+            h_BTD = self.layer(i, x_BTD, context)
+            made.append(trunk.norm(h_BTD) if self.shared_norm else exit(h_BTD))
+        return made

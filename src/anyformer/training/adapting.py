@@ -1,0 +1,73 @@
+"""What of a model learns in a run: adapters put in place, all other weights kept to the bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from anyformer.describe import UserError
+from anyformer.model import Architecture, Transformer
+from anyformer.model.adapters import adapt
+from anyformer.operations import Shape
+from anyformer.tuning import Tuned, Tuning
+
+
+def check_tuning(tuning: Tuning, architecture: Architecture) -> Tuned:
+    """The weights that learn. Raises `UserError`, before any work, for patterns that name nothing and what is only priced."""
+    if tuning.base != Tuning().base:
+        raise UserError(
+            f"tuning.base = {tuning.base!r} is priced (`anyformer plan NAME --finetune`) but not trained yet: frozen weights "
+            "are kept in fp32; leave tuning.base out. plan.precision = 'bf16' computes products in bf16 all the same"
+        )
+    dropout = 0.0 if tuning.adapter is None else tuning.adapter.plain().get("dropout", 0.0)
+    if dropout:
+        raise UserError(
+            f"tuning.adapter.dropout = {dropout} is priced but not trained yet: leave it out, or use the dropout of the "
+            "architecture, as decoder.dropout"
+        )
+    return tuning.of(architecture.trained_cost(Shape(source=1)))
+
+
+def tune(model: Transformer, tuning: Tuning, seed: int) -> None:
+    """Add the adapter, and let only those weights take gradients that learn."""
+    learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
+    if tuning.adapter is not None:
+        adapt(model, tuning.adapter, seed)
+    for name, parameter in model.named_parameters():
+        if name not in learning:
+            parameter.requires_grad_(False)
+
+
+@dataclass(frozen=True)
+class Still:
+    """Weights that do not learn although a rule moves them without a gradient: statistics of norms, corrections of routers."""
+
+    held: Mapping[str, Tensor]
+
+    @staticmethod
+    def of(model: Transformer, tuning: Tuning) -> Still:
+        """Copies of them, as they are now; call it on a model before `tune`, or with its weights restored."""
+        if tuning.everything:
+            return Still({})
+        with torch.device("meta"):
+            moved = {name for name, empty in Transformer(model.architecture).named_parameters() if not empty.requires_grad}
+        learning = tuning.of(model.architecture.trained_cost(Shape(source=1))).learning
+        weights = dict(model.named_parameters())
+        return Still({name: weights[name].detach().clone() for name in sorted(moved - learning.keys())})
+
+    @torch.no_grad()
+    def put_back(self, model: Transformer) -> None:
+        """Give them their values again, after an update."""
+        weights = dict(model.named_parameters()) if self.held else {}
+        for name, value in self.held.items():
+            weights[name].copy_(value)
+
+
+def learning_line(model: Transformer) -> str:
+    """How many parameters learn, in words."""
+    learn = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    every = sum(parameter.numel() for parameter in model.parameters())
+    return f"{learn:,} of {every:,} parameters learn ({learn / every:.2%})"

@@ -1,0 +1,132 @@
+"""Where a run starts from: the weights of a run, a checkpoint or a Hugging Face directory, as far as they fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from os.path import abspath, isdir
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyformer.checkpoint import latest, steps
+from anyformer.data import Data, Tokenizer, TokenizerFile
+from anyformer.describe import UserError
+from anyformer.loading import load
+from anyformer.model import Transformer
+from anyformer.model.adapters import begin
+from anyformer.resolving import architecture
+
+_TOKENIZER = "tokenizer.json"
+_SHOWN = 6
+"""Names of weights listed in a line of the report."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """Names of the weights that were `taken`, with their number of parameters; of those that are `new` in this run, of those
+    `unused`, and of those whose `shapes` differ, there and here."""
+
+    source: str
+    taken: tuple[str, ...]
+    parameters: int
+    new: tuple[str, ...]
+    unused: tuple[str, ...]
+    shapes: Mapping[str, tuple[tuple[int, ...], tuple[int, ...]]]
+
+    def lines(self) -> list[str]:
+        """The report, the clean case in one line."""
+        said = [f"start from {self.source}: took {len(self.taken):,} tensors, {self.parameters:,} parameters"]
+        differ = [f"{name} {_size(there)} there, {_size(here)} here" for name, (there, here) in self.shapes.items()]
+        for words, names in (("new", self.new), ("not used", self.unused), ("shape differs, so new", differ)):
+            if names:
+                said.append(f"  {words}: {_listed(names)}")
+        return said
+
+
+def take(model: Transformer, source: str, tokenizer: Tokenizer) -> Taken:
+    """Give a model the weights of `source` whose names and shapes fit; weights of an adapter stay as they are.
+
+    Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
+    """
+    found, theirs = load(source)
+    weights = {name: parameter for name, parameter in model.named_parameters() if name not in model.added}
+    given = dict(found.named_parameters())
+    fits = [name for name, weight in weights.items() if name in given and given[name].shape == weight.shape]
+    if not fits:
+        raise UserError(
+            f"start_from: no weight of {source} fits this architecture (there {found.architecture.shape_of_model} of width "
+            f"{found.architecture.width}, here {model.architecture.shape_of_model} of width {model.architecture.width}); leave "
+            "architecture out to take that of start_from"
+        )
+    if theirs is not None and theirs != tokenizer and any(name.startswith("embedding.") for name in fits):
+        raise UserError(
+            f"start_from: {source} was trained with other tokens ({theirs.vocab_size:,}) than data.tokenizer makes "
+            f"({tokenizer.vocab_size:,}), so its embedding has other words in its rows; leave data.tokenizer out to take that "
+            "of start_from"
+        )
+    with torch.no_grad():
+        for name in fits:
+            weights[name].copy_(given[name])
+    begin(model)
+    return Taken(
+        source,
+        tuple(fits),
+        sum(weights[name].numel() for name in fits),
+        tuple(name for name in weights if name not in given),
+        tuple(name for name in given if name not in weights),
+        {
+            name: (tuple(given[name].shape), tuple(weight.shape))
+            for name, weight in weights.items()
+            if name in given and given[name].shape != weight.shape
+        },
+    )
+
+
+def tokenizer_of(source: str | Path) -> str | None:
+    """Path of the tokenizer of a run, a checkpoint or a Hugging Face directory; None where there is none."""
+    path = Path(source)
+    if steps(path):
+        path = latest(path)[0] or path
+    file = path / _TOKENIZER
+    return str(file) if file.is_file() else None
+
+
+def kept_tokenizer(data: Data, directory: Path) -> Data:
+    """The data of a run with a copy of its tokenizer's file in the run's own directory, so that the run can go on without the
+    first one."""
+    if not isinstance(data.tokenizer, TokenizerFile):
+        return data
+    Tokenizer.load(data.tokenizer.path).save(directory)
+    return data.but(tokenizer=TokenizerFile(path=abspath(directory / _TOKENIZER)))
+
+
+def completed(data: dict[str, Any], beside: Path = Path()) -> dict[str, Any]:
+    """The data of a run with what follows from its `start_from`: the architecture and the tokenizer, where they are not named.
+
+    A relative path is looked for `beside` the run's file first.
+    """
+    source = data.get("start_from")
+    if not isinstance(source, str):
+        return data
+    path = beside / source if isdir(beside / source) else Path(source)
+    if not isdir(path):
+        raise UserError(f"start_from: {source}: no such directory; give that of a run, a checkpoint or a Hugging Face model")
+    made = {**data, "start_from": abspath(path)}
+    if "architecture" not in data:
+        made["architecture"] = architecture(path).plain()
+    text = data.get("data")
+    if isinstance(text, Mapping) and "tokenizer" not in text and (file := tokenizer_of(path)):
+        made["data"] = {**text, "tokenizer": {"kind": "file", "path": abspath(file)}}
+    return made
+
+
+def _size(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape)) or "one number"
+
+
+def _listed(names: Iterable[str]) -> str:
+    names = list(names)
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

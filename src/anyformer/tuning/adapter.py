@@ -1,0 +1,123 @@
+"""Adapters: what learns beside a model whose own weights stay as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import fnmatchcase
+from typing import Annotated, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from anyformer.describe import Registry, UserError, Value
+from anyformer.operations import Product, Tally, Weight
+
+Pattern = Annotated[str, Field(min_length=1)]
+DOWN, UP, MAGNITUDE = "adapter_down", "adapter_up", "adapter_magnitude"
+OWN = (DOWN, UP, MAGNITUDE)
+"""Names of an adapter's parameters, in the module of the matrix that it stands beside."""
+
+
+class Adapter(Value):
+    """Parameters that learn beside matrices of a model, and how a matrix becomes one with them."""
+
+    kinds: ClassVar[Registry] = Registry()
+    kind: str
+
+    def ranks(self, tally: Tally) -> dict[str, int]:
+        """The rank of the low-rank matrices beside each adapted weight, by its path; refuses a pattern that names none."""
+        raise NotImplementedError
+
+    def beside(self, weight: Weight) -> dict[str, Weight]:
+        """The parameters beside one matrix, by name."""
+        raise NotImplementedError
+
+    def linear(self, frozen: nn.Linear) -> AdaptedLinear:
+        """The map of `frozen`, whose parameters it keeps under their names, with this adapter's parameters, still without
+        values."""
+        raise NotImplementedError
+
+    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+        """The one matrix (O, I) that computes what `weight` and its adapter `own` do."""
+        raise NotImplementedError
+
+
+class AdaptedLinear(nn.Linear):
+    """A linear map with an adapter: `weight` and `bias` keep their names, the adapter's parameters stand beside them."""
+
+    def __init__(self, frozen: nn.Linear, own: Mapping[str, Weight]) -> None:
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = frozen.in_features, frozen.out_features
+        self.weight = frozen.weight
+        self.register_parameter("bias", frozen.bias)
+        for name, weight in own.items():
+            made = torch.empty(weight.shape, dtype=frozen.weight.dtype, device=frozen.weight.device)
+            self.register_parameter(name, nn.Parameter(made))
+
+    def begin(self) -> None:
+        """Give parameters that follow from the frozen weight their first values; those of low-rank matrices are given."""
+
+
+class LowRank(Adapter):
+    """The fields of adapters made of two narrow matrices: A (rank, inputs) and B (outputs, rank)."""
+
+    rank: Annotated[int, Field(ge=1)] = 16
+    """Numbers between A and B."""
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    """Strength of the adapter: see `scaling`."""
+    scaling: Literal["rank", "root_rank"] = "rank"
+    """The product B A is multiplied by alpha / rank, or by alpha / sqrt(rank) (rsLoRA, Kalajdzievski 2023, arXiv 2312.03732),
+    with which high ranks learn as fast as low ones."""
+    targets: tuple[Pattern, ...] = ("*",)
+    """The matrices of layers with an adapter: patterns of their paths, as `*.query` or `decoder.*`; all by default, as in
+    QLoRA. Experts, routers, tables and heads have none."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    """Dropout of the input of A; priced, not trained yet."""
+
+    @property
+    def scale(self) -> float:
+        """The factor of B A."""
+        return self.alpha / (self.rank if self.scaling == "rank" else self.rank**0.5)
+
+    def pairs(self, weight: Weight) -> tuple[Weight, Weight]:
+        """A and B beside a matrix (O, I): r (I + O) numbers."""
+        outputs, inputs = weight.shape
+        down = Weight((self.rank, inputs), "replicate", "matrix", copies=weight.copies)
+        return down, Weight((outputs, self.rank), "replicate", "zeros", copies=weight.copies)
+
+    def beside(self, weight: Weight) -> dict[str, Weight]:
+        return dict(zip((DOWN, UP), self.pairs(weight), strict=True))
+
+    def ranks(self, tally: Tally) -> dict[str, int]:
+        weights, mapped = tally.weights, linear_maps(tally)
+        for pattern in self.targets:
+            if not any(names(pattern, path) for path in mapped):
+                stacked = [path for path, weight in weights.items() if weight.role == "expert" and names(pattern, path)]
+                if stacked:
+                    raise UserError(
+                        f"tuning.adapter.targets: {pattern!r} names only stacked experts, as {stacked[0]!r}, which have no "
+                        "adapters so far: name matrices of attention or of dense networks, or train the experts themselves "
+                        "with tuning.train_only"
+                    )
+                like = next(iter(mapped), "")
+                raise UserError(f"tuning.adapter.targets: {pattern!r} names no matrix of a layer; a path is {like!r}")
+        return {path: self.rank for path in mapped if any(names(pattern, path) for pattern in self.targets)}
+
+
+def names(pattern: str, path: str) -> bool:
+    """Whether a pattern names a weight, with or without the last word of its path."""
+    return fnmatchcase(path, pattern) or fnmatchcase(path.removesuffix(".weight"), pattern)
+
+
+def linear_maps(tally: Tally) -> dict[str, Weight]:
+    """The matrices of linear maps within layers, by path: those that may have an adapter. A router's is none of them."""
+    products = (
+        f"{node.name(own)}.weight"
+        for node in tally.nodes()
+        if node.address.layer is not None
+        for own, work in node.tally.own_work.items()
+        if isinstance(work, Product)
+    )
+    found = {path: tally.weights[path] for path in products if path in tally.weights}
+    return {path: weight for path, weight in found.items() if not weight.sensitive}
