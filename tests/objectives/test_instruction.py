@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 from functools import cache
 
 import numpy as np
@@ -104,7 +106,7 @@ def test_the_loss_is_the_full_loss_restricted_to_the_answers():
 
 @pytest.mark.parametrize("name", ["llama-12m", "qwen3-next-80b-a3b", "gemma-2-2b", "gpt2"])
 def test_packed_equals_alone(name):
-    tiny = architecture(name, tiny=True)
+    tiny = architecture(name, tiny=True).but(mtp=None)
     model, table = build(tiny, seed=2).eval(), conversation(9)
     objective, given = InstructionObjective(), setting(24)
     objective.check(tiny)
@@ -153,6 +155,7 @@ ROWS = Experts(experts=3, chosen=1, width=8, capacity=RowCapacity(tokens=3))
         (architecture("t5-small", tiny=True), "one sequence of text"),
         (change_all(LLAMA, {"decoder.layer.attention.mask": Causal() | Prefix()}), "has no prefix"),
         (change_all(LLAMA, {"decoder.layer.feedforward.sublayer": ROWS}), "cannot keep apart.*set pack = false"),
+        (architecture("qwen3-next-80b-a3b", tiny=True), "leave them out with architecture.mtp = none"),
     ],
 )
 def test_architectures_that_cannot_are_refused(architecture, said):
@@ -183,6 +186,17 @@ def next_letters(tmp_path, monkeypatch):
         objective=InstructionObjective(), optimiser=AdamW(learning_rate=1e-2),
         evaluation=Evaluation(every=200), plan=Plan(precision="fp32", compile="off"), architecture=LLAMA,
     )  # fmt: skip
+
+
+def test_chats_that_do_not_fit_are_counted(next_letters, tmp_path):
+    said = io.StringIO()
+    rows = [{"role": "user", "content": "long " * 20}, {"role": "assistant", "content": "a"}]
+    with open(next_letters.data.paths[0], "a") as file:
+        for n in (1, 2, 3):
+            file.write(json.dumps({"messages": [{**turn, "content": turn["content"] * n} for turn in rows]}) + "\n")
+    train(next_letters.but(steps=1), tmp_path / "run", console=Console(file=said, width=200))
+    counts = re.findall(r"(\d+) of (\d+) (?:training|held-out) records do not fit into length = 48: left out", said.getvalue())
+    assert sum(int(left) for left, _ in counts) == 3
 
 
 def test_a_run_learns_to_answer(next_letters, tmp_path):

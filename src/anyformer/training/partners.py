@@ -10,6 +10,7 @@ from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer, build
+from anyformer.model.adapters import plain
 from anyformer.objectives import Partner
 from anyformer.training.run import Run
 
@@ -47,7 +48,8 @@ def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: 
     else:
         made = build(partner.architecture or run.architecture, run.plan, model.device, seed=run.seed)
         if partner.architecture is None:
-            made.load_state_dict(model.state_dict())
+            # Without the adapter, whose changes a new run's weights have none of.
+            made.load_state_dict(plain(model).state_dict())
     run.objective.check_partner(name, made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
 

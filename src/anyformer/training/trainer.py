@@ -85,6 +85,16 @@ class Trainer:
         """The run's model."""
         return self.trainee.model
 
+    @property
+    def left_out(self) -> list[str]:
+        """How many examples no row of the run has, in words; nothing where all have one."""
+        feeds = {"training": self.training, "held-out": self.held_out}
+        return [
+            f"{feed.left_out:,} of {feed.whole:,} {name} {feed.unit} do not fit into length = {self.run.length:,}: left out"
+            for name, feed in feeds.items()
+            if feed.left_out
+        ]
+
     def changed(self, **fields: Any) -> Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
