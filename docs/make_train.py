@@ -37,8 +37,10 @@ def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:
     """A description and those within it, each with the key at which it stands."""
     yield name, kind
     for key, field in kind.model_fields.items():
-        if key not in ELSEWHERE:
-            for inner in values(field.annotation):
+        inside = values(field.annotation)
+        # A part that holds another of its own family: that family's tables stand where the part does.
+        if key not in ELSEWHERE and kind not in inside:
+            for inner in inside:
                 yield from sections(f"{name}.{key}".lstrip("."), inner)
 
 

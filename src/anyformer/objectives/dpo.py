@@ -19,7 +19,7 @@ from anyformer.parts.call.reports import Auxiliary
 
 
 class DPOObjective(PreferenceObjective):
-    """DPO: -(1 - s) log sigmoid(d) - s log sigmoid(-d), d = r(chosen) - r(rejected),
+    """Direct preference optimisation: -(1 - s) log sigmoid(d) - s log sigmoid(-d), d = r(chosen) - r(rejected),
     r(y) = beta (log p(y | x) - log p_ref(y | x)).
 
     p_ref is the model as it was when the run began (Rafailov et al. 2023, arXiv 2305.18290, equation 7); s > 0: answers are

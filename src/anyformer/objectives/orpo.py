@@ -15,7 +15,7 @@ from anyformer.objectives.preference import Likelihoods, PreferenceObjective
 
 
 class ORPOObjective(PreferenceObjective):
-    """ORPO: -l(chosen) - weight log sigmoid(o(chosen) - o(rejected)), l(y) = log p(y | x) / |y|,
+    """Odds ratio preference optimisation: -l(chosen) - weight log sigmoid(o(chosen) - o(rejected)), l(y) = log p(y | x) / |y|,
     o(y) = l(y) - log(1 - exp l(y)), the log of the odds of y.
 
     No reference model is needed, since the first term keeps the model near the chosen answers (Hong et al. 2024, arXiv

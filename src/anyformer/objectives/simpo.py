@@ -15,7 +15,8 @@ from anyformer.objectives.preference import Likelihoods, PreferenceObjective
 
 
 class SimPOObjective(PreferenceObjective):
-    """SimPO: -log sigmoid(r(chosen) - r(rejected) - gamma), r(y) = beta / |y| log p(y | x), with |y| tokens in y.
+    """Simple preference optimisation: -log sigmoid(r(chosen) - r(rejected) - gamma), r(y) = beta / |y| log p(y | x), with |y|
+    tokens in y.
 
     No reference model is needed (Meng et al. 2024, arXiv 2405.14734, equation 6). `gamma` is the paper's; others give
     gamma / beta.
