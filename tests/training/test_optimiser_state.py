@@ -16,7 +16,6 @@ from anyformer import checkpoint
 from anyformer.costs import peak_memory
 from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
-from anyformer.generation import generate
 from anyformer.loading import load
 from anyformer.model import build
 from anyformer.operations import Shape
@@ -148,9 +147,9 @@ def test_only_averaged_weights_are_seen_outside(tiny, tmp_path, monkeypatch):
         torch.testing.assert_close(y, 0.1 * z + 0.9 * x, rtol=1e-4, atol=1e-6)
         assert not torch.equal(x, y)
     # The last evaluation is that of the stored weights, which differ in loss from those of training.
-    trainer = replace(kept["trainer"], averages=dict)
+    trainer = kept["trainer"]
     assert trainer.evaluate(10**6).loss == pytest.approx(trained.validation.loss, rel=1e-6)
-    put({parameter: state[f"{name}/trained"] for name, parameter in trained.model.named_parameters()})
+    trainer = replace(trainer, trainee=replace(trainer.trainee, averages=dict))
     assert trainer.evaluate(10**6).loss != pytest.approx(trained.validation.loss, rel=1e-4)
     assert generate(stored, tokenizer, "def", max_tokens=3)
 

@@ -78,7 +78,7 @@ def test_a_checkpoint_that_is_being_written_is_finished_first(tiny, tmp_path, mo
 
 
 def test_an_update_whose_weights_have_changed_is_finished_with_its_line(tiny, tmp_path, monkeypatch):
-    signalling(monkeypatch, trainer.torch.optim.AdamW, "step")
+    signalling(monkeypatch, torch.optim.AdamW, "step")
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert halted.step == 1
     assert len(train_losses(tmp_path / "run")) == 1

@@ -193,7 +193,7 @@ def test_what_a_rule_moves_keeps_its_bits_too(name):
 
 @pytest.mark.parametrize("learns", [False, True])
 def test_a_router_is_corrected_only_in_a_run_in_which_it_learns(tiny, tmp_path, learns):
-    architecture = change_all(af.architecture("deepseek-v3", tiny=True), {"embedding.vocab": 257})
+    architecture = change_all(af.architecture("deepseek-v3", tiny=True), {"embedding.vocab": 257, "mtp": None})
     tuning = Tuning() if learns else Tuning(adapter=Lora(rank=2, targets=("*.output",)))
     run = tiny.but(architecture=architecture, tuning=tuning, steps=2, length=16)
     train(run, tmp_path / "run", console=QUIET)
