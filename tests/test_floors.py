@@ -25,7 +25,7 @@ FLOORS = [
     {"resolving"},
     {"loading"},
     {"training"},
-    {"differences", "measuring", "testing"},
+    {"differences", "evaluation", "measuring", "testing"},
     {"surgery"},
     {"api"},
     {"cli"},

@@ -16,6 +16,7 @@ from anyformer import checkpoint
 from anyformer.costs import peak_memory
 from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
 from anyformer.describe import DescriptionError, UserError, change_all, from_toml, to_toml
+from anyformer.generation import generate
 from anyformer.loading import load
 from anyformer.model import build
 from anyformer.operations import Shape

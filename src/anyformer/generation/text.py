@@ -66,7 +66,7 @@ def generate_tokens(
 def stream(
     model: Transformer,
     tokenizer: Tokenizer | None,
-    prompts: Sequence[str],
+    prompts: Sequence[str | Sequence[int]],
     *,
     max_tokens: int = 128,
     sampling: Sampling | None = None,
@@ -76,6 +76,8 @@ def stream(
     chat: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
+
+    A prompt is text, or the tokens of one.
 
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
     enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
@@ -90,16 +92,17 @@ def stream(
     if any(not text for text in stop):
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
-    if chat and (model.architecture.two_inputs or fills_masks(model)):
-        raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
-    if fills_masks(model):
-        return _revealed(model, tokenizer, prompts, max_tokens, sampling or Sampling(), stop, block)
-    check_model(model)
     if chat:
+        if model.architecture.two_inputs or fills_masks(model):
+            raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+        given = [prompt_tokens(tokenizer, _asked(prompt)) for prompt in prompts]
         end = answer_end(tokenizer)
-        tokens = [prompt_tokens(tokenizer, [{"role": "user", "content": prompt}]) for prompt in prompts]
     else:
-        tokens = [tokenizer.encode(prompt) or ([] if end is None else [end]) for prompt in prompts]
+        given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    if fills_masks(model):
+        return _revealed(model, tokenizer, given, max_tokens, sampling or Sampling(), stop, block)
+    check_model(model)
+    tokens = [each or ([] if end is None else [end]) for each in given]
     check(model, tokens, max_tokens, end if model.architecture.two_inputs else None)
     steps = _steps(model, tokens, max_tokens, sampling, end, compile)
     return _pieces(steps, [_Row(tokenizer, stop, end) for _ in prompts])
@@ -108,21 +111,28 @@ def stream(
 def _revealed(
     model: Transformer,
     tokenizer: Tokenizer,
-    prompts: Sequence[str],
+    prompts: Sequence[Sequence[int]],
     max_tokens: int,
     sampling: Sampling,
     stop: Sequence[str],
     block: int | None,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) of every row, by filling masks."""
-    tokens, end = [tokenizer.encode(prompt) for prompt in prompts], tokenizer.end_of_text
+    end = tokenizer.end_of_text
     steps = unmasked(
-        model, tokens, mask=tokenizer.special("mask"), sampling=sampling, max_tokens=max_tokens, block=block
+        model, prompts, mask=tokenizer.special("mask"), sampling=sampling, max_tokens=max_tokens, block=block
     )  # fmt: skip
     *_, last = steps
     for number, numbers in enumerate(last.tolist()):
         row = _Row(tokenizer, stop, end)
         yield number, "".join(map(row.push, numbers)) + row.finish()
+
+
+def _asked(prompt: str | Sequence[int]) -> list[dict[str, str]]:
+    """The chat that begins with a prompt."""
+    if not isinstance(prompt, str):
+        raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
+    return [{"role": "user", "content": prompt}]
 
 
 def _steps(

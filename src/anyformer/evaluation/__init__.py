@@ -1,0 +1,46 @@
+"""What a trained model reaches: losses and metrics of data, choices, hidden words, retrieval, tasks; two models compared."""
+
+from anyformer.evaluation.choices import Choices, Question, answer, better, read_questions
+from anyformer.evaluation.fill import Filled, fill
+from anyformer.evaluation.intervals import Difference, Interval, paired, share
+from anyformer.evaluation.likelihood import Request, Score, scores
+from anyformer.evaluation.measure import Measured, Task, against, measure, task_of
+from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
+from anyformer.evaluation.subject import Subject, open_subject
+from anyformer.evaluation.tasks import Result, check_harness, run_tasks
+from anyformer.evaluation.text_figures import Bucket, Sums, TextFigures, text_figures
+
+__all__ = [
+    "Bucket",
+    "Choices",
+    "Difference",
+    "Filled",
+    "Interval",
+    "Measured",
+    "Question",
+    "Request",
+    "Result",
+    "Retrieval",
+    "Score",
+    "Subject",
+    "Sums",
+    "Task",
+    "TextFigures",
+    "against",
+    "answer",
+    "better",
+    "check_harness",
+    "embeddings",
+    "fill",
+    "measure",
+    "open_subject",
+    "paired",
+    "read_pairs",
+    "read_questions",
+    "retrieve",
+    "run_tasks",
+    "scores",
+    "share",
+    "task_of",
+    "text_figures",
+]

@@ -1,0 +1,137 @@
+"""Questions with several answers, of which the model takes the likeliest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from anyformer.data.fields import field_of, text_field
+from anyformer.data.row import BadRecord, Row, shown
+from anyformer.data.rows import rows
+from anyformer.evaluation.intervals import Difference, Interval, paired, share
+from anyformer.evaluation.likelihood import Request, opening, pair, scores
+from anyformer.evaluation.subject import Subject
+
+
+@dataclass(frozen=True)
+class Question:
+    """A text, its possible continuations, and the number of the right one."""
+
+    context: str
+    choices: tuple[str, ...]
+    answer: int
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A question's log-likelihoods, one for each choice."""
+
+    question: Question
+    log_likelihoods: tuple[float, ...]
+
+    @property
+    def chosen(self) -> int:
+        """The likeliest choice."""
+        return self.log_likelihoods.index(max(self.log_likelihoods))
+
+    @property
+    def chosen_by_character(self) -> int:
+        """The likeliest choice by log-likelihood divided by its number of characters, so that long ones are not put behind."""
+        each = [total / max(1, len(choice)) for total, choice in zip(self.log_likelihoods, self.question.choices, strict=True)]
+        return each.index(max(each))
+
+
+@dataclass(frozen=True)
+class Choices:
+    """All questions, answered."""
+
+    answered: tuple[Answered, ...]
+
+    @property
+    def right(self) -> tuple[bool, ...]:
+        """Whether the likeliest choice is right."""
+        return tuple(each.chosen == each.question.answer for each in self.answered)
+
+    @property
+    def right_by_character(self) -> tuple[bool, ...]:
+        """Whether the likeliest choice by character is right."""
+        return tuple(each.chosen_by_character == each.question.answer for each in self.answered)
+
+    @property
+    def accuracy(self) -> Interval:
+        """The share of right answers by log-likelihood."""
+        return share(sum(self.right), len(self.right))
+
+    @property
+    def accuracy_by_character(self) -> Interval:
+        """The share of right answers by log-likelihood for each character."""
+        return share(sum(self.right_by_character), len(self.right))
+
+    @property
+    def chance(self) -> float:
+        """The accuracy of drawing blindly."""
+        return sum(1 / len(each.question.choices) for each in self.answered) / len(self.answered)
+
+
+def read_questions(path: Path) -> list[Question]:
+    """The questions of a file of records: `context` or `question`, `choices`, and `answer`, a number from 0 or a choice."""
+    found = [_question(row) for row in rows(str(path))]
+    if not found:
+        raise BadRecord(str(path), "holds no question", "give records with question, choices and answer")
+    return found
+
+
+def _question(row: Row) -> Question:
+    name = "context" if "context" in row.values else "question"
+    context, choices = text_field(row, name), field_of(row, "choices")
+    if not isinstance(choices, list) or len(choices) < 2 or not all(isinstance(each, str) and each for each in choices):
+        raise BadRecord(row.where, f"field 'choices' should be two or more texts, got {shown(choices)}", "write them as a list")
+    if len(set(choices)) < len(choices):
+        twice = next(one for one, two in pairwise(sorted(choices)) if one == two)
+        raise BadRecord(row.where, f"field 'choices' has {shown(twice)} twice", "give each choice once")
+    return Question(context, tuple(choices), _answer(row, choices))
+
+
+def _answer(row: Row, choices: Sequence[str]) -> int:
+    answer = field_of(row, "answer")
+    if isinstance(answer, int) and not isinstance(answer, bool) and 0 <= answer < len(choices):
+        return answer
+    if isinstance(answer, str) and answer in choices:
+        return choices.index(answer)
+    raise BadRecord(
+        row.where, f"field 'answer' is {shown(answer)}, and there are {len(choices)} choices",
+        f"give a number from 0 to {len(choices) - 1}, or one of the choices",
+    )  # fmt: skip
+
+
+def asked(subject: Subject, question: Question) -> list[Request]:
+    """A request for each choice. A space stands between the text and a choice, unless either brings white space."""
+    tokenizer, context = subject.text, question.context
+    begin = opening(tokenizer)
+
+    def joined(choice: str) -> str:
+        bare = not context or context[-1:].isspace() or choice[:1].isspace()
+        return choice if bare else f" {choice}"
+
+    return [pair(tokenizer, context, joined(choice), opening=begin) for choice in question.choices]
+
+
+def answer(subject: Subject, questions: Sequence[Question], progress: Callable[[int], None] = lambda done: None) -> Choices:
+    """The log-likelihood of each choice of each question. `progress` is called with the choices scored so far."""
+    requests = [asked(subject, question) for question in questions]
+    flat = [request for each in requests for request in each]
+    found = iter(scores(subject.model, flat, subject.length, progress=progress))
+    return Choices(
+        tuple(
+            Answered(question, tuple(next(found).log_likelihood for _ in each))
+            for question, each in zip(questions, requests, strict=True)
+        )
+    )
+
+
+def better(first: Choices, second: Choices) -> Difference:
+    """The difference of two models' accuracies on the same questions."""
+    ones = [1.0] * len(first.right)
+    return paired(first.right, second.right, ones, unit="questions", lower=False)

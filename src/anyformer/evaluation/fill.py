@@ -1,0 +1,75 @@
+"""Hidden words of a text, as a masked model would fill them in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+
+from anyformer.data import Tokenizer
+from anyformer.describe import UserError
+from anyformer.evaluation.subject import Subject
+from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
+
+MASK = "[MASK]"
+"""How people write a hidden token, whatever the tokenizer calls its own."""
+
+
+@dataclass(frozen=True)
+class Filled:
+    """The likeliest tokens at one hidden place, each with its text and its probability."""
+
+    tokens: tuple[tuple[int, str, float], ...]
+
+
+@torch.inference_mode()
+def fill(subject: Subject, text: str, top: int = 5) -> list[Filled]:
+    """The `top` likeliest tokens at each [MASK] of a text, by the softmax of the model's logits there.
+
+    `[CLS]` stands before the text and `[SEP]` after it, if the tokenizer has them.
+    """
+    architecture = subject.model.architecture
+    try:
+        needs_one_sequence("masked", architecture)
+        needs_token_logits("masked", architecture)
+        needs_both_sides("masked", architecture)
+    except ValueError as error:
+        raise UserError(f"hidden tokens are filled in by a masked model: {error}") from None
+    tokenizer = subject.text
+    mask = tokenizer.special("mask")
+    row = masked_row(tokenizer, text)
+    if len(row) > subject.length:
+        raise UserError(f"the text has {len(row):,} tokens, and the model reads {subject.length:,}")
+    logits = subject.model(torch.tensor([row], device=subject.model.device))[0].float()
+    places = [place for place, token in enumerate(row) if token == mask]
+    found = []
+    for place in places:
+        chances, tokens = logits[place].softmax(-1)[: tokenizer.vocab_size].topk(min(top, tokenizer.vocab_size))
+        found.append(Filled(tuple(_named(tokenizer, tokens.tolist(), chances.tolist()))))
+    return found
+
+
+def _named(tokenizer: Tokenizer, tokens: list[int], chances: list[float]) -> Iterator[tuple[int, str, float]]:
+    for token, chance in zip(tokens, chances, strict=True):
+        yield token, tokenizer.decode([token], special=True), chance
+
+
+def masked_row(tokenizer: Tokenizer, text: str) -> list[int]:
+    """The tokens of a text in which [MASK], or the tokenizer's own spelling, is the mask token, framed.
+
+    Where words carry the space before them, so does a hidden one, and the space before [MASK] is left out.
+    """
+    mask = tokenizer.special("mask")
+    own = tokenizer.token(mask)
+    pieces = (text.replace(own, MASK) if own else text).split(MASK)
+    if len(pieces) == 1:
+        raise UserError(f"{text!r}: has no {MASK}; write it where a token is to be filled in")
+    carried = len(tokenizer.encode(" the")) <= len(tokenizer.encode("the"))
+    row: list[int] = []
+    for number, piece in enumerate(pieces):
+        last = number == len(pieces) - 1
+        row += tokenizer.encode(piece.removesuffix(" ") if carried and not last else piece)
+        row += [] if last else [mask]
+    first, end = tokenizer.find("cls"), tokenizer.find("sep")
+    return row if first is None or end is None else [first, *row, end]

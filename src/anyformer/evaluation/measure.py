@@ -1,0 +1,184 @@
+"""A subject's loss and metrics on data, and two subjects on the same data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from anyformer.data import Corpus
+from anyformer.describe import UserError
+from anyformer.evaluation.intervals import Difference, paired
+from anyformer.evaluation.subject import PLAN, Subject, described, own_data
+from anyformer.evaluation.text_figures import TextFigures, text_figures
+from anyformer.evaluation.whole import whole
+from anyformer.objectives import Feed, Objective, Partners, Setting
+from anyformer.objectives.feed import TextFeed
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.reports import Auxiliary
+from anyformer.training.evaluate import Evaluated, evaluate
+from anyformer.training.partners import restored_partners, start_partners
+from anyformer.training.run import Run
+from anyformer.training.trainer import corpus_of
+
+DOCUMENTS_FROM = 20
+"""Documents from which they are the units that are resampled: windows of one text depend on each other."""
+Progress = Callable[[int], None]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a subject is evaluated on: `run` says how examples are made, `corpus` holds them, all to be evaluated."""
+
+    subject: Subject
+    run: Run
+    corpus: Corpus
+
+    @property
+    def objective(self) -> Objective:
+        return self.run.objective
+
+    @property
+    def feed(self) -> Feed:
+        """The examples, each once."""
+        corpus = self.corpus
+        setting = Setting(corpus.tokenizer, self.run.length, self.run.seed, corpus.names)
+        return self.objective.held_out(self.run.data, corpus, setting, self.run.batch)
+
+    @property
+    def partners(self) -> Partners:
+        """The second models that the objective needs."""
+        if not self.objective.partners:
+            return {}
+        model, run = self.subject.model, self.run.but(plan=PLAN)
+        if self.subject.run is None:
+            return start_partners(run, model, self.corpus.tokenizer)
+        return restored_partners(run, model, self.corpus.tokenizer, self.subject.run)
+
+
+@dataclass(frozen=True)
+class Measured:
+    """`evaluated`: the loss and the objective's metrics; `text`: more of running text, where its every token is predicted."""
+
+    evaluated: Evaluated
+    text: TextFigures | None = None
+
+
+def task_of(
+    subject: Subject, paths: tuple[str, ...], changes: Mapping[str, Any] | None = None, *, progress: bool = True
+) -> Task:
+    """The evaluation of a model on `paths`, or on what its run held out; `changes`: of the run, by path."""
+    run = described(subject, paths, changes)
+    if not paths:
+        return Task(subject, run, corpus_of(run))
+    own = own_data(subject)
+    return Task(subject, run, whole(run, None if own is None else own[1], progress=progress))
+
+
+def measure(task: Task, progress: Progress = lambda done: None) -> Measured:
+    """The loss and metrics over all of the data. `progress` is called after each batch with what was read so far."""
+    objective, feed, model = task.objective, task.feed, task.subject.model
+    if objective.likelihood and isinstance(objective, TokenObjective) and isinstance(feed, TextFeed):
+        text = text_figures(model, objective, feed, PLAN, progress)
+        return Measured(_of_text(text, feed.whole), text)
+    result = evaluate(
+        model, objective, feed, PLAN, partners=task.partners, names=task.corpus.names, progress=progress
+    )  # fmt: skip
+    if not result.count:
+        raise UserError(f"{', '.join(task.run.data.paths)}: there is nothing to predict in it")
+    return Measured(result)
+
+
+def _of_text(text: TextFigures, whole: int) -> Evaluated:
+    sums = text.whole
+    metrics = {
+        "accuracy": sums.accuracy,
+        "top_5_accuracy": sums.top_5_accuracy,
+        "calibration_error": text.calibration_error,
+    }
+    return Evaluated(sums.loss, sums.count, whole, whole, "tokens", text.bits_per_byte, metrics)
+
+
+def against(task: Task, measured: Measured, other: Subject, progress: Progress = lambda done: None) -> Difference:
+    """The difference of the losses of two models on the same rows or documents: the first one minus `other`.
+
+    `other` is given the very examples of the first one. If it has another tokenizer, whole documents are compared, by the loss
+    of all of their text for each token of the first one.
+    """
+    first, second = task, Task(other, task.run, task.corpus)
+    same = other.tokenizer is None or other.tokenizer == task.corpus.tokenizer
+    if not same:
+        second = _retokenised(task, other)
+    else:
+        _check(task, other)
+    if measured.text is not None:
+        theirs = measure(second, progress).text
+        assert theirs is not None, "the same objective"
+        mine, number = measured.text, int((measured.text.documents[:, 0] > 0).sum())
+        if same and number < DOCUMENTS_FROM:
+            return paired(mine.rows[:, 1], theirs.rows[:, 1], mine.rows[:, 0], unit="rows")
+        return paired(mine.documents[:, 1], theirs.documents[:, 1], mine.documents[:, 0], unit="documents")
+    ours, unit = unit_losses(first)
+    theirs_too, _ = unit_losses(second, progress)
+    return paired(ours[:, 1], theirs_too[:, 1], ours[:, 0], unit=unit)
+
+
+def _check(task: Task, other: Subject) -> None:
+    architecture = other.model.architecture
+    try:
+        task.objective.check(architecture)
+    except ValueError as error:
+        raise UserError(f"{other.path}: {error}") from None
+    for name, vocab in architecture.vocabularies.items():
+        if task.corpus.tokenizer.vocab_size > vocab:
+            raise UserError(
+                f"{other.path}: the tokenizer of {task.subject.path} has {task.corpus.tokenizer.vocab_size:,} tokens, and "
+                f"its {name} {vocab:,} rows"
+            )
+    for name, stack in architecture.stacks.items():
+        if stack.max_length is not None and task.run.length > stack.max_length:
+            raise UserError(
+                f"{other.path}: length {task.run.length:,} is longer than the position table of its {name} "
+                f"({stack.max_length:,}): compare at a shorter one, --set length={stack.max_length}"
+            )
+
+
+def _retokenised(task: Task, other: Subject) -> Task:
+    """The same documents in the tokens of `other`; refused where no documents can be compared."""
+    paths = task.run.data.paths
+    if not task.objective.likelihood or task.run.data.validation:
+        raise UserError(
+            f"{other.path}: has another tokenizer than {task.subject.path}; such models are compared by the likelihood of "
+            "whole documents, under next-token prediction, of text given by --data"
+        )
+    theirs = task_of(other, paths, {"length": task.run.length, "data.validation": 0.0})
+    if not theirs.objective.likelihood:
+        raise UserError(f"{other.path}: was trained with the {theirs.objective.kind} objective, which predicts no whole text")
+    return theirs
+
+
+def unit_losses(task: Task, progress: Progress = lambda done: None) -> tuple[Floats, str]:
+    """(units, 2): the number of targets and the summed loss of each unit, and what a unit is.
+
+    A unit is a row; a batch, where the loss of a row depends on the others.
+    """
+    objective, feed, model, units = task.objective.without_penalties, task.feed, task.subject.model, []
+    seen, partners, alone = 0, task.partners, isinstance(objective, TokenObjective)
+    with torch.no_grad():
+        for part in feed.once():
+            examples = part.to(model.device)
+            size = 1 if alone else len(examples.rows)
+            for at in range(0, len(examples.rows), size):
+                row = examples.slice(at, at + size)
+                if row.count:
+                    loss = objective.loss(model, row, None, Auxiliary(objective.counted(row)), partners)
+                    units.append((float(row.count), float(loss)))
+            seen += len(examples.rows)
+            progress(min(seen * feed.each, feed.whole))
+    return np.array(units or [(math.nan, math.nan)]), "rows" if alone else "batches"

@@ -1,0 +1,88 @@
+"""`Subject`: a trained model with all that its examples are made with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from anyformer.data import Data, Tokenizer, TokenizerFile
+from anyformer.describe import UserError, change_all
+from anyformer.files import default_cache
+from anyformer.loading import load, trained_length
+from anyformer.model import Transformer
+from anyformer.plan import Plan
+from anyformer.training.run import Run, default_run, load_run
+
+FALLBACK_LENGTH = 2048
+"""T of a model of which neither a run, a configuration nor a position table says one."""
+PLAN = Plan(precision="fp32", compile="off")
+"""Products in the type of the stored weights."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model in evaluation mode, its tokenizer, and T, the length of its texts. `run`: the directory of the run it is from."""
+
+    path: Path
+    model: Transformer
+    tokenizer: Tokenizer | None
+    length: int
+    run: Path | None = None
+
+    @property
+    def text(self) -> Tokenizer:
+        """Its tokenizer; `UserError` if there is none."""
+        if self.tokenizer is None:
+            raise UserError(
+                f"{self.path}: has no tokenizer, so text cannot become tokens; put its tokenizer.json into the directory"
+            )
+        return self.tokenizer
+
+
+def open_subject(path: Path, *, device: torch.device | str = "cpu", dtype: torch.dtype | None = None) -> Subject:
+    """The model of a run, a checkpoint or a Hugging Face directory; `dtype`: of its weights, by default as stored."""
+    model, tokenizer = load(path, plan=PLAN, device=device, dtype=dtype)
+    table = model.architecture.output_stack.max_length
+    length = trained_length(path) or table or FALLBACK_LENGTH
+    run = next((each for each in (path, path.absolute().parent.parent) if (each / "run.toml").is_file()), None)
+    return Subject(path, model, tokenizer, min(length, table or length), run)
+
+
+def described(subject: Subject, paths: tuple[str, ...], changes: Mapping[str, Any] | None = None) -> Run:
+    """The run that examples of `paths` are made by, all of them to be evaluated: the model's own, else the usual one.
+
+    `changes`: of the run, by path. Without paths those of the run, with the part that it held out.
+    """
+    changes = dict(changes or {})
+    own: dict[str, Any] = {"accumulation": 1}
+    if paths:
+        own |= {"data.paths": list(paths), "data.validation": 0.0, "data.validation_paths": []}
+    if subject.tokenizer is not None:
+        own["data.tokenizer"] = TokenizerFile(path=str(kept(subject.tokenizer))).plain()
+    if subject.run is not None:
+        return load_run(subject.run / "run.toml", own | changes)
+    if not paths:
+        raise UserError(f"{subject.path}: is not from a run, which would have held out some data; give --data PATH")
+    if subject.tokenizer is None and not any(path.startswith("data.tokenizer") for path in changes):
+        raise UserError(f'{subject.path}: has no tokenizer; set one: --set \'data.tokenizer={{kind="file",path="PATH"}}\'')
+    return change_all(default_run(subject.model.architecture, paths), {"length": subject.length} | own | changes)
+
+
+def own_data(subject: Subject) -> tuple[Data, Run] | None:
+    """The data that the model was trained on, and its run; None if it is from none."""
+    if subject.run is None:
+        return None
+    run = load_run(subject.run / "run.toml")
+    return run.data, run
+
+
+def kept(tokenizer: Tokenizer) -> Path:
+    """A directory with the tokenizer, the same one at each call, so that tokens made with it are found again."""
+    directory = default_cache() / "tokenizers" / tokenizer.digest[:24]
+    if not (directory / "tokenizer.json").is_file():
+        tokenizer.save(directory)
+    return directory

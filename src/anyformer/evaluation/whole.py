@@ -1,0 +1,57 @@
+"""All of the given data as one split to evaluate, with the classes numbered as the model was trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from anyformer.data import Corpus, DataError, Table, prepare
+from anyformer.data.columns import Column
+from anyformer.describe import UserError, did_you_mean
+from anyformer.training.run import Run
+from anyformer.training.trainer import corpus_of
+
+Names = Mapping[str, tuple[str, ...]]
+
+
+def whole(run: Run, trained: Run | None, *, progress: bool = True) -> Corpus:
+    """The corpus of `run`, a description that holds nothing out, with all of it as its held-out split.
+
+    `trained`: the run that the model is from; its classes keep their numbers.
+    """
+    corpus = prepare(run.data, special=run.objective.special(run.length), progress=progress)
+    for name, vocab in run.architecture.vocabularies.items():
+        if corpus.tokenizer.vocab_size > vocab:
+            raise UserError(f"the tokenizer has {corpus.tokenizer.vocab_size:,} tokens, and the model's {name} {vocab:,} rows")
+    corpus = replace(corpus, train=replace(corpus.train, name="given"))
+    if corpus.names and trained is not None:
+        corpus = renumbered(corpus, corpus_of(trained).names)
+    if len(corpus.train) < run.objective.least_held_out:
+        raise DataError(f"{', '.join(run.data.paths)}: has {corpus.train.words}: too little to evaluate")
+    return replace(corpus, validation=corpus.train)
+
+
+def renumbered(corpus: Corpus, names: Names) -> Corpus:
+    """The corpus with its classes numbered as in `names`; `DataError` names a class that is not there."""
+    if all(names.get(column) == classes for column, classes in corpus.names.items()):
+        return corpus
+    table = corpus.train
+    assert isinstance(table, Table), "only records have classes"
+    columns = dict(table.columns)
+    for name, classes in corpus.names.items():
+        known = {each: number for number, each in enumerate(names[name])}
+        for each in classes:
+            if each not in known:
+                raise DataError(f"{name}: the model was not trained on the class {each!r}{did_you_mean(each, known)}")
+        numbers = np.array([known[each] for each in classes], dtype=np.int64)
+        columns[name] = _mapped(columns[name], numbers)
+    kept = {**corpus.names, **{name: names[name] for name in corpus.names}}
+    return replace(corpus, train=replace(table, columns=columns, names=kept), names=kept)
+
+
+def _mapped(column: Column, numbers: np.ndarray) -> Column:
+    """The column with class i as `numbers[i]`; what is below 0 is no class."""
+    old = np.asarray(column.numbers)
+    return replace(column, numbers=np.where(old >= 0, numbers[old.clip(min=0)], old).astype(old.dtype))
