@@ -13,12 +13,13 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from anyformer.describe import Value
 from anyformer.describe.docstrings import field_docstrings
+from anyformer.model import Architecture
 from anyformer.training import Run
 
 PAGE = Path(__file__).with_name("train.md")
 TABLES = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- end of keys -->)", re.S)
-ELSEWHERE = ("architecture",)
-"""Keys with a guide of their own."""
+ELSEWHERE = (Architecture,)
+"""Descriptions with a guide of their own."""
 TYPES = {"int": "whole number", "float": "number", "str": "text", "bool": "true or false", "NoneType": "absent"}
 
 
@@ -38,9 +39,9 @@ def sections(name: str, kind: type[Value]) -> Iterator[tuple[str, type[Value]]]:
     yield name, kind
     for key, field in kind.model_fields.items():
         inside = values(field.annotation)
-        # A part that holds another of its own family: that family's tables stand where the part does.
-        if key not in ELSEWHERE and kind not in inside:
-            for inner in inside:
+        for inner in inside:
+            # Of a part that holds another of its own family, that family's tables stand where the part does.
+            if inner not in ELSEWHERE and kind not in inside:
                 yield from sections(f"{name}.{key}".lstrip("."), inner)
 
 
@@ -73,6 +74,8 @@ def shown(default: Any) -> str:
     if isinstance(default, Value):
         kind = default.plain().get("kind")
         return f'`{{ kind = "{kind}" }}`' if kind else "its own defaults"
+    if isinstance(default, tuple) and any(isinstance(item, Value) for item in default):
+        return f"{len(default)} tables"
     if isinstance(default, tuple):
         return f"`{list(default)}`"
     return f"`{str(default).lower()}`" if isinstance(default, bool) else f"`{default!r}`".replace("'", '"')

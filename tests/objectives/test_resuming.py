@@ -18,7 +18,7 @@ from anyformer.catalogue import architecture
 from anyformer.checkpoint import directory_of
 from anyformer.describe import change_all
 from anyformer.model import Architecture, build
-from anyformer.parts import Head
+from anyformer.parts import Causal, Head, Prefix
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
 from anyformer.training.precision import Host
@@ -54,7 +54,7 @@ def encoder(head: Head | None = None) -> Architecture:
 
 
 def prefix_model() -> Architecture:
-    return tiny("llama-2-7b", **{"decoder.layer.attention.mask": {"kind": "prefix"}})
+    return tiny("llama-2-7b", **{"decoder.layer.attention.mask": Causal() | Prefix()})
 
 
 TEXTS = [{"text": f"the {n} words of text {n * n % 97} are not many, but they say {n % 7} things. "} for n in range(200)]
@@ -70,6 +70,11 @@ CASES = {
     "causal": Case(tiny("llama-2-7b"), {"kind": "causal"}, RUNNING, TEXTS),
     "prefix": Case(prefix_model(), {"kind": "prefix"}, RUNNING, TEXTS),
     "masked": Case(encoder(), {"kind": "masked", "unit": "words"}, RUNNING, TEXTS),
+    "span_corruption": Case(tiny("t5-small"), {"kind": "span_corruption"}, RUNNING, TEXTS),
+    "ul2": Case(tiny("t5-small"), {"kind": "ul2"}, RUNNING, TEXTS),
+    "ul2-prefix": Case(prefix_model(), {"kind": "ul2", "target": "same_sequence"}, RUNNING, TEXTS),
+    "denoising": Case(tiny("bart-base"), {"kind": "denoising"}, RUNNING, TEXTS),
+    "replaced_tokens": Case(tiny("electra-small"), {"kind": "replaced_tokens"}, RUNNING, TEXTS),
     "diffusion": Case(tiny("llada-8b"), {"kind": "diffusion"}, RUNNING, TEXTS),
     "seq2seq": Case(tiny("t5-small"), {"kind": "seq2seq"}, {"kind": "pairs"}, PAIRS),
     "classification": Case(encoder(Head(pool="first", outputs=2)), {"kind": "classification"}, {"kind": "labelled"}, LABELLED),

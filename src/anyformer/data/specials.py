@@ -14,9 +14,11 @@ END_OF_TEXT = "<|endoftext|>"
 """The token that separates documents, in every tokenizer that is made here."""
 UNKNOWN = "[UNK]"
 """What tokenizers of words give for a word that they lack: made from text, so no special token."""
-RoleName = Literal["cls", "sep", "mask", "pad", "start", "system", "user", "assistant", "turn_end"]
+RoleName = Literal[
+    "cls", "sep", "mask", "pad", "start", "system", "user", "assistant", "turn_end", "regular", "sequential", "extreme"
+]
 """What a special token is for: the class token before a text, the end of a part, a hidden token, filling, what a decoder
-starts from, and in chats the three speakers and the end of what one says."""
+starts from, in chats the three speakers and the end of what one says, and UL2's three modes of denoising."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,9 @@ ROLES: Mapping[RoleName, Role] = {
     "user": Role("<|user|>"),
     "assistant": Role("<|assistant|>"),
     "turn_end": Role("<|turn_end|>", "", ("<|im_end|>", "<|eot_id|>", "<|end|>", "<end_of_turn>", "<|eot|>")),
+    "regular": Role("[R]"),
+    "sequential": Role("[S]"),
+    "extreme": Role("[X]"),
 }
 assert set(ROLES) == set(get_args(RoleName))
 SPEAKING: tuple[RoleName, ...] = ("system", "user", "assistant", "turn_end")
@@ -59,7 +64,8 @@ class Specials(Value):
     """The special tokens that an objective needs, beside the one that ends a text."""
 
     roles: tuple[RoleName, ...] = ()
-    """What tokens are needed for: `cls`, `sep`, `mask`, `pad`, `start`, `system`, `user`, `assistant`, `turn_end`."""
+    """What tokens are needed for: `cls`, `sep`, `mask`, `pad`, `start`, `system`, `user`, `assistant`, `turn_end`,
+    `regular`, `sequential`, `extreme`."""
     sentinels: Annotated[int, Field(ge=0, le=4096)] = 0
     """How many sentinels (`<extra_id_0>`, ...), which stand for spans that are left out (T5)."""
 

@@ -19,7 +19,7 @@ def check_model(model: Transformer) -> None:
     if architecture.decoder is None or architecture.latents is not None:
         raise InputError(
             f"a model of the shape {architecture.shape_of_model} reads a whole text at once and does not generate text; "
-            f"call it for its logits, or give its tokenizer to fill masks"
+            f"call it for its logits, or give it a tokenizer with a mask token to fill masks"
         )
     reasons = architecture.cost(Shape()).breaks("stepwise")
     if reasons:

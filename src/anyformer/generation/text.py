@@ -99,7 +99,7 @@ def stream(
         end = answer_end(tokenizer)
     else:
         given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
-    if fills_masks(model):
+    if fills_masks(model) and tokenizer.find("mask") is not None:
         return _revealed(model, tokenizer, given, max_tokens, sampling or Sampling(), stop, block)
     check_model(model)
     tokens = [each or ([] if end is None else [end]) for each in given]

@@ -3,6 +3,7 @@
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.choice import default_objective
 from anyformer.objectives.classification import ClassificationObjective
+from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
 from anyformer.objectives.distillation import DistillationObjective
 from anyformer.objectives.dpo import DPOObjective
@@ -15,13 +16,18 @@ from anyformer.objectives.objective import Objective, Partner, Partners, Setting
 from anyformer.objectives.orpo import ORPOObjective
 from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
 from anyformer.objectives.simpo import SimPOObjective
+from anyformer.objectives.span_corruption import SpanCorruptionObjective
+from anyformer.objectives.ul2 import Denoiser, UL2Objective
 
 __all__ = [
     "CausalObjective",
     "ClassificationObjective",
     "DPOObjective",
+    "Denoiser",
+    "DenoisingObjective",
     "DiffusionObjective",
     "DistillationObjective",
     "Examples",
@@ -35,9 +41,12 @@ __all__ = [
     "Partners",
     "PreferenceObjective",
     "PrefixObjective",
+    "ReplacedTokensObjective",
     "Seq2SeqObjective",
     "Setting",
     "SimPOObjective",
+    "SpanCorruptionObjective",
+    "UL2Objective",
     "added",
     "default_objective",
 ]

@@ -10,14 +10,18 @@ from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective
 from anyformer.objectives.prefix import PrefixObjective
+from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.span_corruption import SpanCorruptionObjective
 
 USUAL: tuple[Objective, ...] = (
     CausalObjective(),
     MultiTokenObjective(),
     PrefixObjective(),
     MaskedObjective(),
+    SpanCorruptionObjective(),
     Seq2SeqObjective(),
+    ReplacedTokensObjective(),
     ClassificationObjective(),
 )
 """The usual objective of each shape of model: the first one whose requirements an architecture meets."""

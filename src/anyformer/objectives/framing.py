@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
 
-from anyformer.objectives.text import Window
+from anyformer.objectives.text import Window, lengths_of
 
 
 def framed(window: Window, first: int, last: int) -> Window:
@@ -19,15 +18,8 @@ def framed(window: Window, first: int, last: int) -> Window:
     documents = window.documents
     if documents is not None:
         documents = torch.cat([documents[:, :1], documents, documents[:, -1:]], 1)
-    ends = _lengths(window) + 1
+    ends = lengths_of(window) + 1
     tokens = tokens.scatter(1, ends[:, None], last)
     if padding is not None:
         padding = padding.scatter(1, ends[:, None], False)
     return Window(tokens, window.rows, documents, padding)
-
-
-def _lengths(window: Window) -> Tensor:
-    """(B,): the number of tokens of each row."""
-    if window.padding is None:
-        return torch.full((len(window.tokens),), window.tokens.shape[1])
-    return (~window.padding).sum(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -35,12 +35,20 @@ class Setting:
 class Partner:
     """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
 
-    `learns`: whether it is trained beside the first (a generator), or stays as it is (a teacher, a reference).
+    `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
+    beside the first (a generator), or stays as it is (a teacher, a reference).
     """
 
     architecture: Architecture | None = None
     path: str | None = None
     learns: bool = False
+    derived: Callable[[Architecture], Architecture] | None = None
+
+    def described(self, own: Architecture) -> Architecture | None:
+        """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""
+        if self.architecture is not None or self.derived is None:
+            return self.architecture
+        return self.derived(own)
 
 
 Partners = Mapping[str, Transformer]

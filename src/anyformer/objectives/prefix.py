@@ -12,7 +12,7 @@ from anyformer.data import IGNORED, Batch
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
-from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits, reads_prefix
+from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_prefix, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise, uniform
@@ -48,12 +48,7 @@ class PrefixObjective(TextObjective, TokenObjective):
         needs_one_sequence("prefix", architecture)
         needs_token_logits("prefix", architecture)
         needs_hidden_targets("prefix", architecture)
-        if not reads_prefix(architecture):
-            raise ValueError(
-                "the prefix objective needs attention that reads a prefix both ways, and no mask of this architecture "
-                "does: give "
-                "it the mask 'prefix', or train it with objective.kind = 'causal'"
-            )
+        needs_prefix("prefix", architecture)
 
     def examples(self, batch: Batch, setting: Setting) -> Examples:
         given, length = Window.of(batch), batch.tokens.shape[1]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from anyformer.data import Data, Text
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 
-_FEW, _FEW_WITH_PREFIX = Shape(length=4), Shape(length=4, prefix=3)
+_FEW, _FEW_WITH_PREFIX, _TWICE = Shape(length=4), Shape(length=4, prefix=3), Shape(length=8)
 
 
 def needs_tokens(objective: str, architecture: Architecture) -> None:
@@ -89,4 +90,32 @@ def needs_packing(objective: str, architecture: Architecture, remedy: str) -> No
         raise ValueError(
             f"the {objective} objective packs several records into a row, which this architecture cannot keep apart: "
             f"{'; '.join(reasons)}; set {remedy}"
+        )
+
+
+def needs_whole_rows(objective: str, data: Data) -> None:
+    """Refuse text whose documents are kept apart within a row."""
+    if isinstance(data, Text) and data.isolate:
+        raise ValueError(
+            f"the {objective} objective makes a source and a target of each row, whatever documents it holds, and data.isolate "
+            "would keep these apart: leave it out"
+        )
+
+
+def needs_prefix(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture in which no mask reads a prefix both ways, or in which the rest sees nothing but the prefix."""
+    remedy = (
+        "give it the mask {kind = 'any_of', masks = [{kind = 'causal'}, {kind = 'prefix'}]}, or train it with objective.kind = "
+        "'causal'"
+    )
+    if not reads_prefix(architecture):
+        raise ValueError(
+            f"the {objective} objective needs attention that reads a prefix both ways, and no mask of this architecture does: "
+            f"{remedy}"
+        )
+    # Without a prefix, pairs of queries and keys are all that grows faster than the text.
+    if architecture.cost(_TWICE).total_flops.exact == 2 * architecture.cost(_FEW).total_flops.exact:
+        raise ValueError(
+            f"the {objective} objective predicts each token behind the prefix from all before it, and in this architecture it "
+            f"sees the prefix alone: {remedy}"
         )

@@ -39,6 +39,12 @@ def chosen(
             return free_BT & spans(drawn_BT, uniform(noise, 3, tokens_BT.shape), rate, mean)
 
 
+def exactly(free_BT: Tensor, counts_B: Tensor, draws_BT: Tensor) -> Tensor:
+    """(B, T) bool: `counts_B` of the `free_BT` tokens of each row, those with the smallest draws."""
+    ranks_BT = torch.where(free_BT, draws_BT, 2.0).argsort(dim=1, stable=True).argsort(dim=1)
+    return free_BT & (ranks_BT < counts_B[:, None])
+
+
 def spans(begins_BT: Tensor, lengths_BT: Tensor, rate: float, mean: float) -> Tensor:
     """(B, T) bool: the union of spans from two draws in (0, 1): where a span begins, and how long it is.
 

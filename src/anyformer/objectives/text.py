@@ -62,3 +62,10 @@ class Window(NamedTuple):
         documents = None if batch.documents is None else torch.from_numpy(batch.documents)
         padding = None if batch.padding is None else torch.from_numpy(batch.padding.copy())
         return cls(torch.from_numpy(batch.tokens), torch.from_numpy(batch.rows), documents, padding)
+
+
+def lengths_of(window: Window) -> Tensor:
+    """(B,): the number of tokens of each row; they stand before its padding."""
+    if window.padding is None:
+        return torch.full((len(window.tokens),), window.tokens.shape[1])
+    return (~window.padding).sum(1)

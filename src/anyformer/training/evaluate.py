@@ -57,8 +57,9 @@ def evaluate(
     totals: dict[str, Tensor] = {}
     loads: dict[str, Load] = {}
     count, rows, seen = 0.0, 0, 0
-    was_training = model.training
-    model.eval()
+    modes = {each: each.training for each in (model, *(partners or {}).values())}
+    for each in modes:
+        each.eval()
     try:
         with torch.no_grad(), autocast(plan, device):
             for part in feed.once(most):
@@ -70,7 +71,8 @@ def evaluate(
                 seen = min(rows * feed.each, feed.whole)
                 progress(seen)
     finally:
-        model.train(was_training)
+        for each, training in modes.items():
+            each.train(training)
     loss = float(totals["loss"]) / count if count else math.nan
     bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
     metrics = objective.metrics(totals, names or {})

@@ -46,8 +46,9 @@ def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: 
         made, own = load(partner.path, plan=run.plan, device=model.device)
         _check_tokens(f"{name} {partner.path}", own, tokenizer)
     else:
-        made = build(partner.architecture or run.architecture, run.plan, model.device, seed=run.seed)
-        if partner.architecture is None:
+        described = partner.described(run.architecture)
+        made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
+        if described is None:
             # Without the adapter, whose changes a new run's weights have none of.
             made.load_state_dict(plain(model).state_dict())
     run.objective.check_partner(name, made.architecture, run.architecture)

@@ -21,6 +21,8 @@ from anyformer.training.schedule import Cosine, Schedule
 from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
 
+_OF_ARCHITECTURE = "architecture."
+
 
 class Evaluation(Value):
     """When and how to evaluate on held-out text."""
@@ -143,7 +145,12 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     source = changes.pop("start_from", data.get("start_from"))
     data = completed({**data, "start_from": source}, path.parent)
     if isinstance(named := data.get("architecture"), str):
-        data["architecture"] = architecture(path_beside(named, path.parent)).plain()
+        model = architecture(path_beside(named, path.parent))
+        # Changed before the run is read: the objective of the file must suit what the architecture is then.
+        own = {key: new for key, new in changes.items() if key.startswith(_OF_ARCHITECTURE)}
+        model = change_all(model, {key.removeprefix(_OF_ARCHITECTURE): new for key, new in own.items()})
+        data["architecture"] = model.plain()
+        changes = {key: new for key, new in changes.items() if key not in own}
     run = Run.parse(data, where=str(path))
     return change_all(run, changes) if changes else run
 

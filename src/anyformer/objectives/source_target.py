@@ -1,0 +1,34 @@
+"""A source and a target made of one text, as a model with two inputs reads them."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED
+from anyformer.objectives.examples import Examples
+
+NOTHING = -1
+"""Where there is no token."""
+
+
+def moved_left(tokens_BT: Tensor) -> Tensor:
+    """The same tokens of each row in their order, those that are `NOTHING` behind them."""
+    order_BT = (tokens_BT < 0).byte().argsort(dim=1, stable=True)
+    return tokens_BT.gather(1, order_BT)
+
+
+def resized_to(tokens_BT: Tensor, length: int) -> Tensor:
+    """(B, length): rows with more or fewer places for `NOTHING` behind them."""
+    more = length - tokens_BT.shape[1]
+    return tokens_BT[:, :length] if more <= 0 else torch.nn.functional.pad(tokens_BT, (0, more), value=NOTHING)
+
+
+def pairs(source_BT: Tensor, target_BT: Tensor, rows_B: Tensor, start: int) -> Examples:
+    """Examples of sources and targets that end in `NOTHING`: the decoder reads the target shifted right behind `start`."""
+    begin = torch.full((len(target_BT), 1), start)
+    entered_BT = torch.cat([begin, target_BT[:, :-1]], 1)
+    return Examples(
+        source_BT.clamp(min=0), torch.where(target_BT < 0, IGNORED, target_BT), None, rows_B,
+        decoder_tokens=entered_BT.clamp(min=0), padding=source_BT < 0, decoder_padding=entered_BT < 0,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""Span corruption: the spans that are left out of a text, from the rest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from pydantic import Field
+from torch import Tensor
+
+from anyformer.data import Batch, Corpus, Data, Specials
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Setting
+from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
+from anyformer.objectives.seq2seq import target_logits
+from anyformer.objectives.source_target import pairs, resized_to
+from anyformer.objectives.text import TextObjective, Window, lengths_of
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise, uniform
+from anyformer.parts.call.reports import Auxiliary
+
+
+class SpanCorruptionObjective(TextObjective, TokenObjective):
+    """Cross-entropy of the spans left out of a text, given the rest: -sum_i log p(y_i | x, y_1 ... y_{i-1}).
+
+    x is the text with sentinel n for its n-th span of noise, y all spans, each behind its sentinel; both end with the token
+    that ends a text. The numbers of noise tokens and of spans follow from the length of the text, so that all sources have one
+    length, and all targets too (Raffel et al. 2020, arXiv 1910.10683, section 3.1.4, and its released code, in which a text
+    ends with noise, so that the target has no sentinel behind its last span).
+    """
+
+    kind: Literal["span_corruption"] = "span_corruption"
+    rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
+    """Share of the tokens that are left out."""
+    span: Annotated[float, Field(ge=1)] = 3.0
+    """Mean length of a span in tokens."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture without a source of text."""
+        needs_source("span_corruption", architecture)
+        needs_token_logits("span_corruption", architecture)
+        needs_hidden_targets("span_corruption", architecture)
+
+    def check_data(self, data: Data) -> None:
+        super().check_data(data)
+        needs_whole_rows("span_corruption", data)
+
+    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+        if self.window(length) < 2:
+            raise ValueError(f"length = {length} has no room for a token, a sentinel and the end: at least 3 are needed")
+
+    def window(self, length: int) -> int:
+        """The longest text whose source and target both fit into `length` positions; 0 if there is none."""
+        fitting = 0
+        for tokens in range(2, 2 * length):
+            if max(sizes(tokens, self.spans(tokens))) <= length:
+                fitting = tokens
+        return fitting
+
+    def special(self, length: int) -> Specials:
+        return Specials(sentinels=self.spans(self.window(length)).spans)
+
+    def spans(self, tokens: int) -> Spans:
+        """Noise tokens and spans of a text of `tokens` tokens."""
+        return spans_of(tokens, self.rate, self.span)
+
+    def examples(self, batch: Batch, setting: Setting) -> Examples:
+        given, tokenizer = Window.of(batch), setting.tokenizer
+        lengths_B, window = lengths_of(given), given.tokens.shape[1]
+        noise = Noise.at(setting.seed, 0, given.rows)
+        draws = (uniform(noise, site, given.tokens.shape) for site in range(2))
+        noise_BT = span_mask(lengths_B, [self.spans(tokens) for tokens in lengths_B.tolist()], *draws)
+        fixed = self.spans(window)
+        sentinels = tokenizer.sentinels(fixed.spans)
+        texts = corrupted(given.tokens, lengths_B, noise_BT, sentinels, tokenizer.end)
+        source, target = (resized_to(text, size) for text, size in zip(texts, sizes(window, fixed), strict=True))
+        examples = pairs(source, target, given.rows, tokenizer.end)
+        # Rows of whole windows have no padding; said so, they take the faster kernels.
+        return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        return target_logits(model, examples, noise, auxiliary)
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        """None: a prompt of text has no sentinel to answer to."""
+        return ""

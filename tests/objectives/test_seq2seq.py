@@ -1,0 +1,79 @@
+"""Sequence to sequence: targets shifted right behind the start token, padding that changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from anyformer.data import IGNORED, RecordBatch, Specials, Text
+from anyformer.model import build
+from anyformer.objectives import Seq2SeqObjective, Setting
+from anyformer.plan import Plan
+from objectives.windows import small, tokenizer
+
+PLAN = Plan(precision="fp32", compile="off")
+PAIRS = [("a source", "its target"), ("longer than the others", "t"), ("s", ""), ("two words", "and three more words")]
+OURS = tokenizer(Specials())
+
+
+def records(pairs: list[tuple[str, str]]) -> RecordBatch:
+    made = tuple(
+        ({"source": np.array(OURS.encode(a), np.int64), "target": np.array(OURS.encode(b), np.int64)},) for a, b in pairs
+    )
+    return RecordBatch(made, np.arange(len(pairs)))
+
+
+def examples_of(pairs: list[tuple[str, str]], length: int):
+    return Seq2SeqObjective().examples(records(pairs), Setting(OURS, length))
+
+
+def test_examples_by_hand():
+    examples, end = examples_of([("ab", "xyz"), ("abcd", "x")], 5), OURS.end
+    a, b, c, d, x, y, z = (ord(letter) for letter in "abcdxyz")
+    assert examples.tokens.tolist() == [[a, b, 0, 0, 0], [a, b, c, d, 0]]
+    assert examples.padding.tolist() == [[False] * 2 + [True] * 3, [False] * 4 + [True]]
+    assert examples.decoder_tokens.tolist() == [[end, x, y, z, 0], [end, x, 0, 0, 0]]
+    assert examples.decoder_padding.tolist() == [[False] * 4 + [True], [False] * 2 + [True] * 3]
+    assert examples.targets.tolist() == [[x, y, z, end, IGNORED], [x, end, IGNORED, IGNORED, IGNORED]]
+    assert examples.count == 6
+
+
+@pytest.mark.parametrize("name", ["t5-small", "bart-base"])
+def test_padded_in_a_batch_equals_alone(name):
+    """Logits to 1e-6 and so the loss; and the batch's loss is the sum."""
+    model, objective = build(small(name), PLAN, seed=1).eval(), Seq2SeqObjective()
+    batch = examples_of(PAIRS, 32)
+    total = 0.0
+    with torch.no_grad():
+        logits = objective.logits(model, batch, None, None)
+        for row, (source, target) in enumerate(PAIRS):
+            tokens = torch.tensor([OURS.encode(source)])
+            entered = torch.tensor([[OURS.end, *OURS.encode(target)]])
+            alone = model(tokens, entered)
+            torch.testing.assert_close(logits[row : row + 1, : entered.shape[1]], alone, rtol=0, atol=1e-6)
+            wanted = torch.tensor([*OURS.encode(target), OURS.end])
+            total += torch.nn.functional.cross_entropy(alone[0], wanted, reduction="sum").item()
+        found = objective.loss(model, batch, None).item()
+    assert found == pytest.approx(total, rel=1e-5)
+
+
+def test_the_decoder_sees_no_later_target():
+    model = build(small("t5-small"), PLAN, seed=1).eval()
+    objective, batch = Seq2SeqObjective(), examples_of(PAIRS[:1], 16)
+    changed = batch.decoder_tokens.clone()
+    changed[0, 5] = 7
+    with torch.no_grad():
+        before, after = (objective.logits(model, one, None, None) for one in (batch, replace(batch, decoder_tokens=changed)))
+    assert torch.equal(before[0, :5], after[0, :5])
+    assert (before[0, 5] != after[0, 5]).any()
+
+
+def test_what_cannot_be_trained_so_is_refused():
+    objective = Seq2SeqObjective()
+    with pytest.raises(ValueError, match="choose an architecture with an encoder"):
+        objective.check(small("gpt2"))
+    with pytest.raises(ValueError, match=r"trained on data.kind = 'pairs'"):
+        objective.check_data(Text(paths=("x",)))
