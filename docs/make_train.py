@@ -38,12 +38,12 @@ def sections(name: str, kind: type[Value], above: tuple[type[Value], ...] = ()) 
     """A description and those within it, each with the key at which it stands; a family within itself is not said again."""
     yield name, kind
     for key, field in kind.model_fields.items():
-        if key not in ELSEWHERE:
-            for inner in values(field.annotation):
-                if inner not in ELSEWHERE and (
-                    inner.kinds is None or all(inner.kinds is not each.kinds for each in (kind, *above))
-                ):
-                    yield from sections(f"{name}.{key}".lstrip("."), inner, (kind, *above))
+        inside = values(field.annotation)
+        for inner in inside:
+            # Of a part that holds another of its own family, that family's tables stand where the part does.
+            family = inner.kinds is not None and any(inner.kinds is each.kinds for each in (kind, *above))
+            if inner not in ELSEWHERE and not family:
+                yield from sections(f"{name}.{key}".lstrip("."), inner, (kind, *above))
 
 
 def table(name: str, kind: type[Value]) -> Iterator[str]:

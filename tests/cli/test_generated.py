@@ -30,7 +30,9 @@ def test_generate_and_the_sample_show_what_a_model_makes_safely(monkeypatch, cap
 
     monkeypatch.setattr(generation, "stream", lambda *a, **k: iter([(0, "\x1b[2J\x07")]))
     monkeypatch.setattr("anyformer.loading.load", lambda *a, **k: (None, None))
-    train.print_sample(SimpleNamespace(prompts=("x\x00",), model=None, tokenizer=None, deadline=None), Console(quiet=True))
+    train.print_sample(
+        SimpleNamespace(prompts=("x\x00",), chat=False, model=None, tokenizer=None, deadline=None), Console(quiet=True)
+    )
     assert capsys.readouterr().out == "x\\x00\\x1b[2J\\x07\n"
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     generate.run("model", ["p"], max_tokens=1, temperature=0.0, seed=0)

@@ -13,10 +13,11 @@ import pytest
 import torch
 from rich.console import Console
 
+from anyformer import checkpoint
 from anyformer.catalogue import architecture
 from anyformer.checkpoint import directory_of
 from anyformer.describe import change_all
-from anyformer.model import Architecture
+from anyformer.model import Architecture, build
 from anyformer.parts import Causal, Head, Prefix
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
@@ -29,7 +30,10 @@ PLAIN = Plan(precision="fp32", compile="off")
 
 @dataclass(frozen=True)
 class Case:
-    """A tiny run: an architecture, an objective, and rows of its kind of data (texts for running text)."""
+    """A tiny run: an architecture, an objective, and rows of its kind of data (texts for running text).
+
+    `teacher`: whether a model stands at the path "teacher" before the run.
+    """
 
     model: Architecture
     objective: dict[str, Any]
@@ -37,6 +41,7 @@ class Case:
     rows: list[dict[str, Any]]
     length: int = 32
     accumulation: int = 2
+    teacher: bool = False
 
 
 def tiny(name: str, **changes: Any) -> Architecture:
@@ -64,6 +69,11 @@ ANSWERS = [
 SIMILAR = [{"text": f"number {n}", "positive": f"{n} is it"} for n in range(120)]
 VECTORS = [{"array": [[n % 2, 0.1 * row, 1.0] for row in range(1 + n % 4)], "label": n % 2} for n in range(120)]
 DIGITS = {"kind": "images", "paths": ["digits"], "height": 12, "width": 12}
+ASKED = [{"prompt": f"{n}?", "answer": f"{n * 3 % 101}.", "worse": f"no {n}"} for n in range(120)]
+CHATS = [
+    {"messages": [{"role": "user", "content": row["prompt"]}, {"role": "assistant", "content": row["answer"]}]} for row in ASKED
+]
+PREFERRED = {"kind": "preferences", "chosen": "answer", "rejected": "worse"}
 RUNNING = {"kind": "text"}
 MIXTURE = {"kind": "mixture", "of": "text"}
 CASES = {
@@ -88,6 +98,14 @@ CASES = {
     ),
     "mixture": Case(tiny("llama-2-7b"), {"kind": "causal"}, MIXTURE, TEXTS),
     "mixture of pairs": Case(tiny("t5-small"), {"kind": "seq2seq"}, MIXTURE | {"of": "pairs"}, PAIRS),
+    "instruction": Case(tiny("llama-2-7b"), {"kind": "instruction"}, {"kind": "chats"}, CHATS),
+    "instruction_alone": Case(tiny("gpt2"), {"kind": "instruction", "pack": False}, {"kind": "prompts"}, ASKED),
+    "dpo": Case(tiny("llama-2-7b"), {"kind": "dpo", "beta": 1.0}, PREFERRED, ASKED),
+    "simpo": Case(tiny("llama-2-7b"), {"kind": "simpo"}, PREFERRED, ASKED),
+    "orpo": Case(tiny("llama-2-7b"), {"kind": "orpo"}, PREFERRED, ASKED),
+    "distillation": Case(
+        tiny("llama-2-7b"), {"kind": "distillation", "teacher": "teacher", "alpha": 0.5}, RUNNING, TEXTS, teacher=True
+    ),
 }
 
 
@@ -113,6 +131,9 @@ def written(path: Path, rows: list[dict[str, Any]]) -> str:
 def run(request, tmp_path, monkeypatch) -> Run:
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
     case = CASES[request.param]
+    monkeypatch.chdir(tmp_path)
+    if case.teacher:
+        checkpoint.save(build(case.model, seed=99), tmp_path / "teacher")
     data = data_of(case, tmp_path)
     plain = {
         "steps": STEPS, "batch": 4, "accumulation": case.accumulation, "length": case.length, "seed": 7,

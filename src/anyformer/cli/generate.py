@@ -12,6 +12,7 @@ from anyformer.cli.arguments import Model
 EXAMPLES = """
 anyformer generate runs/2026-01-01-120000 "def parse(" --temperature 0.7 --top-p 0.95
 anyformer generate checkpoint "Once upon" "A time" --max-tokens 64 --stop "The end"
+anyformer generate runs/2026-01-01-120000 "What does `json.dumps` do?" --chat
 """
 sampling_option = partial(typer.Option, rich_help_panel="Sampling")
 computing_option = partial(typer.Option, rich_help_panel="Computation")
@@ -29,6 +30,14 @@ def run(
             metavar="NUMBERS",
         ),
     ] = None,
+    chat: Annotated[
+        bool,
+        typer.Option(
+            "--chat",
+            help="Take each prompt as what a user says: write it by the tokenizer's chat template, and stop where the answer "
+            "ends.",
+        ),
+    ] = False,
     max_tokens: Annotated[
         int, typer.Option("--max-tokens", "-n", help="Stop after this many new tokens.", min=1, metavar="TOKENS")
     ] = 128,
@@ -91,6 +100,8 @@ def run(
 
     if (not prompts) == (not tokens):
         raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
+    if chat and tokens:
+        raise UserError("--chat writes prompts of text by a template, and --tokens gives token numbers: leave one of them out")
     numbers = [_numbers(text) for text in tokens or []]
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     dtype = {"stored": None, "fp32": torch.float32, "bf16": torch.bfloat16}[precision]
@@ -104,9 +115,10 @@ def run(
             print(",".join(map(str, given + continuation)))
         return
     assert prompts
-    pieces = stream(loaded, tokenizer, prompts, block=block, **settings)
+    pieces = stream(loaded, tokenizer, prompts, block=block, chat=chat, **settings)
+    between = "\n" if chat else ""
     if len(prompts) == 1:
-        print(shown(prompts[0], bold=True), end="", flush=True)
+        print(shown(prompts[0], bold=True), end=between, flush=True)
         for _, piece in pieces:
             print(shown(piece), end="", flush=True)
         print()
@@ -115,7 +127,7 @@ def run(
     for row, piece in pieces:
         texts[row] += piece
     for number, (prompt, text) in enumerate(zip(prompts, texts, strict=True), start=1):
-        print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{shown(text)}")
+        print(f"--- {number} of {len(texts)}\n{shown(prompt, bold=True)}{between}{shown(text)}")
 
 
 def _numbers(text: str) -> list[int]:

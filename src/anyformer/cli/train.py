@@ -204,7 +204,8 @@ def finish(trained: Trained) -> None:
     console.print(f"\n[bold]run[/bold] {directory}   [bold]curve[/bold] {directory / 'loss.png'}", soft_wrap=True)
     console.out("try next:")
     if generates:
-        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7)}")
+        more = ["--chat"] if trained.chat else []
+        console.out(f"  {command('generate', directory, trained.prompts[1], '--temperature', 0.7, *more)}")
     console.out(f"  {command('show', directory)}")
     console.out(f"  {command('export', directory, f'{directory.name}-exported')}")
 
@@ -218,12 +219,12 @@ def print_sample(trained: Trained, console: Console) -> bool:
     prompt = trained.prompts[0]
     sampling = Sampling(temperature=0.7, top_k=50)
     try:
-        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling)
+        pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)
     except InputError as error:
         console.out(f"\nno sample: {error}")
         return False
     console.print("\n[bold]sample[/bold]")
-    print(shown(safe(prompt), bold=True), end="", flush=True)
+    print(shown(safe(prompt), bold=True), end="\n" if trained.chat else "", flush=True)
     try:
         for _, piece in pieces:
             print(safe(piece), end="", flush=True)

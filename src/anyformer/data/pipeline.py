@@ -150,7 +150,8 @@ def _key(data: Files, special: Specials) -> str:
     }
     if isinstance(data.tokenizer, TokenizerFile):
         # Its content counts, wherever it lies.
-        parts["data"] = {**parts["data"], "tokenizer": Tokenizer.load(data.tokenizer.path).digest}
+        tokenizer = Tokenizer.load(data.tokenizer.path)
+        parts["data"] = {**parts["data"], "tokenizer": [tokenizer.digest, tokenizer.config]}
     return _digest(parts)
 
 

@@ -115,7 +115,7 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
     writers = {name: TableWriter(folder, name, data.types(names)) for name in SPLITS}
 
     def texts(group: Group) -> list[str]:
-        return [text for _, record in group for text in data.texts(record)]
+        return [text for _, record in group for text in data.pieces(record, tokenizer)]
 
     groups = _groups(survey.records(), lambda record: sum(map(len, data.texts(record))))
     encoded = encoded_in_order(tokenizer, folder, groups, texts, size, workers)
@@ -124,9 +124,9 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
         for group, found in encoded:
             arrays = iter(found)
             for split, record in group:
-                own = data.texts(record)
-                length = sum(len(text.encode()) for text in own)
-                writers[split].add(data.numbers(record, [next(arrays) for _ in own], tokenizer, names), length)
+                count = len(data.pieces(record, tokenizer))
+                length = sum(len(text.encode()) for text in data.texts(record))
+                writers[split].add(data.numbers(record, [next(arrays) for _ in range(count)], tokenizer, names), length)
                 advance(length)
     for source in (*survey.sources, *survey.held_out):
         if current(source).identity() != source.identity():

@@ -42,6 +42,10 @@ class Records(Files):
         """The texts of a record that become tokens, and of which a tokenizer learns."""
         raise NotImplementedError
 
+    def pieces(self, record: Mapping[str, Any], tokenizer: Tokenizer) -> list[str]:
+        """The texts whose tokens `numbers` is given: those of `texts`, unless the tokenizer says how a record is written."""
+        return self.texts(record)
+
     def types(self, names: Names) -> Mapping[str, ColumnType]:
         """What each column holds."""
         raise NotImplementedError
@@ -49,5 +53,5 @@ class Records(Files):
     def numbers(
         self, record: Mapping[str, Any], tokens: Sequence[TokenArray], tokenizer: Tokenizer, names: Names
     ) -> Mapping[str, ArrayLike]:
-        """The numbers of a record for each column; `tokens`: those of its `texts`, in order."""
+        """The numbers of a record for each column; `tokens`: those of its `pieces`, in order."""
         raise NotImplementedError

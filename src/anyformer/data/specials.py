@@ -46,6 +46,16 @@ ROLES: Mapping[RoleName, Role] = {
     "extreme": Role("[X]"),
 }
 assert set(ROLES) == set(get_args(RoleName))
+SPEAKING: tuple[RoleName, ...] = ("system", "user", "assistant", "turn_end")
+"""The roles that a chat needs."""
+CHAT_TEMPLATE = (
+    "{% for turn in messages %}{{ '<|' + turn['role'] + '|>' }}"
+    "{% if turn['role'] == 'assistant' %}{% generation %}{{ turn['content'] + '<|turn_end|>' }}{% endgeneration %}"
+    "{% else %}{{ turn['content'] + '<|turn_end|>' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}"
+)
+"""How a chat is written for a tokenizer made here, in Jinja: `<|user|>` text `<|turn_end|>` `<|assistant|>` text
+`<|turn_end|>`."""
 SENTINEL_NAMES = ("<extra_id_{}>", "<sentinel_{}>", "<|reserved_special_token_{}|>")
 """How sentinels are called, the first by T5 and by tokenizers made here."""
 
@@ -78,7 +88,8 @@ class Specials(Value):
     def config(self, unknown: str | None = None) -> dict[str, Any]:
         """The table of a `tokenizer_config.json`, from which transformers knows the tokens of each role."""
         keyed = {ROLES[role].key: ROLES[role].own for role in self.roles if ROLES[role].key}
-        return plain_config(END_OF_TEXT) | ({"unk_token": unknown} if unknown else {}) | keyed
+        chat = {"chat_template": CHAT_TEMPLATE} if set(SPEAKING) <= set(self.roles) else {}
+        return plain_config(END_OF_TEXT) | ({"unk_token": unknown} if unknown else {}) | keyed | chat
 
 
 def plain_config(end: str | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,7 +21,7 @@ from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName
 
 TokenArray = NDArray[np.uint32]
 _END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
-_FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
+_FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +81,7 @@ class Tokenizer:
             raise DataError(f"{file}: no such file; a tokenizer is a tokenizer.json or a directory that has one") from None
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file}: cannot be read ({error})") from None
-        return cls.parse(definition, _read_config(file.with_name(_CONFIG)), str(file))
+        return cls.parse(definition, _read_template(file) | _read_config(file.with_name(_CONFIG)), str(file))
 
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.json` and `tokenizer_config.json`, which `load` and Hugging Face's AutoTokenizer read."""
@@ -173,6 +174,29 @@ class Tokenizer:
         raise self._lacks(f"{count} sentinels, only {most}", f"not all of {names}")
 
     @property
+    def config(self) -> Mapping[str, Any]:
+        """The table of its `tokenizer_config.json`."""
+        return self._config
+
+    def named(self, key: str) -> str | None:
+        """The token that its configuration names under `key`."""
+        return named(self._config, key)
+
+    @property
+    def chat_template(self) -> str | None:
+        """The program in Jinja that writes a chat as text; of several the one called `default`."""
+        found = self._config.get("chat_template")
+        if isinstance(found, list):
+            found = next((each.get("template") for each in found if each.get("name") == "default"), None)
+        return found if isinstance(found, str) else None
+
+    @cached_property
+    def strips(self) -> Mapping[str, tuple[bool, bool]]:
+        """Whether each special token takes the white space before it, and after it."""
+        added = self._inner.get_added_tokens_decoder().values()
+        return {token.content: (token.lstrip, token.rstrip) for token in added if token.special}
+
+    @property
     def instant(self) -> bool:
         """Whether encoding is a table look-up, for which no parallelism pays."""
         return self._lookup is not None
@@ -223,6 +247,17 @@ def _read_config(file: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise DataError(f"{file}: should be a JSON object, got {type(table).__name__}")
     return table
+
+
+def _read_template(file: Path) -> dict[str, Any]:
+    """The chat template of a file beside the tokenizer's, where newer directories keep it."""
+    beside = file.with_name(_TEMPLATE)
+    if not beside.is_file():
+        return {}
+    try:
+        return {"chat_template": beside.read_text(encoding="utf-8")}
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{beside}: cannot be read ({error})") from None
 
 
 def _end_of_text(table: Mapping[str, Any], config: Mapping[str, Any]) -> str | None:

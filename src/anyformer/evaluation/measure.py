@@ -58,8 +58,8 @@ class Task:
             return {}
         model, run = self.subject.model, self.run.but(plan=PLAN)
         if self.subject.run is None:
-            return start_partners(run, model)
-        return restored_partners(run, model, self.subject.run)
+            return start_partners(run, model, self.corpus.tokenizer)
+        return restored_partners(run, model, self.corpus.tokenizer, self.subject.run)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from anyformer.data import StreamDecoder, Tokenizer
+from anyformer.data.chat import answer_end, prompt_tokens
 from anyformer.generation.checks import check, check_model, fills_masks
 from anyformer.generation.compiled import stepper
 from anyformer.generation.decode import continuations
@@ -25,6 +26,7 @@ def generate(
     sampling: Sampling | None = None,
     stop: Sequence[str] = (),
     compile: bool | None = None,
+    chat: bool = False,
 ) -> Any:
     """The continuation of a prompt, without it: text for text, token numbers for token numbers; a list for several prompts.
 
@@ -33,13 +35,15 @@ def generate(
     one = isinstance(prompt, str) or (len(prompt) > 0 and isinstance(prompt[0], int))
     prompts: Any = [prompt] if one else list(prompt)
     if not all(isinstance(text, str) for text in prompts):
-        if stop:
-            raise InputError("stop strings are text, and the prompts are token numbers: leave stop out")
+        if stop or chat:
+            word = "stop strings are" if stop else "a chat is"
+            raise InputError(f"{word} text, and the prompts are token numbers: leave {'stop' if stop else 'chat'} out")
         end = None if tokenizer is None else tokenizer.end_of_text
         tokens = generate_tokens(model, prompts, max_tokens=max_tokens, sampling=sampling, end=end, compile=compile)
         return tokens[0] if one else tokens
     texts = ["" for _ in prompts]
-    for row, piece in stream(model, tokenizer, prompts, max_tokens=max_tokens, sampling=sampling, stop=stop, compile=compile):
+    settings: dict[str, Any] = {"max_tokens": max_tokens, "sampling": sampling, "stop": stop, "compile": compile, "chat": chat}
+    for row, piece in stream(model, tokenizer, prompts, **settings):
         texts[row] += piece
     return texts[0] if one else texts
 
@@ -69,6 +73,7 @@ def stream(
     stop: Sequence[str] = (),
     compile: bool | None = None,
     block: int | None = None,
+    chat: bool = False,
 ) -> Iterator[tuple[int, str]]:
     """(row, text) as the text comes. A row ends at the end-of-text token, before the first `stop` string, or at `max_tokens`.
 
@@ -76,7 +81,8 @@ def stream(
 
     Wrong arguments are refused by the call itself, not when the first piece is read. `compile`: None compiles only jobs long
     enough to recover the time. A model that fills masks gives each text at once, `block` positions revealed before the next
-    ones (by default all together); its tokenizer needs a mask token.
+    ones (by default all together); its tokenizer needs a mask token. `chat`: each prompt is what a user says, written by the
+    tokenizer's chat template, and a row ends where the answer does.
     """
     if tokenizer is None:
         check_model(model)
@@ -86,7 +92,13 @@ def stream(
     if any(not text for text in stop):
         raise InputError("a stop string is empty")
     end = tokenizer.end_of_text
-    given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
+    if chat:
+        if model.architecture.two_inputs or fills_masks(model):
+            raise InputError("a chat is gone on with by a decoder that predicts the next token, which this model is not")
+        given = [prompt_tokens(tokenizer, _asked(prompt)) for prompt in prompts]
+        end = answer_end(tokenizer)
+    else:
+        given = [tokenizer.encode(prompt) if isinstance(prompt, str) else list(prompt) for prompt in prompts]
     if fills_masks(model) and tokenizer.find("mask") is not None:
         return _revealed(model, tokenizer, given, max_tokens, sampling or Sampling(), stop, block)
     check_model(model)
@@ -114,6 +126,13 @@ def _revealed(
     for number, numbers in enumerate(last.tolist()):
         row = _Row(tokenizer, stop, end)
         yield number, "".join(map(row.push, numbers)) + row.finish()
+
+
+def _asked(prompt: str | Sequence[int]) -> list[dict[str, str]]:
+    """The chat that begins with a prompt."""
+    if not isinstance(prompt, str):
+        raise InputError("a chat is text, and the prompts are token numbers: leave chat out")
+    return [{"role": "user", "content": prompt}]
 
 
 def _steps(

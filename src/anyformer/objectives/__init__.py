@@ -6,16 +6,22 @@ from anyformer.objectives.classification import ClassificationObjective
 from anyformer.objectives.contrastive import ContrastiveObjective
 from anyformer.objectives.denoising import DenoisingObjective
 from anyformer.objectives.diffusion import DiffusionObjective
+from anyformer.objectives.distillation import DistillationObjective
+from anyformer.objectives.dpo import DPOObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.image_classification import ImageClassificationObjective
+from anyformer.objectives.instruction import InstructionObjective
 from anyformer.objectives.masked import MaskedObjective
 from anyformer.objectives.multi_token import MultiTokenObjective
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, added
+from anyformer.objectives.orpo import ORPOObjective
+from anyformer.objectives.preference import PreferenceObjective
 from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.simpo import SimPOObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
 from anyformer.objectives.token_labels import TokenLabelsObjective
@@ -26,22 +32,28 @@ __all__ = [
     "CausalObjective",
     "ClassificationObjective",
     "ContrastiveObjective",
+    "DPOObjective",
     "Denoiser",
     "DenoisingObjective",
     "DiffusionObjective",
+    "DistillationObjective",
     "Examples",
     "Feed",
     "ImageClassificationObjective",
+    "InstructionObjective",
     "MaskedObjective",
     "MultiTokenObjective",
+    "ORPOObjective",
     "Objective",
     "Partner",
     "Partners",
+    "PreferenceObjective",
     "PrefixObjective",
     "RegressionObjective",
     "ReplacedTokensObjective",
     "Seq2SeqObjective",
     "Setting",
+    "SimPOObjective",
     "SpanCorruptionObjective",
     "SpansObjective",
     "TokenLabelsObjective",

@@ -32,6 +32,10 @@ class Feed(Protocol):
         """How many of these a row has, about."""
 
     @property
+    def left_out(self) -> int:
+        """How many of these no row has, since they do not fit into one."""
+
+    @property
     def bytes_each(self) -> float | None:
         """Bytes of text of each token; None where a unit is no token, or the size is unknown."""
 
@@ -72,6 +76,10 @@ class TextFeed:
     @property
     def each(self) -> int:
         return self.length
+
+    @property
+    def left_out(self) -> int:
+        return 0
 
     @property
     def bytes_each(self) -> float | None:
@@ -128,6 +136,10 @@ class RecordFeed:
     @property
     def each(self) -> int:
         return max(1, len(self.table) // max(1, len(self.rows)))
+
+    @property
+    def left_out(self) -> int:
+        return len(self.table) - len(self.rows.order)
 
     @property
     def bytes_each(self) -> float | None:

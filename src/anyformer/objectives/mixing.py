@@ -50,6 +50,10 @@ class MixtureFeed:
         return max(1, round(sum(part.share * part.feed.each for part in self.parts.values())))
 
     @property
+    def left_out(self) -> int:
+        return sum(part.feed.left_out for part in self.parts.values())
+
+    @property
     def bytes_each(self) -> float | None:
         sizes = [(part.share, part.feed.bytes_each) for part in self.parts.values()]
         known = [share * size for share, size in sizes if size is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -46,6 +46,7 @@ class MultiTokenObjective(NextToken):
     of the next token alone, and so is the loss of an evaluation, which other models' can be compared with.
     """
 
+    teachable: ClassVar[bool] = False
     kind: Literal["multi_token"] = "multi_token"
     factor: NotNegative = 0.3
     """Factor of each later token's loss, with `mean` of their mean."""

@@ -70,6 +70,8 @@ class Objective(Value):
     """Tokens, or records, that must be held out at least."""
     likelihood: ClassVar[bool] = False
     """Whether the loss is that of every token of running text, of which bits per byte can be told."""
+    chats: ClassVar[bool] = False
+    """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
     kind: str
     balance_loss: NotNegative = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""

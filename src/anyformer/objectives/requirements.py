@@ -74,6 +74,25 @@ def reads_prefix(architecture: Architecture) -> bool:
     return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact
 
 
+def needs_no_later(objective: str, architecture: Architecture) -> None:
+    """Refuse an architecture that predicts later tokens too, which the objective would never train."""
+    if architecture.mtp is not None:
+        raise ValueError(
+            f"the {objective} objective trains the next token alone, and this architecture predicts later ones too (mtp): "
+            "leave them out with architecture.mtp = none"
+        )
+
+
+def needs_packing(objective: str, architecture: Architecture, remedy: str) -> None:
+    """Refuse an architecture in which the documents of a row would mix."""
+    reasons = architecture.cost(_FEW).breaks("packed", training=True)
+    if reasons:
+        raise ValueError(
+            f"the {objective} objective packs several records into a row, which this architecture cannot keep apart: "
+            f"{'; '.join(reasons)}; set {remedy}"
+        )
+
+
 def needs_whole_rows(objective: str, data: Data) -> None:
     """Refuse text whose documents are kept apart within a row."""
     if isinstance(data, Text) and data.isolate:

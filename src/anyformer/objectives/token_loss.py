@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self
 
 import torch
 from pydantic import Field
@@ -29,6 +29,8 @@ class TokenObjective(Objective):
     w the target's weight. Z is the softmax's denominator; the z-loss keeps it near 1 (PaLM, arXiv 2204.02311, section 5).
     """
 
+    teachable: ClassVar[bool] = True
+    """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
     z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0

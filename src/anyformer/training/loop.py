@@ -165,7 +165,8 @@ def _prepared(
                 console.out(line, highlight=False)
 
     trainer = Trainer.start(run, corpus, machine, given, directory if begun else None)
-    for line in [] if run.tuning.everything else [learning_line(trainer.model)]:
+    learning = [] if run.tuning.everything else [learning_line(trainer.model)]
+    for line in [*trainer.left_out, *learning]:
         console.out(line, highlight=False)
     return memory, trainer
 

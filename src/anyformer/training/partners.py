@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from anyformer import checkpoint
+from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer, build
+from anyformer.model.adapters import plain
 from anyformer.objectives import Partner
 from anyformer.training.run import Run
 
@@ -16,15 +18,18 @@ FOLDER = "partners"
 """The folder, in a run's directory, of the models that do not learn, which a resumed run reads again."""
 
 
-def start_partners(run: Run, model: Transformer) -> dict[str, Transformer]:
-    """The second models of a run that begins; `model`: the first one, with the weights that it begins with."""
-    return {name: _made(name, partner, run, model) for name, partner in run.objective.partners.items()}
+def start_partners(run: Run, model: Transformer, tokenizer: Tokenizer) -> dict[str, Transformer]:
+    """The second models of a run that begins; `model`: the first one, with the weights that it begins with; `tokenizer`: the
+    data's."""
+    return {name: _made(name, partner, run, model, tokenizer) for name, partner in run.objective.partners.items()}
 
 
-def restored_partners(run: Run, model: Transformer, directory: Path) -> dict[str, Transformer]:
+def restored_partners(run: Run, model: Transformer, tokenizer: Tokenizer, directory: Path) -> dict[str, Transformer]:
     """The second models of a run that goes on; the weights of those that learn are in its checkpoints."""
     return {
-        name: _made(name, partner, run, model) if partner.learns else _still(_kept(directory / FOLDER / name, run, model))
+        name: _made(name, partner, run, model, tokenizer)
+        if partner.learns
+        else _still(_kept(directory / FOLDER / name, run, model))
         for name, partner in run.objective.partners.items()
     }
 
@@ -36,23 +41,38 @@ def keep_partners(run: Run, partners: Mapping[str, Transformer], directory: Path
             checkpoint.save(partners[name], directory / FOLDER / name)
 
 
-def _made(name: str, partner: Partner, run: Run, model: Transformer) -> Transformer:
+def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: Tokenizer) -> Transformer:
     if partner.path is not None:
-        made, _ = load(partner.path, plan=run.plan, device=model.device)
+        made, own = load(partner.path, plan=run.plan, device=model.device)
+        _check_tokens(f"{name} {partner.path}", own, tokenizer)
     else:
         described = partner.described(run.architecture)
         made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
         if described is None:
-            made.load_state_dict(model.state_dict())
+            # Without the adapter, whose changes a new run's weights have none of.
+            made.load_state_dict(plain(model).state_dict())
     run.objective.check_partner(name, made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
+
+
+def _check_tokens(what: str, own: Tokenizer | None, data: Tokenizer) -> None:
+    """Refuse a model that was trained on other tokens than those of the data, by which its answers would mean nothing."""
+    if own is None:
+        return
+    number = next((n for n in range(max(own.vocab_size, data.vocab_size)) if own.token(n) != data.token(n)), None)
+    if number is not None:
+        raise UserError(
+            f"the {what} reads other tokens than the data's: token {number} is {own.token(number)!r} there, and "
+            f"{data.token(number)!r} in the data; set data.tokenizer = {{kind = 'file', path = ...}} to the directory of its "
+            "tokenizer.json"
+        )
 
 
 def _kept(directory: Path, run: Run, model: Transformer) -> Transformer:
     if not directory.is_dir():
         raise UserError(f"{directory}: is missing, and the run cannot go on without this model; start the run anew")
     made, _, _ = checkpoint.load(directory, plan=run.plan, device=model.device)
-    return made
+    return _still(made)
 
 
 def _still(model: Transformer) -> Transformer:

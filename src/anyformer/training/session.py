@@ -43,7 +43,7 @@ class Trained:
     """The result of a run: its directory, the model, its tokenizer, and its losses.
 
     `exit_code`: what a shell expects, 0 unless a signal stopped the run. `prompts`: of the sample, and of a command to
-    try next. `deadline`: the reading of the clock at which the run's minutes end.
+    try next, `chat`: whether these are questions. `deadline`: the reading of the clock at which the run's minutes end.
     """
 
     directory: Path
@@ -57,6 +57,7 @@ class Trained:
     summary: Summary | None = None
     """Predicted beside measured figures, once the run is finished."""
     prompts: tuple[str, ...] = ()
+    chat: bool = False
     deadline: float | None = None
 
     @property
@@ -252,6 +253,6 @@ class Session:
         openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
         return Trained(
             self.directory, trainer.finished(), trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
-            prompts=openings if run.sample is None else (run.sample, openings[0]),
+            prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats,
             deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
         )  # fmt: skip

@@ -73,7 +73,8 @@ class Trainer:
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
         given(model)
-        partners = start_partners(run, model) if begun is None else restored_partners(run, model, begun)
+        told = (run, model, corpus.tokenizer)
+        partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {
             name: Trainee.of(partners[name], run, Tuning()) for name, one in run.objective.partners.items() if one.learns
         }
@@ -84,6 +85,16 @@ class Trainer:
     def model(self) -> Transformer:
         """The run's model."""
         return self.trainee.model
+
+    @property
+    def left_out(self) -> list[str]:
+        """How many examples no row of the run has, in words; nothing where all have one."""
+        feeds = {"training": self.training, "held-out": self.held_out}
+        return [
+            f"{feed.left_out:,} of {feed.whole:,} {name} {feed.unit} do not fit into length = {self.run.length:,}: left out"
+            for name, feed in feeds.items()
+            if feed.left_out
+        ]
 
     def changed(self, **fields: Any) -> Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""

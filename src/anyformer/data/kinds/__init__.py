@@ -1,10 +1,13 @@
 """Kinds of data, one in each file; a class enters the registry of `Data` by being defined."""
 
 from anyformer.data.kinds.answers import Answers
+from anyformer.data.kinds.chats import Chats, Dialogue
 from anyformer.data.kinds.images import Images
 from anyformer.data.kinds.labelled import Labelled
 from anyformer.data.kinds.mixture import Component, Mixture
 from anyformer.data.kinds.pairs import Pairs
+from anyformer.data.kinds.preferences import Preferences
+from anyformer.data.kinds.prompts import Prompts
 from anyformer.data.kinds.scored import Scored
 from anyformer.data.kinds.similar import Similar
 from anyformer.data.kinds.vectors import Arrays, Pixels, Vectors
@@ -13,12 +16,16 @@ from anyformer.data.kinds.word_labels import WordLabels
 __all__ = [
     "Answers",
     "Arrays",
+    "Chats",
     "Component",
+    "Dialogue",
     "Images",
     "Labelled",
     "Mixture",
     "Pairs",
     "Pixels",
+    "Preferences",
+    "Prompts",
     "Scored",
     "Similar",
     "Vectors",

@@ -1,0 +1,148 @@
+"""Distillation: the data's own targets, and a teacher's probabilities of all tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, ClassVar, Literal, Self
+
+import torch
+import torch.nn.functional as F
+from pydantic import BeforeValidator, Field, model_validator
+from torch import Tensor
+
+from anyformer.data import IGNORED, Corpus, Data, Specials, Text
+from anyformer.describe import with_kind
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.causal import CausalObjective
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.feed import Feed
+from anyformer.objectives.objective import Objective, Partner, Partners, Setting, Totals
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+
+class DistillationObjective(Objective):
+    """A student learns from the data and from a teacher: (1 - alpha) L + alpha T^2 sum_i KL(teacher_i || student_i).
+
+    L is the loss of another objective, `of`; the divergence is between the softmax of the logits divided by the temperature T,
+    at every position where `of` has a target, and T^2 keeps its gradients as large as those of L (Hinton et al. 2015, arXiv
+    1503.02531, section 2). Held-out loss is L alone, to be compared with that of a student without a teacher.
+    """
+
+    reads: ClassVar[type[Data]] = Text
+    least_held_out: ClassVar[int] = 2
+    kind: Literal["distillation"] = "distillation"
+    teacher: Annotated[str, Field(min_length=1)]
+    """The teacher: a run, a checkpoint, or a directory of Hugging Face's layout, with the tokenizer of the data."""
+    temperature: Annotated[float, Field(gt=0)] = 2.0
+    """T, by which the logits of both are divided; a higher one shows more of what the teacher finds unlikely."""
+    alpha: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The teacher's share of the loss; 1 leaves the data's own targets out."""
+    of: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
+    """The objective whose examples the teacher is asked about, such as `causal`, `masked` or `instruction`."""
+
+    @model_validator(mode="after")
+    def _predicts_tokens(self) -> DistillationObjective:
+        inner = self.of
+        if not isinstance(inner, TokenObjective) or not inner.teachable or inner.partners:
+            raise ValueError(f"of.kind = {inner.kind!r} gives no logits that a teacher could be asked for: choose 'causal'")
+        if inner.balance_loss or inner.sequence_balance_loss or inner.router_z_loss:
+            raise ValueError("the experts' losses are those of the whole objective: give them beside `of`, and not inside")
+        return self
+
+    @property
+    def _tokens(self) -> TokenObjective:
+        assert isinstance(self.of, TokenObjective), "checked when it was described"
+        return self.of
+
+    @property
+    def partners(self) -> Mapping[str, Partner]:
+        return {"teacher": Partner(path=self.teacher)}
+
+    def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
+        """Refuse a teacher that gives other logits than the student, or cannot be asked about these examples."""
+        if partner.outputs != own.outputs:
+            raise ValueError(
+                f"objective.teacher = {self.teacher!r} gives {partner.outputs} logits and the student {own.outputs}: both "
+                "predict the same tokens; give the student the teacher's vocabulary and tokenizer"
+            )
+        try:
+            self.of.check(partner)
+        except ValueError as error:
+            raise ValueError(f"objective.teacher = {self.teacher!r} cannot be asked about these examples: {error}") from None
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse what `of` refuses."""
+        self.of.check(architecture)
+
+    def check_data(self, data: Data) -> None:
+        self.of.check_data(data)
+
+    def check_batch(self, length: int, batch: int, accumulation: int) -> None:
+        self.of.check_batch(length, batch, accumulation)
+
+    def special(self, length: int) -> Specials:
+        return self.of.special(length)
+
+    @property
+    def without_penalties(self) -> Self:
+        return super().without_penalties.but(of=self.of.without_penalties)
+
+    def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return self.of.feed(data, corpus, setting, batch)
+
+    def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
+        return self.of.held_out(data, corpus, setting, batch)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return self.of.counted(examples)
+
+    def signal(
+        self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
+    ) -> Tensor:
+        logits = self._tokens.logits(model, examples, noise, auxiliary)
+        taught = divergence(self._taught(examples, partners), logits, examples, self.temperature)
+        return (1 - self.alpha) * self._tokens.token_loss(logits, examples) + self.alpha * self.temperature**2 * taught
+
+    def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
+        own = self.of.statistics(model, examples, auxiliary, {})
+        logits, taught = self._tokens.logits(model, examples, None, auxiliary), self._taught(examples, partners)
+        alone = self._tokens.without_penalties.token_loss(taught, examples)
+        return {
+            **own,
+            "examples": torch.tensor(examples.count),
+            "teacher": alone,
+            "divergence": divergence(taught, logits, examples, 1.0),
+        }
+
+    def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        count = totals["examples"].clamp(min=1)
+        return {
+            **self.of.metrics(totals, names),
+            "teacher_loss": float(totals["teacher"] / count),
+            "divergence": float(totals["divergence"] / count),
+        }
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        return self.of.prompt(corpus, number)
+
+    def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
+        return self.of.baseline(training, steps, held_out, windows, outputs)
+
+    def _taught(self, examples: Examples, partners: Partners) -> Tensor:
+        """The teacher's logits."""
+        with torch.no_grad():
+            return self._tokens.logits(partners["teacher"], examples, None, Auxiliary(self.counted(examples)))
+
+
+def divergence(teacher: Tensor, student: Tensor, examples: Examples, temperature: float) -> Tensor:
+    """sum_i w_i KL(softmax(teacher_i / T) || softmax(student_i / T)) over the targets, in nats: a 0-d tensor in fp32.
+
+    Logits (B, T, V) or (B, V); w: the weights of the targets, if they have any.
+    """
+    p, q = (F.log_softmax(logits.float() / temperature, -1) for logits in (teacher, student))
+    each = (p.exp() * (p - q)).sum(-1)
+    if examples.weights is not None:
+        each = each * examples.weights
+    return torch.where(examples.targets != IGNORED, each, 0.0).sum()

@@ -1,0 +1,90 @@
+"""Instruction tuning: the answers of chats."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, Table
+from anyformer.data.chat import first_question
+from anyformer.data.packing import Ints
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.causal import check_next_token
+from anyformer.objectives.examples import Examples
+from anyformer.objectives.objective import Setting
+from anyformer.objectives.records import RecordObjective
+from anyformer.objectives.requirements import needs_no_later, needs_packing
+from anyformer.objectives.token_loss import TokenObjective
+from anyformer.parts.call.noise import Noise
+from anyformer.parts.call.reports import Auxiliary
+
+
+class InstructionObjective(RecordObjective, TokenObjective):
+    """Cross-entropy of the answers of chats: -sum_{i in A} log p(x_i | x_1 ... x_{i-1}), A the tokens of answers.
+
+    A has each answer's first token and the one that ends its turn; what is asked is read, and never predicted (Ouyang et al.
+    2022, arXiv 2203.02155, section 3.4). Chats that share a row do not see each other, and positions restart with each.
+    """
+
+    reads: ClassVar[type[Data]] = Dialogue
+    chats: ClassVar[bool] = True
+    kind: Literal["instruction"] = "instruction"
+    pack: bool = True
+    """Put as many chats into a row as fit; False: one each."""
+    too_long: Literal["leave_out", "cut"] = "leave_out"
+    """Chats that take more than T positions are left out, or their ends are cut off."""
+
+    def check(self, architecture: Architecture) -> None:
+        """Refuse an architecture without logits of the next token, in which a token sees its target, or, with `pack`, in which
+        chats of a row would mix."""
+        check_next_token(self.kind, architecture)
+        needs_no_later(self.kind, architecture)
+        if self.pack:
+            needs_packing(self.kind, architecture, "pack = false")
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        assert isinstance(corpus.validation, Table), "records are prepared as a table"
+        return first_question(corpus.tokenizer, corpus.validation[number % len(corpus.validation)]["tokens"])
+
+    def lengths(self, table: Table, setting: Setting) -> Ints:
+        # The last token of a chat is predicted and never read.
+        lengths: Ints = np.maximum(table.lengths("tokens") - 1, 1)
+        return lengths if self.too_long == "leave_out" else np.minimum(lengths, setting.length)
+
+    def rows(self, table: Table, setting: Setting) -> Rows:
+        if not self.pack:
+            return super().rows(table, setting)
+        return Rows.packed(self.lengths(table, setting), setting.length, setting.seed)
+
+    def examples(self, batch: RecordBatch, setting: Setting) -> Examples:
+        size = (len(batch.records), setting.length)
+        tokens, targets = np.zeros(size, dtype=np.int64), np.full(size, IGNORED, dtype=np.int64)
+        documents = np.zeros(size, dtype=np.int64)
+        for row, chats in enumerate(batch.records):
+            at = 0
+            for number, chat in enumerate(chats):
+                line = chat["tokens"].astype(np.int64)
+                stop = at + min(len(line) - 1, setting.length - at)
+                place = slice(at, stop)
+                tokens[row, place] = line[: stop - at]
+                targets[row, place] = np.where(chat["answers"] > 0, line, IGNORED)[1 : stop - at + 1]
+                documents[row, place] = number
+                at = stop
+            documents[row, at:] = len(chats)
+        # The positions after the last chat are a document of their own, which nothing real sees.
+        padding = documents == np.array([len(chats) for chats in batch.records])[:, None]
+        return Examples(
+            torch.from_numpy(tokens), torch.from_numpy(targets), torch.from_numpy(documents) if self.pack else None,
+            torch.from_numpy(batch.rows), padding=torch.from_numpy(padding),
+        )  # fmt: skip
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return None if examples.padding is None else ~examples.padding
+
+    def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
+        # Padding comes last, where no target sees it: it needs no mask.
+        logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)
+        return logits
