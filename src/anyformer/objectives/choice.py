@@ -37,12 +37,14 @@ USUAL: tuple[Objective, ...] = (
 
 def default_objective(architecture: Architecture) -> Objective:
     """The first usual objective that the architecture can be trained with; `UserError` with the reasons if there is none."""
-    refusals = []
+    refusals: dict[Objective, str] = {}
     for objective in USUAL:
         try:
             objective.check(architecture)
         except ValueError as error:
-            refusals.append(f"  {objective.kind}: {error}")
+            refusals[objective] = f"  {objective.kind}: {error}"
             continue
         return objective
-    raise UserError("no objective trains this architecture:\n" + "\n".join(refusals))
+    # The reasons that tell most come first: of objectives that give a model as many inputs as this one reads.
+    nearest = sorted(refusals, key=lambda objective: objective.two_inputs != architecture.two_inputs)
+    raise UserError("no objective trains this architecture:\n" + "\n".join(refusals[objective] for objective in nearest))

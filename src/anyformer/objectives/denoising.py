@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, assert_never
+from typing import Annotated, ClassVar, Literal, assert_never
 
 import numpy as np
 import torch
@@ -32,6 +32,7 @@ class DenoisingObjective(TextObjective, TokenObjective):
     Unlike its released code, spans are of tokens and not of whole words, and none runs into another.
     """
 
+    two_inputs: ClassVar[bool] = True
     kind: Literal["denoising"] = "denoising"
     rate: Annotated[float, Field(ge=0, lt=1)] = 0.3
     """Share of the tokens that are hidden."""

@@ -30,6 +30,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
     """
 
     reads: ClassVar[type[Data]] = Pairs
+    two_inputs: ClassVar[bool] = True
     kind: Literal["seq2seq"] = "seq2seq"
 
     def check(self, architecture: Architecture) -> None:

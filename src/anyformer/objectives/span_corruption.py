@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 from torch import Tensor
@@ -31,6 +31,7 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
     ends with noise, so that the target has no sentinel behind its last span).
     """
 
+    two_inputs: ClassVar[bool] = True
     kind: Literal["span_corruption"] = "span_corruption"
     rate: Annotated[float, Field(gt=0, lt=1)] = 0.15
     """Share of the tokens that are left out."""

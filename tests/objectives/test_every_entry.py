@@ -1,0 +1,85 @@
+"""Every catalogue entry that has an objective is trained with it, on data of its kind; one of each shape and objective here."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+from anyformer.catalogue import architecture, listing
+from anyformer.describe import UserError, change_all
+from anyformer.objectives import default_objective
+from anyformer.plan import Plan
+from anyformer.training import default_run
+from anyformer.training.precision import Host
+from anyformer.training.trainer import Trainer, corpus_of
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+ROWS = [
+    {
+        "text": f"{LETTERS[n % 26] * 8} is one of {n} words that say {n % 7} things of {n * n % 97}. ",
+        "positive": LETTERS[n % 26] * 6,
+    }
+    for n in range(200)
+]
+WITHOUT = ("blip-caption-base", "llama-3.2-11b-vision", "llama-3.2-90b-vision")
+"""Entries that read images beside a text; Whisper's, which read sound, have no objective either."""
+
+
+def usual() -> dict[tuple[str, str], list[str]]:
+    """(shape, default objective) -> entries."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for entry in listing():
+        model = architecture(entry.name, tiny=True)
+        try:
+            found.setdefault((model.shape_of_model, default_objective(model).kind), []).append(entry.name)
+        except UserError:
+            assert entry.name in WITHOUT or entry.name.startswith("whisper-")
+    return found
+
+
+USUAL = usual()
+FIRST = [names[0] for names in USUAL.values()]
+OTHERS = [name for names in USUAL.values() for name in names[1:]]
+
+
+def learns(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run that `anyformer train NAME --tiny` makes: finite, and the loss of one repeated batch falls within 20 steps."""
+    monkeypatch.setenv("ANYFORMER_CACHE", str(folder / "cache"))
+    path = folder / "rows.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    model = architecture(name, tiny=True)
+    if model.embedding.symbols is not None and model.embedding.symbols < 257:
+        model = change_all(model, {"embedding.vocab": 257})  # of a data set with fewer characters than bytes
+    reads_text = model.embedding.symbols is not None
+    run = default_run(model, (str(path) if reads_text else "digits",))
+    run = change_all(run, {"minutes": None, "steps": 1, "batch": 4, "data.validation": 0.2})
+    run = run.but(length=min(run.length, 96) if reads_text else run.length, plan=Plan(precision="fp32", compile="off"))
+    trainer = Trainer.start(run, corpus_of(run), Host(torch.device("cpu"), {"fp32": 1e9}))
+    (examples,), count = trainer.micro_batches(0)
+    seen = []
+    for _ in range(20):
+        loss = trainer.loss(examples, None)[0] / count
+        loss.backward()
+        seen.append(loss.item())
+        for each in (trainer.trainee, *trainer.learning.values()):
+            for group in each.optimiser.param_groups:
+                group["lr"] = 3e-3
+            each.optimiser.step()
+            each.optimiser.zero_grad()
+    assert all(map(math.isfinite, seen)), seen
+    assert min(seen[-3:]) < 0.97 * seen[0], seen
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_one_of_each_shape_and_objective_learns(name, tmp_path, monkeypatch):
+    learns(name, tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", OTHERS)
+def test_every_entry_learns(name, tmp_path, monkeypatch):
+    learns(name, tmp_path, monkeypatch)
