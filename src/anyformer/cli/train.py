@@ -193,7 +193,8 @@ def finish(trained: Trained) -> None:
         if final.seen >= final.whole
         else f"{final.seen:,} of {final.whole:,} {final.unit}, evenly sampled"
     )
-    console.out(f"validation loss {final.loss:.4f} over {of}: perplexity {final.perplexity:.2f}{bits}")
+    perplexity = "" if final.perplexity is None else f": perplexity {final.perplexity:.2f}"
+    console.out(f"validation loss {final.loss:.4f} over {of}{perplexity}{bits}")
     if final.metrics:
         console.out("  ".join(f"{name.replace('_', ' ')} {value:.4f}" for name, value in final.metrics.items()))
     if trained.baseline is not None:

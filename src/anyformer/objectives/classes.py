@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -24,6 +25,8 @@ CONFUSABLE = 256
 
 class ClassObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the class of each row: -log softmax(logits)[class]. The base of such objectives."""
+
+    of_tokens: ClassVar[bool] = False
 
     def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
         check_classes(architecture, corpus, "label")

@@ -68,6 +68,8 @@ class Objective(Value):
     """The kind of data that examples are made of."""
     least_held_out: ClassVar[int] = 1
     """Tokens, or records, that must be held out at least."""
+    of_tokens: ClassVar[bool] = False
+    """Whether the loss is -log p of tokens, whose exponential is a perplexity."""
     two_inputs: ClassVar[bool] = False
     """Whether it gives the model a source beside a target."""
     likelihood: ClassVar[bool] = False

@@ -31,6 +31,7 @@ class TokenObjective(Objective):
 
     teachable: ClassVar[bool] = True
     """Whether `logits` are all that the loss is of, so that a teacher's can stand beside them."""
+    of_tokens: ClassVar[bool] = True
     z_loss: NotNegative = 0.0
     """Factor of log(Z)^2; PaLM: 0.0001."""
     label_smoothing: Annotated[float, Field(ge=0, lt=1)] = 0.0

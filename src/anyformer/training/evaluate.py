@@ -34,9 +34,13 @@ class Evaluated:
     metrics: Mapping[str, float] = field(default_factory=dict)
     loads: Mapping[str, Load] = field(default_factory=dict)
 
+    of_tokens: bool = True
+    """Whether the loss is -log p of tokens."""
+
     @property
-    def perplexity(self) -> float:
-        return math.exp(min(self.loss, 700))
+    def perplexity(self) -> float | None:
+        """exp(loss), None where the loss is not that of tokens."""
+        return math.exp(min(self.loss, 700)) if self.of_tokens else None
 
 
 def evaluate(
@@ -82,7 +86,7 @@ def evaluate(
         loads = add_loads(loads, each.loads)
     return Evaluated(
         loss, round(sum(each.count for each in sums.values())), sum(each.seen for each in sums.values()), feed.whole, feed.unit,
-        bits, {**objective.metrics(totals, names or {}), **own}, loads,
+        bits, {**objective.metrics(totals, names or {}), **own}, loads, objective.of_tokens,
     )  # fmt: skip
 
 

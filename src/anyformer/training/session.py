@@ -240,7 +240,7 @@ class Session:
         final = [row for row in rows if row["kind"] == "validation"][-1]
         validation = Evaluated(
             final["loss"], final["targets"], final["seen"], final["whole"], final["unit"], final["bits_per_byte"],
-            final.get("metrics", {}),
+            final.get("metrics", {}), of_tokens=final["perplexity"] is not None,
         )  # fmt: skip
         baseline = trainer.baseline() if run.evaluation.baseline else None
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
