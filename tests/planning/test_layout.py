@@ -131,7 +131,7 @@ def test_the_ranks_together_hold_every_weight_once(name, pp):
     """Summed over stages, experts and tensor ranks; tables that two stages share are stored by both."""
     arch = architecture(name)
     row = row_of(arch, 256, BF16)
-    tally = arch.cost(Shape(batch=1, length=256, source=256 if arch.two_inputs else 0), BF16)
+    tally = arch.trained_cost(Shape(batch=1, length=256, source=256 if arch.two_inputs else 0), BF16)
     held = [stage for first, stage in _each_stage(row, pp)]
     total = sum(each.total for each in held)
     twice = total - tally.parameters

@@ -7,6 +7,7 @@ import sysconfig
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
+from os.path import exists, isdir, isfile  # which no name is too long for
 from pathlib import Path
 
 from anyformer.data.description import STDLIB, TEXT_GLOBS
@@ -65,12 +66,12 @@ def _expand(path: str, globs: Sequence[str]) -> list[Source]:
         root = Path(sysconfig.get_path("stdlib"))
         return _walk(root, ("*.py",), _NOT_STDLIB)
     place = Path(path).expanduser().absolute()
-    if place.is_dir():
+    if isdir(place):
         return _walk(place, globs, frozenset())
-    if not place.exists():
+    if not exists(place):
         hint = "; wildcards belong in `glob`, beside the directory in `paths`" if any(mark in path for mark in "*?[") else ""
         raise DataError(f"{path}: no such file or directory (looked for {place}){hint}")
-    if not place.is_file():
+    if not isfile(place):
         raise DataError(f"{path}: is neither a regular file nor a directory; copy its content into a file first")
     return [_source(place, explicit=True)]
 

@@ -80,7 +80,8 @@ def _of_kind(here: Any, data: Any) -> Any:
     kinds = getattr(here, "kinds", None)
     if isinstance(here, type) and isinstance(data, BaseModel):
         return type(data)
-    return kinds.get(data.get("kind"), here) if kinds is not None and isinstance(data, Mapping) else here
+    kind = data.get("kind") if isinstance(data, Mapping) else None
+    return kinds.get(kind, here) if kinds is not None and isinstance(kind, str) else here
 
 
 def _child(data: Any, step: int | str) -> Any:

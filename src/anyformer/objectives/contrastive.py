@@ -39,6 +39,7 @@ class ContrastiveObjective(RecordObjective):
     least_held_out: ClassVar[int] = 2
     kind: Literal["contrastive"] = "contrastive"
     temperature: Annotated[float, Field(gt=0)] = 0.05
+    """What the cosines are divided by; SimCSE 0.05, CLIP learns it from 0.07."""
     symmetric: bool = True
     """Average the loss with that of finding each text from its positive (CLIP, arXiv 2103.00020)."""
     pool: Literal["first", "mean", "last"] = "mean"
