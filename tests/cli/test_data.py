@@ -56,8 +56,8 @@ def test_the_command_shows_samples_and_prepares(tmp_path, monkeypatch):
     monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
     path = tmp_path / "pairs.jsonl"
     path.write_text("".join(f'{{"source": "word {n}", "target": "answer {n}"}}\n' for n in range(50)))
-    asked = ["t5-small", "--tiny", "--data", str(path), "--set", "length=24", "--set", "objective.kind=seq2seq"]
-    asked += ["--set", "data.kind=pairs", "--set", "data.validation=0.2"]
+    asked = ["t5-small", "--tiny", "--data", str(path), "--set", "length=24", "--objective", "seq2seq"]
+    asked += ["--set", "data.validation=0.2"]
     shown = CliRunner().invoke(app, ["data", "inspect", *asked, "--rows", "1"], catch_exceptions=False)
     assert shown.exit_code == 0, shown.output
     number = re.search(r"word (\d+)", shown.output)

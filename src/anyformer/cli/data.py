@@ -12,7 +12,7 @@ from anyformer.cli.arguments import WHAT, Tiny
 EXAMPLES = """
 anyformer data inspect recipes/stdlib.toml
 anyformer data inspect bert-base-uncased --tiny --data python-stdlib --rows 1
-anyformer data inspect t5-small --tiny --data my_pairs.jsonl --set objective.kind=seq2seq --step 100
+anyformer data inspect t5-small --tiny --data python-summaries --objective seq2seq --step 100
 anyformer data prepare recipes/stdlib.toml
 """
 
@@ -41,6 +41,9 @@ def run(
         ),
     ] = None,
     tiny: Tiny = False,
+    objective: Annotated[
+        str | None, typer.Option(help="What the model is trained to do, as in `anyformer train`.", metavar="KIND")
+    ] = None,
     rows: Annotated[int, typer.Option(help="Show this many samples.", min=1, metavar="COUNT")] = 2,
     step: Annotated[int, typer.Option(help="Show those of this update, from 0.", min=0, metavar="STEP")] = 0,
 ) -> None:
@@ -59,7 +62,7 @@ def run(
     from anyformer.training.trainer import corpus_of
 
     check(what, tuple(data or ()))
-    described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny)
+    described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)
     console = Console(highlight=False)
     corpus = corpus_of(described)
     console.out(corpus.summary(), highlight=False)

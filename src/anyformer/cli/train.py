@@ -16,12 +16,14 @@ from anyformer.cli.arguments import WHAT, Tiny
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from anyformer.objectives import Objective
     from anyformer.training import Run, Trained
 
 EXAMPLES = """
 anyformer train recipes/stdlib.toml
 anyformer train llama-12m --data my_texts/ --set steps=1000 --set optimiser.learning_rate=1e-3
 anyformer train deepseek-v3 --tiny --data python-stdlib
+anyformer train t5-small --tiny --data python-summaries --objective seq2seq
 anyformer train --start-from path/to/model --data my_texts/ --set 'tuning.adapter={kind="lora",rank=8}'
 anyformer train --resume runs/2026-01-01-120000
 """
@@ -61,6 +63,14 @@ def run(
         ),
     ] = None,
     tiny: Tiny = False,
+    objective: Annotated[
+        str | None,
+        typer.Option(
+            help="What the model is trained to do, as in --objective seq2seq: docs/training.md lists them. By default "
+            "the usual one of the architecture's shape, which `anyformer show` says.",
+            metavar="KIND",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(help="Write the run into this new directory. By default runs/ and the time.", metavar="DIRECTORY"),
@@ -87,10 +97,10 @@ def run(
     what = start_from if what is None else what
     if (resume is None) == (what is None):
         raise UserError("give either a run to start (RUN.toml, NAME or --start-from PATH) or --resume RUN_DIR")
-    if resume is not None and (data or out or tiny):
+    if resume is not None and (data or out or tiny or objective):
         raise UserError(
-            "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny and "
-            "--out"
+            "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny, "
+            "--objective and --out"
         )
     assigned = arguments.assigned(changes)
     if resume is not None and not isfile(resume / "run.toml"):
@@ -108,7 +118,7 @@ def run(
             assert what is not None
             if start_from is not None:
                 assigned = {"start_from": start_from, **assigned}
-            trained = train(resolve_run(what, tuple(data or ()), assigned, tiny=tiny), out, began=began)
+            trained = train(resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective), out, began=began)
     except Stopped as stopped:
         print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None
@@ -133,8 +143,13 @@ def check(what: str, paths: tuple[str, ...]) -> None:
     find_records(paths, ("*",))
 
 
-def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False) -> Run:
-    """The run that a file describes, or the default run of an architecture on some text; with values changed by path."""
+def resolve_run(
+    what: str, paths: tuple[str, ...], assigned: dict[str, object], *, tiny: bool = False, objective: str | None = None
+) -> Run:
+    """The run that a file describes, or the default run of an architecture on some data; with values changed by path.
+
+    `objective`: its kind; by default the usual one of the architecture.
+    """
     from anyformer.describe import DescriptionError, UserError, change_all
     from anyformer.resolving import architecture, is_run
     from anyformer.training import default_run, load_run
@@ -143,15 +158,18 @@ def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], 
     if "steps" in assigned:
         assigned = {"minutes": None, **assigned}
     if is_run(what) and not Path(what).is_dir():
-        if tiny:
-            raise UserError(f"--tiny shrinks an architecture, and {what} is a run: give a NAME with --data")
+        if tiny or objective:
+            said = "--tiny shrinks an architecture" if tiny else "--objective is for an architecture"
+            raise UserError(f"{said}, and {what} is a run: give a NAME with --data")
         if paths:
             assigned = {**assigned, "data.paths": list(paths)}
         return load_run(Path(what), assigned)
     model = architecture(what, tiny=tiny)
     if not paths:
         raise _no_data(what)
-    run = default_run(model, paths)
+    own = {path.removeprefix(_OBJECTIVE): value for path, value in assigned.items() if path.startswith(_OBJECTIVE)}
+    chosen = None if objective is None else objective_of(objective, own)
+    run = default_run(model, paths, chosen)
     source = assigned.get("start_from")
     if isinstance(source, str):
         run, assigned = started(run, source), {path: value for path, value in assigned.items() if path != "start_from"}
@@ -167,6 +185,21 @@ def resolve_run(what: str, paths: tuple[str, ...], assigned: dict[str, object], 
             f"{error}\nThe tokenizer is {kind!r}, chosen for a vocabulary of {vocab:,} tokens; set another as a whole: "
             """--set 'data.tokenizer={kind="byte_pairs",vocab=512}' --set embedding.vocab=512"""
         ) from None
+
+
+_OBJECTIVE = "objective."
+
+
+def objective_of(kind: str, fields: dict[str, object]) -> Objective:
+    """The objective of a kind, with these fields."""
+    from anyformer.describe import UserError, did_you_mean
+    from anyformer.objectives import Objective
+
+    if kind not in Objective.kinds:
+        raise UserError(f"--objective: no objective is called {kind!r}{did_you_mean(kind, sorted(Objective.kinds))}")
+    made = Objective.kinds[kind].parse(fields, where="--objective")  # type: ignore[attr-defined]
+    assert isinstance(made, Objective)
+    return made
 
 
 def _no_data(what: str) -> Exception:
@@ -218,6 +251,8 @@ def print_sample(trained: Trained, console: Console) -> bool:
     from anyformer.model import InputError
 
     prompt = trained.prompts[0]
+    if not prompt:  # the objective knows no text to go on with
+        return False
     sampling = Sampling(temperature=0.7, top_k=50)
     try:
         pieces = stream(trained.model, trained.tokenizer, [prompt], max_tokens=160, sampling=sampling, chat=trained.chat)

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from anyformer.data import IGNORED, Data, Pairs, RecordBatch, Table
+from anyformer.data import IGNORED, Corpus, Data, Pairs, RecordBatch, Table
 from anyformer.data.columns import padded
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
@@ -19,6 +19,9 @@ from anyformer.objectives.requirements import needs_source, needs_token_logits
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
+
+_FEW = 16
+"""Records among which a prompt is looked for."""
 
 
 class Seq2SeqObjective(RecordObjective, TokenObjective):
@@ -45,6 +48,13 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         sources = [record["source"] for (record,) in batch.records]
         targets = [record["target"] for (record,) in batch.records]
         return pairs_of(sources, targets, batch.rows, setting)
+
+    def prompt(self, corpus: Corpus, number: int = 0) -> str:
+        """The source of a held-out record, the shortest of a few."""
+        table = corpus.validation
+        assert isinstance(table, Table), "records are prepared as a table"
+        few = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
+        return corpus.tokenizer.decode(min(few, key=len))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)

@@ -163,9 +163,9 @@ def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
     return change_all(run, changes) if changes else run
 
 
-def default_run(model: Architecture, paths: tuple[str, ...]) -> Run:
-    """A run of five minutes with the usual objective, on data at `paths` as it suits the architecture."""
-    objective = default_objective(model)
+def default_run(model: Architecture, paths: tuple[str, ...], objective: Objective | None = None) -> Run:
+    """A run of five minutes with an objective, by default the usual one, on data at `paths` as it suits the architecture."""
+    objective = objective or default_objective(model)
     data = objective.reads.usual(model, paths)
     return Run(minutes=5.0, length=objective.usual_length(model, data), data=data, objective=objective, architecture=model)
 
