@@ -53,7 +53,7 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         """The source of a held-out record, the shortest of a few."""
         table = corpus.validation
         assert isinstance(table, Table), "records are prepared as a table"
-        few = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
+        few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
         return corpus.tokenizer.decode(min(few, key=len))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
