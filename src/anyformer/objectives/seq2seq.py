@@ -54,7 +54,8 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         table = corpus.validation
         assert isinstance(table, Table), "records are prepared as a table"
         few: list[list[int]] = [table[(number * _FEW + place) % len(table)]["source"].tolist() for place in range(_FEW)]
-        return corpus.tokenizer.decode(min(few, key=len))
+        shortest = min(few, key=len)
+        return corpus.tokenizer.decode(shortest)
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)
