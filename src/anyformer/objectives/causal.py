@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import torch
 from torch import Tensor
 
-from anyformer.data import Batch, interpolated_bigram_loss
+from anyformer.data import IGNORED, Batch, interpolated_bigram_loss
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, TextFeed
@@ -44,6 +44,9 @@ class NextToken(TextObjective, TokenObjective):
         given = Window.of(batch)
         # Positions beyond the end of the split come last, where no target sees them: they need no mask.
         return Examples(given.tokens, torch.from_numpy(batch.targets), given.documents, given.rows)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return examples.targets != IGNORED
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)

@@ -50,8 +50,5 @@ class ClassificationObjective(ClassObjective):
         rows = torch.from_numpy(batch.rows)
         return Examples(given.tokens, targets, None, rows, padding=given.padding, types=given.types, counts=counts)
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return pooled(outputs(model, examples, noise, auxiliary), examples)

@@ -103,9 +103,6 @@ class ContrastiveObjective(RecordObjective):
             counts=torch.ones(count, dtype=torch.float64),
         )  # fmt: skip
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:

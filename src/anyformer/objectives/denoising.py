@@ -9,7 +9,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Batch, Corpus, Data, Specials, Tokenizer
+from anyformer.data import IGNORED, Batch, Corpus, Data, Specials, Tokenizer
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
@@ -93,6 +93,9 @@ class DenoisingObjective(TextObjective, TokenObjective):
                 return text[~hidden]
             case _ as never:
                 assert_never(never)
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return examples.targets != IGNORED
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)

@@ -56,9 +56,6 @@ class DiffusionObjective(TextObjective, TokenObjective):
             counts=real_BT.sum(1).double(),
         )
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(
             examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary

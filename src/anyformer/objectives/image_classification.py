@@ -88,9 +88,6 @@ class ImageClassificationObjective(ClassObjective):
         counts = torch.ones(len(targets), dtype=torch.float64)
         return Examples((images / 255 - mean) / deviation, targets, None, rows, counts=counts)
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)
         return logits if logits.dim() == 2 else at_last(logits, None)

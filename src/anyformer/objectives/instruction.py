@@ -81,9 +81,6 @@ class InstructionObjective(RecordObjective, TokenObjective):
             torch.from_numpy(batch.rows), padding=torch.from_numpy(padding),
         )  # fmt: skip
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         # Padding comes last, where no target sees it: it needs no mask.
         logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)

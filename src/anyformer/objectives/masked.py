@@ -85,9 +85,6 @@ class MaskedObjective(TextObjective, TokenObjective):
         targets_BT = torch.where(predicted_BT, given.tokens, IGNORED)
         return Examples(tokens_BT, targets_BT, given.documents, given.rows, padding=given.padding)
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(
             examples.tokens, padding=examples.padding, documents=examples.documents, noise=noise, auxiliary=auxiliary

@@ -141,8 +141,11 @@ class Objective(Value):
         raise NotImplementedError
 
     def counted(self, examples: Examples) -> Tensor | None:
-        """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all."""
-        return examples.targets != IGNORED
+        """(B, T) bool: the positions of the generating stack whose tokens count for the experts' penalties; None counts all.
+
+        By default all but padding, whether they have a target or not.
+        """
+        return None if examples.padding is None else ~examples.padding
 
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners

@@ -72,9 +72,6 @@ class PreferenceObjective(RecordObjective):
             padding=tokens < 0, counts=torch.ones(len(batch.rows), dtype=torch.float64),
         )  # fmt: skip
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def likelihoods(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary | None
     ) -> Likelihoods:

@@ -64,6 +64,3 @@ class PrefixObjective(TextObjective, TokenObjective):
             examples.tokens, documents=examples.documents, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
         )
         return logits
-
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding

@@ -67,9 +67,6 @@ class RegressionObjective(RecordObjective):
     def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         return self._standardised(super().held_out(data, corpus, setting, batch), corpus, setting)
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:

@@ -132,9 +132,6 @@ class ReplacedTokensObjective(TextObjective):
             weights=chosen_BT * (each_B / counts_B.clamp(min=1))[:, None], counts=each_B.double(),
         )  # fmt: skip
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:

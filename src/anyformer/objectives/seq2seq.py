@@ -57,6 +57,9 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         shortest = min(few, key=len)
         return corpus.tokenizer.decode(shortest)
 
+    def counted(self, examples: Examples) -> Tensor | None:
+        return examples.targets != IGNORED
+
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)
 

@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import Batch, Corpus, Data, Specials
+from anyformer.data import IGNORED, Batch, Corpus, Data, Specials
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.corruption import Spans, corrupted, sizes, span_mask, spans_of
 from anyformer.objectives.examples import Examples
@@ -80,6 +80,9 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         examples = pairs(source, target, given.rows, tokenizer.end)
         # Rows of whole windows have no padding; said so, they take the faster kernels.
         return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
+
+    def counted(self, examples: Examples) -> Tensor | None:
+        return examples.targets != IGNORED
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return target_logits(model, examples, noise, auxiliary)

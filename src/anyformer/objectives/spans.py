@@ -98,9 +98,6 @@ class SpansObjective(RecordObjective):
             facts=torch.tensor(facts),
         )  # fmt: skip
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:

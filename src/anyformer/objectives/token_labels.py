@@ -67,9 +67,6 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
             given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types, facts=facts
         )
 
-    def counted(self, examples: Examples) -> Tensor | None:
-        return None if examples.padding is None else ~examples.padding
-
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return outputs(model, examples, noise, auxiliary)
 
