@@ -109,16 +109,19 @@ class TableWriter:
         for file in self._starts.values():
             file.write(np.zeros(1, dtype="<i8"))
 
-    def add(self, record: Mapping[str, ArrayLike], size: int) -> None:
-        """Append a record, of texts of `size` bytes."""
+    def add(self, records: Sequence[Mapping[str, ArrayLike]], size: int) -> None:
+        """Append some records, of texts of `size` bytes."""
         for key, type in self._types.items():
-            numbers = np.asarray(record[key]).astype(type.dtype).ravel()
-            assert type.shape is None or len(numbers) == prod(type.shape), f"{key} has {len(numbers)} numbers"
-            self._files[key].write(numbers)
-            self._ends[key] += len(numbers)
+            arrays = [np.asarray(record[key]).ravel() for record in records]
+            lengths = np.array([len(array) for array in arrays], dtype="<i8")
+            wrong = [] if type.shape is None else lengths[lengths != prod(type.shape)].tolist()
+            assert not wrong, f"{key} has {wrong[0]} numbers"
+            if arrays:
+                self._files[key].write(np.concatenate(arrays).astype(type.dtype, copy=False))
             if type.shape is None:
-                self._starts[key].write(np.array([self._ends[key]], dtype="<i8"))
-        self._count += 1
+                self._starts[key].write(self._ends[key] + np.cumsum(lengths))
+            self._ends[key] += int(lengths.sum())
+        self._count += len(records)
         self._bytes += size
 
     def close(self) -> dict[str, Any]:

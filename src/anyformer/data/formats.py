@@ -23,16 +23,17 @@ _BOM = b"\xef\xbb\xbf"
 
 def json_lines(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:
     """Every line that is not blank is one JSON object."""
+    decode, folder = json.JSONDecoder(parse_constant=_no_number).decode, path.parent
     for number, line in _lines(path, advance):
         if line.isspace() or not line:
             continue
         where = f"{path}:{number}"
         try:
-            values = _object(json.loads(_decoded(line), parse_constant=_no_number))
+            values = _object(decode(_decoded(line)))
         except (ValueError, RecursionError) as error:
             bad(BadRecord(where, _reason(error), "every line has to be one JSON object, in UTF-8"))
             continue
-        yield Row(where, values, path.parent)
+        yield Row(where, values, folder)
 
 
 def json_list(path: Path, advance: Advance, bad: Bad) -> Iterator[Row]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from anyformer.data.columns import TableWriter
 from anyformer.data.corpus import Made
@@ -28,6 +30,7 @@ from anyformer.data.surveys import learn_tokenizer
 from anyformer.data.workers import encoded_in_order
 
 _GROUP, _GROUP_CHARACTERS = 1024, 2**20
+_plain = json.JSONEncoder(sort_keys=True).encode
 Checked = Mapping[str, Any]
 Group = list[tuple[SplitName, Checked]]
 
@@ -36,10 +39,9 @@ Group = list[tuple[SplitName, Checked]]
 class _Facts:
     """Facts of the records of some sources, from one pass."""
 
-    records: int = 0
     bytes: int = 0
-    low: int = 2**64
-    high: int = 0
+    keys: array[int] = field(default_factory=lambda: array("Q"))
+    """`_key` of every record that can be used, in order: eight bytes each, so that the second pass hashes nothing."""
     fingerprints: dict[str, str] = field(default_factory=dict)
     classes: dict[str, set[str]] = field(default_factory=dict)
     skipped: list[Skipped] = field(default_factory=list)
@@ -71,10 +73,10 @@ class RecordSurvey:
         sources, held_out = record_sources(data)
         with meter("reading", sum(source.size for source in (*sources, *held_out)), progress) as advance:
             facts, apart = _surveyed(data, sources, advance), _surveyed(data, held_out, advance)
-        if not facts.records:
+        if not facts.keys:
             raise DataError(f"paths = {list(data.paths)}: no record can be used; {_reasons(facts.skipped)}")
         none = bool(held_out) or data.validation == 0.0
-        limit = 0 if none else limit_of(data.validation, facts.low, facts.high, str(sources[0].path))
+        limit = 0 if none else limit_of(data.validation, min(facts.keys), max(facts.keys), str(sources[0].path))
         return cls(data, sources, held_out, facts, apart, Rule("documents", limit))
 
     @property
@@ -92,9 +94,10 @@ class RecordSurvey:
 
     def records(self) -> Iterator[tuple[SplitName, Checked]]:
         """Every record that can be used, with its split."""
-        for _, record, key in _checked(self.data, self.sources, _leave_out):
+        # A file that has changed since has other records than keys; `make_records` finds that out at the end.
+        for key, (_, record) in zip(self.facts.keys, _checked(self.data, self.sources, _leave_out), strict=False):
             yield "validation" if key < self.rule.limit else "train", record
-        for _, record, _ in _checked(self.data, self.held_out, _leave_out):
+        for _, record in _checked(self.data, self.held_out, _leave_out):
             yield "validation", record
 
     def training(self) -> Iterator[str]:
@@ -123,11 +126,15 @@ def make_records(folder: Path, data: Records, special: Specials, workers: int, p
     with meter("tokenising", size, progress) as advance, closing(encoded):
         for group, found in encoded:
             arrays = iter(found)
+            made: dict[SplitName, list[Mapping[str, ArrayLike]]] = {name: [] for name in SPLITS}
+            sizes = dict.fromkeys(SPLITS, 0)
             for split, record in group:
                 count = len(data.pieces(record, tokenizer))
-                length = sum(len(text.encode()) for text in data.texts(record))
-                writers[split].add(data.numbers(record, [next(arrays) for _ in range(count)], tokenizer, names), length)
-                advance(length)
+                made[split].append(data.numbers(record, [next(arrays) for _ in range(count)], tokenizer, names))
+                sizes[split] += _size(data, record)
+            for split, writer in writers.items():
+                writer.add(made[split], sizes[split])
+            advance(sum(sizes.values()))
     for source in (*survey.sources, *survey.held_out):
         if current(source).identity() != source.identity():
             raise DataError(f"{source.path}: the file changed while it was being read; run again when nothing writes to it")
@@ -140,15 +147,15 @@ def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int],
     facts, skips = _Facts(classes={column: set() for column in data.classes}), Skips(data.skip_bad)
     counts: dict[str, int] = {}
     digests: dict[str, int] = {}
-    for path, record, key in _checked(data, sources, skips.add, advance):
-        facts.records += 1
-        facts.bytes += sum(len(text.encode()) for text in data.texts(record))
-        facts.low, facts.high = min(facts.low, key), max(facts.high, key)
+    for path, record in _checked(data, sources, skips.add, advance):
+        key = _key(record)
+        facts.keys.append(key)
+        facts.bytes += _size(data, record)
         counts[path] = counts.get(path, 0) + 1
         digests[path] = digests.get(path, 0) ^ key
         for column, classes in data.labels(record).items():
             facts.classes[column].update(classes)
-    skips.finish(facts.records + skips.count)
+    skips.finish(len(facts.keys) + skips.count)
     facts.fingerprints = {path: f"{count}-{digests[path]:016x}" for path, count in counts.items()}
     facts.skipped = [Skipped(", ".join(data.paths), reason) for reason in skips.report()]
     return facts
@@ -156,16 +163,17 @@ def _surveyed(data: Records, sources: Sequence[Source], advance: Callable[[int],
 
 def _checked(
     data: Records, sources: Sequence[Source], bad: Bad, advance: Callable[[int], None] = lambda count: None
-) -> Iterator[tuple[str, Checked, int]]:
-    """(path, record, key) of every record that can be used; the others are given to `bad`."""
+) -> Iterator[tuple[str, Checked]]:
+    """(path, record) of every record that can be used; the others are given to `bad`."""
     for source in sources:
+        path = str(source.path)
         for row in rows(source, advance, bad):
             try:
                 record = data.record(row)
             except BadRecord as error:
                 bad(error)
                 continue
-            yield str(source.path), record, _key(record)
+            yield path, record
 
 
 def _reasons(skipped: Sequence[Skipped]) -> str:
@@ -176,12 +184,17 @@ def _leave_out(error: BadRecord) -> None:
     """A record that was counted in the first pass."""
 
 
+def _size(data: Records, record: Checked) -> int:
+    """Bytes of a record's texts in UTF-8."""
+    return sum(len(text.encode()) for text in data.texts(record))
+
+
 def _key(record: Checked) -> int:
     """64 bits that decide the split of a record: a hash of its content, so that adding records moves none."""
     digest = hashlib.sha256()
     for name in sorted(record):
         value = record[name]
-        plain = value.tobytes() if isinstance(value, np.ndarray) else json.dumps(value, sort_keys=True).encode()
+        plain = value.tobytes() if isinstance(value, np.ndarray) else _plain(value).encode()
         digest.update(name.encode() + b"\0" + plain + b"\0")
     return int.from_bytes(digest.digest()[:8], "big")
 
