@@ -33,8 +33,11 @@ from anyformer.training.journal import read_metrics
 RECIPES = Path(__file__).parents[1] / "recipes"
 RESULT = RESULTS / "recipes.json"
 UPDATES = 600
-SHORT = {"images": 3000, "vectors": 3000}
-"""Recipes of small models, whose updates take a tenth of a second or less."""
+OTHERS = {
+    **dict.fromkeys(("images", "vectors"), 3000),  # a tenth of a second each, or less
+    **dict.fromkeys(("classification", "contrastive", "spans", "token-labels", "dpo", "orpo", "simpo"), 300),  # seconds each
+}
+"""Recipes with other numbers of updates."""
 FIRST = {"stdlib": "teacher", "instruction": "answers"}
 """Recipes that others need, and the directory of runs/ in which those look for them."""
 NEED = {"distillation": "stdlib", "dpo": "instruction", "simpo": "instruction"}
@@ -44,7 +47,7 @@ LOOKS = 12
 
 def shortened(name: str) -> Run:
     """The recipe with a number of updates in place of minutes."""
-    steps = SHORT.get(name, UPDATES)
+    steps = OTHERS.get(name, UPDATES)
     changes = {"minutes": None, "steps": steps, "evaluation.every": steps // LOOKS, "checkpoints.every": steps}
     return load_run(RECIPES / f"{name}.toml", changes)
 
@@ -62,7 +65,8 @@ def attempt(name: str, folder: str) -> dict[str, Any]:
     trained = train(run, directory, console=Console(quiet=True))
     seconds = time.monotonic() - began
     looks = [row for row in read_metrics(directory) if row["kind"] == "validation"]
-    assert trained.validation is not None and trained.baseline is not None
+    assert trained.validation is not None
+    assert trained.baseline is not None
     return {
         "recipe": name,
         "digest": digest(name),

@@ -1,14 +1,19 @@
-"""Fills in the tables of `docs/training.md`: objectives from their classes, and which catalogue entry is trained with which.
+"""Fills in the tables of `docs/training.md`: objectives from their classes, what the recipes reached, and which catalogue
+entry is trained with which; draws the recipes' curves.
 
 python docs/make_training.py
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from anyformer import catalogue
 from anyformer.data import Data
@@ -19,16 +24,19 @@ from anyformer.objectives import Objective, default_objective
 
 PAGE = Path(__file__).with_name("training.md")
 RECIPES = Path(__file__).parents[1] / "recipes"
+RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "recipes.json"
+CURVES = Path(__file__).parent / "pictures" / "recipes.png"
+COLUMNS = 6
+"""Curves beside each other."""
 
 
 def page() -> str:
     """The page with its tables as of today."""
     text = PAGE.read_text(encoding="utf-8")
-    tables = {"objectives": objectives(), "builtin": builtin(), "entries": entries(), "refused": refused()}
-    for name, lines in tables.items():
+    for name, lines in TABLES.items():
         table = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert table.search(text), f"the page has no place for {name}"
-        made = "\n".join(lines) + "\n"
+        made = "\n".join(lines()) + "\n"
         text = table.sub(lambda _, made=made: made, text)
     return text
 
@@ -41,6 +49,35 @@ def objectives() -> Iterator[str]:
         reads = " or ".join(f"`{name}`" for name, data in Data.kinds.items() if issubclass(data, entry.reads))
         written = ", ".join(f"[{name}](../recipes/{name})" for name in recipes.get(kind, ())) or "-"
         yield f"| `{kind}` | {first_sentence(entry)} | {reads} | {written} |"
+
+
+def reached() -> Iterator[str]:
+    """What every recipe reached on held-out data, beside its baseline."""
+    yield "| recipe | updates | loss | baseline | which is | metrics |\n|---|---|---|---|---|---|"
+    for one in _results():
+        base = one["baseline"]
+        metrics = ", ".join(f"{name.replace('_', ' ')} {value:.3g}" for name, value in one["metrics"].items()) or "-"
+        named = f"[{one['recipe']}](../recipes/{one['recipe']}.toml)"
+        yield f"| {named} | {one['updates']:,} | {one['loss']:.3f} | {base['loss']:.3f} | {base['model']} | {metrics} |"
+
+
+def draw() -> None:
+    """The recipes' losses over updates, each with its baseline."""
+    results = _results()
+    rows = -(-len(results) // COLUMNS)
+    figure = Figure(figsize=(2.2 * COLUMNS, 1.9 * rows), dpi=100, layout="constrained")
+    places = figure.subplots(rows, COLUMNS, squeeze=False).flat
+    for axes, one in zip(places, results, strict=False):
+        steps, losses = zip(*one["curve"], strict=True)
+        axes.plot(steps, losses, ".-", linewidth=1.2, markersize=3)
+        axes.axhline(one["baseline"]["loss"], color="grey", linestyle="--", linewidth=1)
+        axes.set_title(one["recipe"], fontsize=8)
+        axes.set_ylim(bottom=0)
+        axes.tick_params(labelsize=7)
+        axes.grid(alpha=0.3)
+    for axes in list(figure.axes)[len(results) :]:
+        axes.remove()
+    figure.savefig(CURVES, facecolor="white")
 
 
 def builtin() -> Iterator[str]:
@@ -84,6 +121,12 @@ def _usual() -> Mapping[str, tuple[str, str, str]]:
     return found
 
 
+def _results() -> list[dict[str, Any]]:
+    """The committed results of `benchmarks/recipes.py`, in the order of the recipes' names."""
+    results: list[dict[str, Any]] = json.loads(RESULT.read_text(encoding="utf-8"))["results"]
+    return results
+
+
 def _recipes() -> Mapping[str, list[str]]:
     """The recipes of each objective."""
     found: dict[str, list[str]] = defaultdict(list)
@@ -92,5 +135,9 @@ def _recipes() -> Mapping[str, list[str]]:
     return found
 
 
+TABLES = {each.__name__: each for each in (objectives, reached, builtin, entries, refused)}
+
+
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
+    draw()

@@ -24,7 +24,7 @@ from anyformer.describe import (
     to_toml,
 )
 from anyformer.model import Architecture
-from anyformer.parts import Attention, Causal, FeedForward, QKNorm, RMSNorm, Rotary, Window
+from anyformer.parts import Attention, Causal, FeedForward, LayerNorm, QKNorm, RMSNorm, Rotary, Window
 
 TINY = llama(width=32, depth=4, heads=4, kv_heads=2, ffn=48, vocab=100)
 
@@ -181,3 +181,16 @@ def test_the_schema_describes_kinds_fields_and_choices():
     table = json.loads(schema(Architecture))
     assert table["$defs"]["FeedForward"]["properties"]["activation"]["enum"][0] == "relu"
     assert "F," in table["$defs"]["FeedForward"]["properties"]["width"]["description"]
+
+
+def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
+    model = llama(width=32, depth=1, heads=4, kv_heads=2, ffn=48, vocab=64)
+    eps = get(model, "decoder.final_norm.eps")
+    assert get(change(model, "decoder.final_norm.kind", "layer_norm"), "decoder.final_norm") == LayerNorm(eps=eps)
+    there = "decoder.layer.attention"
+    plain = change(model, f"{there}.rotary", None)
+    features = {f"{there}.feature_map": {"kind": "elu_plus_one"}, f"{there}.kind": "linear_attention"}
+    linear = change_all(plain, features)
+    assert (get(linear, f"{there}.kv_heads"), get(linear, f"{there}.feature_map.kind")) == (2, "elu_plus_one")
+    with pytest.raises(DescriptionError, match="attention: has no field 'value_scale'"):
+        change_all(change(plain, f"{there}.value_scale", 2.0), features)

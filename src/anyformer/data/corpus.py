@@ -120,7 +120,8 @@ class Corpus:
         lines = [f"tokenizer: {self.tokenizer.vocab_size:,} tokens"]
         for name, part in self.components.items():
             for split in (part.train, part.validation):
-                lines.append(f"{name}{' ' * bool(name)}{split.name}: {split.words}, {split.bytes:,} bytes")
+                size = f", {split.bytes:,} bytes" if split.bytes else ""
+                lines.append(f"{name}{' ' * bool(name)}{split.name}: {split.words}{size}")
         lines += [f"{column}: {len(classes)} classes" for column, classes in self.names.items()]
         lines += [f"skipped: {item.path}: {item.reason}" for item in self.skipped]
         return "\n".join(lines)

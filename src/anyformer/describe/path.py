@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
+
+from pydantic import BaseModel
 
 from anyformer.describe.errors import DescriptionError, did_you_mean
 from anyformer.describe.value import Value, as_data
@@ -15,10 +17,7 @@ Key = str | int
 
 def get(value: Value, path: str) -> Any:
     """The value at `path`."""
-    here: Any = value
-    for key in resolve(value, path):
-        here = _child(here, key)
-    return here
+    return _at(value, resolve(value, path))
 
 
 def change(value: V, path: str, new: Any) -> V:
@@ -27,13 +26,20 @@ def change(value: V, path: str, new: Any) -> V:
 
 
 def change_all(value: V, changes: Mapping[str, Any]) -> V:
-    """`change` for several paths at once: only the result must be valid, not each step on the way."""
+    """`change` for several paths at once: only the result must be valid, not each step on the way.
+
+    A part of a new `kind` takes over the fields that this kind has too; of the others those at their default are left out.
+    """
     data = value.plain()
-    for path, new in changes.items():
-        *parents, last = resolve(value, path)
+    kinds: dict[str, tuple[list[Key], type[BaseModel]]] = {}
+    for path, new in sorted(changes.items(), key=lambda item: not item[0].endswith(".kind")):
+        *parents, last = _resolved(value, path, kinds)
         table: Any = data
         for key in parents:
             table = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+        if last == "kind" and (part := _of_kind(_at(value, parents), new)):
+            kinds[path.removesuffix(".kind")] = parents, part
+            _leave_out_defaults(table, _at(value, parents), part)
         if new is None and isinstance(table, dict):
             table.pop(last, None)
         else:
@@ -101,6 +107,33 @@ def _find(here: Any, word: str) -> Iterator[list[Key]]:
                 if isinstance(item, Value):
                     for way in _find(item, word):
                         yield [index, *way]
+
+
+def _at(here: Any, keys: Iterable[Key]) -> Any:
+    for key in keys:
+        here = _child(here, key)
+    return here
+
+
+def _resolved(value: Value, path: str, kinds: Mapping[str, tuple[list[Key], type[BaseModel]]]) -> list[Key]:
+    """`resolve`, for a path that may also end in a field of the class that the part above it is to become."""
+    above, _, last = path.rpartition(".")
+    if above in kinds and last in kinds[above][1].model_fields:
+        return [*kinds[above][0], last]
+    return resolve(value, path)
+
+
+def _of_kind(old: Any, kind: Any) -> type[BaseModel] | None:
+    """The class of a `kind` in the family of a part."""
+    family = type(old).kinds if isinstance(old, Value) else None
+    return family.get(kind) if family is not None and isinstance(kind, str) else None
+
+
+def _leave_out_defaults(table: dict[str, Any], old: Value, part: type[BaseModel]) -> None:
+    """Take the fields that the class `part` does not have out of the table of `old`, where they are at their default."""
+    for name, field in type(old).model_fields.items():
+        if name not in part.model_fields and getattr(old, name) == field.get_default(call_default_factory=True):
+            table.pop(name, None)
 
 
 def _names(here: Any) -> Iterator[str]:
