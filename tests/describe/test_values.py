@@ -185,8 +185,9 @@ def test_the_schema_describes_kinds_fields_and_choices():
 
 def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
     model = llama(width=32, depth=1, heads=4, kv_heads=2, ffn=48, vocab=64)
-    eps = get(model, "decoder.final_norm.eps")
-    assert get(change(model, "decoder.final_norm.kind", "layer_norm"), "decoder.final_norm") == LayerNorm(eps=eps)
+    norm = get(model, "decoder.final_norm")
+    changed = change(model, "decoder.final_norm.kind", "layer_norm")
+    assert get(changed, "decoder.final_norm") == LayerNorm(eps=norm.eps, cast=norm.cast)
     there = "decoder.layer.attention"
     plain = change(model, f"{there}.rotary", None)
     features = {f"{there}.feature_map": {"kind": "elu_plus_one"}, f"{there}.kind": "linear_attention"}
