@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
-from anyformer.model.adapters import adapt
+from anyformer.model.adapters import adapt, adapted
 from anyformer.operations import Shape
 from anyformer.tuning import Tuned, Tuning
 
@@ -28,6 +28,7 @@ def check_tuning(tuning: Tuning, architecture: Architecture) -> Tuned:
             f"tuning.adapter.dropout = {dropout} is priced but not trained yet: leave it out, or use the dropout of the "
             "architecture, as decoder.dropout"
         )
+    adapted(architecture, tuning.adapter)
     return tuning.of(architecture.trained_cost(Shape(source=1)))
 
 

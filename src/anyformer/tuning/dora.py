@@ -30,7 +30,7 @@ class Dora(LowRank):
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
         return DoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
-    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """m V / |V|."""
         whole = weight + self.scale * (own[UP] @ own[DOWN])
         factor: Tensor = own[MAGNITUDE] / torch.linalg.vector_norm(whole, dim=1)

@@ -23,7 +23,7 @@ class Lora(LowRank):
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
         return LoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
-    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """W + s B A."""
         return weight + self.scale * (own[UP] @ own[DOWN])
 

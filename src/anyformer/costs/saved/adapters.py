@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from anyformer.tuning import Adapter
+from anyformer.tuning.adapter import LowRank
 
 
-def add_adapters(model: nn.Module, paths: Iterable[str], adapter: Adapter) -> list[Tensor]:
+def add_adapters(model: nn.Module, paths: Iterable[str], adapter: LowRank) -> list[Tensor]:
     """Put the adapter beside every matrix of these paths, and return all its parameters."""
     wanted, made = set(paths), list[Tensor]()
     for name, module in list(model.named_modules()):
