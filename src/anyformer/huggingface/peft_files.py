@@ -131,7 +131,7 @@ def _written(
     task = "SEQ_2_SEQ_LM" if architecture.two_inputs else None if architecture.decoder is None else "CAUSAL_LM"
     return {
         "peft_type": "LORA", "task_type": task, "base_model_name_or_path": base, "inference_mode": True,
-        "r": adapter.rank, "lora_alpha": _whole(adapter.alpha), "lora_dropout": 0.0, "bias": "none",
+        "r": adapter.rank, "lora_alpha": _whole(adapter.alpha), "lora_dropout": adapter.dropout, "bias": "none",
         "target_modules": sorted(ranks), "rank_pattern": {re.escape(name): rank for name, rank in other.items()},
         "alpha_pattern": {re.escape(name): _whole(alpha) for name, alpha in alphas.items()},
         "use_rslora": root, "use_dora": isinstance(adapter, Dora), "fan_in_fan_out": transposed,

@@ -12,7 +12,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.model.architecture import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
-from anyformer.parts.call.noise import Noise, bits_of
+from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
 from anyformer.plan import Plan
 from anyformer.tuning import AdaptedLinear, Adapter, Prompt
@@ -45,6 +45,7 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
         case Prompt():
             model.put_in_front(adapted(model.architecture, adapter))
     model.adapter = adapter
+    model.find_draws()
     begin(model, seed)
 
 
@@ -69,12 +70,20 @@ def _put_beside(model: Transformer, adapter: LowRank, seed: int) -> None:
 
 def _adapted(adapter: LowRank, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
     """The linear map called `name` with its adapter, whose parameters are `own`."""
-    made = adapter.linear(linear).train(linear.training)
+    made = dropping(adapter, linear, name)
     if not made.weight.is_meta:
         with torch.no_grad():
             for word, weight in own.items():
                 made.get_parameter(word).copy_(_RULES.fill(weight, f"{name}.{word}", seed))
     return made
+
+
+def dropping(adapter: LowRank, linear: nn.Linear, name: str) -> AdaptedLinear:
+    """The linear map called `name` with its adapter, still without values, and the dropout of the adapter's input."""
+    made = adapter.linear(linear)
+    if adapter.dropout:
+        made.dropout = InputDropout(adapter.dropout, f"{name}.adapter")
+    return made.train(linear.training)
 
 
 def begin(model: Transformer, seed: int) -> None:

@@ -16,7 +16,7 @@ from anyformer.model.inputs import Call, CallOptions, StackInput, count_position
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.noise import Draws, InputDropout, Noise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
@@ -55,7 +55,13 @@ class Transformer(Described):
         if architecture.mtp is not None and architecture.decoder is not None:
             self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
         self._output = "encoder" if architecture.decoder is None else "decoder"
-        self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
+        self.find_draws()
+
+    def find_draws(self) -> None:
+        """Take note of the modules that draw noise in training, adapters among them."""
+        drawing = [module for module in self.modules() if isinstance(module, Draws) and module.draws]
+        self._draws = bool(drawing)
+        self._inputs = tuple(module for module in drawing if isinstance(module, InputDropout))
 
     @property
     def device(self) -> torch.device:
@@ -107,6 +113,8 @@ class Transformer(Described):
         check_inputs(self.architecture, self._tally, call, training=self.training)
         if self.training and self._draws and call.noise is None:
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
+        for dropout in self._inputs:
+            dropout.noise = call.noise
         source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types)
         if call.decoder_tokens is None:
             assert source is not None, "checked above"

@@ -54,6 +54,8 @@ class AdaptedLinear(nn.Linear):
         self.in_features, self.out_features = frozen.in_features, frozen.out_features
         self.weight = frozen.weight
         self.register_parameter("bias", frozen.bias)
+        self.dropout: nn.Module = nn.Identity()
+        """Of the input of A."""
         for name, weight in own.items():
             made = torch.empty(weight.shape, dtype=frozen.weight.dtype, device=frozen.weight.device)
             self.register_parameter(name, nn.Parameter(made))
@@ -76,7 +78,7 @@ class LowRank(Adapter):
     """The matrices of layers with an adapter: patterns of their paths, as `*.query` or `decoder.*`; all by default, as in
     QLoRA. Experts, routers, tables and heads have none."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Dropout of the input of A; priced, not trained yet."""
+    """Dropout of the input of A while training."""
 
     @property
     def scale(self) -> float:

@@ -58,6 +58,8 @@ class DoraLinear(AdaptedLinear):
             whole = self.weight + self.scale * (self.adapter_up @ self.adapter_down)
             lengths = torch.linalg.vector_norm(whole, dim=1)
         factor = self.adapter_magnitude / lengths
-        v = F.linear(input, self.weight) + self.scale * F.linear(F.linear(input, self.adapter_down), self.adapter_up)
+        v = F.linear(input, self.weight) + self.scale * F.linear(
+            F.linear(self.dropout(input), self.adapter_down), self.adapter_up
+        )
         y: Tensor = v * factor.to(v.dtype)
         return y if self.bias is None else y + self.bias.to(y.dtype)

@@ -40,4 +40,4 @@ class LoraLinear(AdaptedLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         y = F.linear(input, self.weight, self.bias)
-        return y + self.scale * F.linear(F.linear(input, self.adapter_down), self.adapter_up)
+        return y + self.scale * F.linear(F.linear(self.dropout(input), self.adapter_down), self.adapter_up)
