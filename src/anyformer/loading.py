@@ -13,7 +13,7 @@ from anyformer import catalogue, checkpoint, huggingface
 from anyformer.data import Tokenizer
 from anyformer.describe import Notice, read_data
 from anyformer.model import Transformer
-from anyformer.model.adapters import merged_weights, plain
+from anyformer.model.adapters import adapted, made_of
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 
@@ -38,7 +38,7 @@ def load(
         family = _family(path, model)
         found, own = huggingface.read_adapter(adapter, model.architecture, family)
         weights = {name: parameter.detach() for name, parameter in model.named_parameters()}
-        return plain(model, merged_weights(found, weights, own)), tokenizer
+        return made_of(adapted(model.architecture, found), model.plan, found.merged(weights, own)), tokenizer
     if not isdir(path):
         if str(path) in (entry.name for entry in catalogue.listing()):
             raise checkpoint.CheckpointError(

@@ -42,6 +42,7 @@ from anyformer.parts import (
     HyperConnections,
     InducedAttention,
     Initialisation,
+    InputProjection,
     LatentAttention,
     Latents,
     LayerEmbedding,
@@ -616,6 +617,18 @@ LIMITED = {
 }
 """Decoders with parts that break contracts by their mathematics, and say so."""
 
-ZOO: dict[str, Architecture] = {**DECODERS, **LIMITED, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE}
+PROMPTS = {
+    "prompt": _llama(**_at(kv_heads=2, mask=Window(size=5) | Prefix())).but(virtual_tokens=3),
+    "prompt_positions": _decoder(
+        pre_norm(LAYER, SELF.but(rotary=None), FEED),
+        position=LearnedPosition(length=40),
+        embedding_width=6,
+        input_projection=InputProjection(),
+    ).but(virtual_tokens=2),
+    "prompt_recurrent": _mixer(MIXERS["delta"], beside=True).but(virtual_tokens=2),
+    "encoder_prompt": _encoder(pre_norm(RMS, BOTH, FEED), head=Head(pool="first", outputs=3)).but(virtual_tokens=2),
+}
+
+ZOO: dict[str, Architecture] = {**DECODERS, **LIMITED, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE, **PROMPTS}
 RECURRENT = [name for name, each in ZOO.items() if recurrent(each)]
 """Those with a decode state that is no keys and values."""

@@ -16,10 +16,11 @@ import anyformer as af
 from anyformer import checkpoint, huggingface
 from anyformer.cli import app
 from anyformer.huggingface import HuggingFaceError, read_adapter, write_adapter
+from anyformer.huggingface.auto import AnyformerForCausalLM
 from anyformer.loading import adapter_of
 from anyformer.model import build
 from anyformer.model.adapters import adapt, plain
-from anyformer.tuning import Dora, Lora
+from anyformer.tuning import Dora, Lora, Prompt
 
 TOKENS = torch.arange(11).reshape(1, -1)
 USUAL = {
@@ -109,6 +110,64 @@ def test_peft_reads_ours_with_equal_logits(base, tmp_path, adapter):
     assert tensors.keys() == own.keys()
     for name, parameter in own.items():
         torch.testing.assert_close(tensors[name], parameter.detach(), msg=name)
+
+
+def test_a_prompt_of_peft_gives_its_logits(base, tmp_path):
+    """And written again it is the same file, which PEFT reads with the same logits."""
+    bare, _ = af.load(base)
+    depth, width = bare.architecture.decoder.depth, bare.architecture.width
+    config = peft.PromptTuningConfig(
+        task_type="CAUSAL_LM", num_virtual_tokens=5, token_dim=width, num_layers=depth, num_attention_heads=4
+    )
+    torch.manual_seed(1)
+    model = peft.get_peft_model(theirs(base), config).eval()
+    model.save_pretrained(tmp_path / "adapter")
+    ours, _ = af.load(base, adapter=tmp_path / "adapter")
+    expected = model(TOKENS).logits[:, 5:]
+    torch.testing.assert_close(ours(TOKENS), expected, atol=1e-5, rtol=1e-5)
+    assert not torch.allclose(bare(TOKENS), expected, atol=1e-3)
+    _, family, _ = huggingface.architecture_of(base)
+    prompt, own = read_adapter(tmp_path / "adapter", bare.architecture, family)
+    write_adapter(tmp_path / "again", prompt, own, bare.architecture, family, str(base))
+    assert torch.equal(load_file(tmp_path / "again" / "adapter_model.safetensors")["prompt_embeddings"], own["virtual_tokens"])
+    auto = peft.AutoPeftModelForCausalLM.from_pretrained(tmp_path / "again", attn_implementation="eager").eval()
+    assert torch.equal(auto(TOKENS).logits, model(TOKENS).logits)
+    padding = torch.zeros(2, 11, dtype=torch.bool)
+    padding[0, :4] = True
+    both = TOKENS.expand(2, -1)
+    padded = model(both, attention_mask=(~padding).long(), position_ids=None).logits[1, 5:]
+    torch.testing.assert_close(ours(both, padding=padding)[1], padded, atol=1e-5, rtol=1e-5)
+
+
+def test_what_is_no_prompt_of_this_model_is_named(tmp_path):
+    small, scaled = af.architecture("llama-12m", tiny=True), af.architecture("gemma-2b", tiny=True)
+    family = huggingface.family("llama")
+    own = {"virtual_tokens": torch.ones(2, small.width)}
+    write_adapter(tmp_path / "prompt", Prompt(tokens=2), own, small, family)
+    with pytest.raises(HuggingFaceError, match=f"virtual tokens of {small.width} features, and the embeddings have"):
+        read_adapter(tmp_path / "prompt", af.architecture("llama-12m"), family)
+    with pytest.raises(HuggingFaceError, match="embeddings that are scaled, masked or have kinds of segments"):
+        write_adapter(tmp_path / "scaled", Prompt(tokens=2), own, scaled, huggingface.family("gemma"))
+    save_file(
+        {"prompt_embeddings": own["virtual_tokens"], "more": torch.ones(1)}, tmp_path / "prompt" / "adapter_model.safetensors"
+    )
+    with pytest.raises(HuggingFaceError, match="prompt tuning has prompt_embeddings alone"):
+        read_adapter(tmp_path / "prompt", small, family)
+
+
+def test_transformers_generates_behind_a_prompt(tmp_path):
+    """In the project's own layout, with its cache, which counts the text alone."""
+    model = build(af.architecture("llama-12m", tiny=True), seed=0).eval()
+    adapt(model, Prompt(tokens=3), 0)
+    huggingface.export(plain(model), tmp_path / "out")
+    loaded = AnyformerForCausalLM.from_pretrained(tmp_path / "out").eval()
+    asked = {"max_new_tokens": 6, "do_sample": False, "eos_token_id": None}
+    rows = TOKENS.expand(2, -1) % 50
+    padding = torch.tensor([[1] * 11, [0] * 3 + [1] * 8])
+    cached = loaded.generate(rows, attention_mask=padding, use_cache=True, **asked)
+    assert torch.equal(cached, loaded.generate(rows, attention_mask=padding, use_cache=False, **asked))
+    whole = model(cached[:1, :-1]).argmax(-1)[0, 10:]
+    assert torch.equal(cached[0, 11:], whole)
 
 
 def test_from_the_shell(tiny_run, tmp_path):

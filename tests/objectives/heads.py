@@ -63,7 +63,7 @@ class Says:
 def measured(objective: Objective, outputs: Sequence[Tensor], batches: Sequence[Examples], names=None) -> dict[str, float]:
     """The metrics of given outputs, and the mean loss as `loss`."""
     model: Any = Says(*outputs)
-    totals = added(objective.statistics(model, examples, Auxiliary(), {}) for examples in batches)
+    totals = added((objective.statistics(model, examples, Auxiliary(), {}) for examples in batches), objective.each_row)
     count = sum(examples.count for examples in batches)
     return {**objective.metrics(totals, names or {}), "loss": float(totals["loss"]) / count}
 

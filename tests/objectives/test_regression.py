@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from anyformer.data import prepare
 from anyformer.objectives import RegressionObjective
+from anyformer.objectives.objective import added
+from anyformer.objectives.regression import spearman
 from anyformer.parts import Head
 from objectives.heads import bert, drawn, made, measured
 
@@ -38,6 +41,7 @@ def test_metrics_are_those_of_all_examples_at_once(tmp_path):
     figures = measured(objective, outputs, batches)
     in_units = said * VALUES.std() + VALUES.mean()
     assert figures["pearson"] == pytest.approx(np.corrcoef(said, VALUES)[0, 1], abs=1e-6)
+    assert figures["spearman"] == pytest.approx(stats.spearmanr(said, VALUES).statistic)
     assert figures["rmse"] == pytest.approx(np.sqrt(np.mean((in_units - VALUES) ** 2)), rel=1e-6)
     assert figures["loss"] == pytest.approx(np.mean((in_units - VALUES) ** 2) / VALUES.var(), rel=1e-5)
 
@@ -58,3 +62,30 @@ def test_one_output_is_asked_for():
     for head in (Head(outputs=2, pool="mean"), Head(tied=True), None):
         with pytest.raises(ValueError, match="one output"):
             RegressionObjective().check(bert(Head()).but(head=head))
+
+
+@pytest.mark.parametrize("series", ["ties", "one value", "reversed", "many"])
+def test_spearman_is_that_of_scipy(series):
+    numbers = np.random.default_rng(0)
+    said, real = numbers.integers(0, 5, (2, 40)).astype(float)
+    match series:
+        case "one value":
+            said[:] = 3.0
+        case "reversed":
+            said, real = np.arange(40.0), -(np.arange(40.0) ** 3)
+        case "many":
+            said, real = numbers.normal(size=(2, 500))
+    found = spearman(torch.from_numpy(said), torch.from_numpy(real))
+    assert found == pytest.approx(0.0 if series == "one value" else stats.spearmanr(said, real).statistic, abs=1e-12)
+
+
+def test_ranks_are_those_within_all_rows_whatever_the_batches():
+    said, real = torch.randn(2, 30, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    names = RegressionObjective.each_row
+    rows = [
+        {"each_said": a, "each_real": b, "rows": torch.tensor(len(a))}
+        for a, b in zip(said.split(7), real.split(7), strict=True)
+    ]
+    totals = added(rows, names)
+    assert float(totals["rows"]) == 30
+    assert spearman(totals["each_said"], totals["each_real"]) == pytest.approx(stats.spearmanr(said, real).statistic)

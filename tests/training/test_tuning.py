@@ -251,7 +251,6 @@ def test_what_training_holds_is_what_was_priced(tiny, tmp_path, way):
         (Tuning(frozen=("*",)), "no weight is left that learns"),
         (Tuning(base="int8"), "tuning.base = 'int8' is priced .* but not trained yet"),
         (Tuning(base="bf16"), "tuning.base = 'bf16' is priced .* but not trained yet"),
-        (Tuning(adapter=Lora(dropout=0.1)), "dropout = 0.1 is priced but not trained yet"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(tiny, tmp_path, tuning, message):

@@ -15,7 +15,7 @@ from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError
 from anyformer.data import Tokenizer
 from anyformer.describe import Value, from_json, to_json
 from anyformer.model import Architecture, Transformer
-from anyformer.model.adapters import merged_weights
+from anyformer.model.adapters import adapted
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter
 
@@ -44,7 +44,7 @@ def save(
     with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
         tensors = weights(model)
         save_file({name: x for name, x in tensors.items() if name not in model.added}, partial / WEIGHTS)
-        (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
+        (partial / ARCHITECTURE).write_text(to_json(model.bare), encoding="utf-8")
         if model.adapter is not None:
             save_file({name: tensors[name] for name in model.added}, partial / ADAPTER_WEIGHTS)
             (partial / ADAPTER).write_text(to_json(Adapted(adapter=model.adapter)), encoding="utf-8")
@@ -75,7 +75,10 @@ def load(
     check(model, tensors, directory / WEIGHTS)
     found = adapter_of(directory, manifest) if merge else None
     if found is not None:
-        tensors = merged_weights(found[0], tensors, found[1])
+        adapter, added = found
+        tensors = adapter.merged(tensors, added)
+        with torch.device("meta"):
+            model = Transformer(adapted(architecture, adapter), plan)
     fill(model, tensors, directory / WEIGHTS, device, dtype)
     tokenizer = Tokenizer.load(directory / TOKENIZER) if TOKENIZER in manifest.files else None
     return model.eval(), tokenizer, manifest

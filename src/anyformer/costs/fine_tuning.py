@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
@@ -21,6 +21,7 @@ from anyformer.costs.peak import Find, PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning
 from anyformer.model import Architecture
+from anyformer.model.adapters import adapted
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
@@ -109,13 +110,12 @@ class FineTuning:
     method: Method
     length: int
     plan: Plan
+    tuned: Tuned = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "architecture", self.architecture.but(mtp=None))
-
-    @cached_property
-    def tuned(self) -> Tuned:
-        return self.method.tuning.of(self._tally)
+        bare = self.architecture.but(mtp=None)
+        object.__setattr__(self, "architecture", adapted(bare, self.method.tuning.adapter))
+        object.__setattr__(self, "tuned", self.method.tuning.of(bare.cost(Shape(source=1))))
 
     @property
     def states(self) -> States:

@@ -72,7 +72,8 @@ def check(
         target, read = 1, target
     elif source is not None:
         read = architecture.embedding.check("source", source, None)
-    length = max_tokens + target - 1 + (read if architecture.source == "prefix" else 0)
+    before = read if architecture.source == "prefix" else architecture.virtual_tokens or 0
+    length = max_tokens + target - 1 + before
     longest = architecture.output_stack.max_length
     if longest is not None and length > longest:
         raise InputError(

@@ -20,10 +20,9 @@ Step = Callable[[Transformer, Tensor, StackState], Tensor]
 
 def prefill(model: Transformer, tokens_BT: Tensor, padding_BT: Tensor | None, state: StackState) -> Tensor:
     """Read the prompts into `state`; logits of the next token, (B, V). Prefix masks see the prompts as a prefix."""
-    state.slots.reserve(tokens_BT.shape[1])
     lengths = torch.full((len(tokens_BT),), tokens_BT.shape[1], device=tokens_BT.device)
     prefix = lengths if padding_BT is None else (~padding_BT).sum(1)
-    features = model.advance(tokens_BT, state, padding=padding_BT, prefix=prefix)
+    features = model.features(tokens_BT, padding=padding_BT, prefix=prefix, state=state)
     return model.logits(features[:, -1])
 
 

@@ -11,37 +11,26 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os.path import isfile
 from pathlib import Path
 from typing import Any
 
-import safetensors
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from anyformer.files import check_directory, writing_directory
-from anyformer.huggingface.config import read_table
 from anyformer.huggingface.errors import HuggingFaceError
 from anyformer.huggingface.family import Family
+from anyformer.huggingface.peft_config import CONFIG, PREFIX, WEIGHTS, read_config, read_tensors
+from anyformer.huggingface.peft_prompts import KIND, STORED, check_prompt, read_prompt, tensors_of, written_prompt
 from anyformer.huggingface.rules import Op, Rule, rules
 from anyformer.model import Architecture
 from anyformer.operations import Shape
-from anyformer.tuning import Adapter, Dora, Lora
+from anyformer.tuning import Adapter, Dora, Lora, Prompt
 from anyformer.tuning.adapter import DOWN, MAGNITUDE, UP, LowRank, linear_maps
+from anyformer.tuning.prompt import VIRTUAL
 
-CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
-_PREFIX = "base_model.model."
 _STORED = {DOWN: "lora_A.weight", UP: "lora_B.weight", MAGNITUDE: "lora_magnitude_vector"}
-_REFUSED = {
-    "modules_to_save": "whole modules that learn beside it", "layer_replication": "layers that occur several times",
-    "target_parameters": "adapters of parameters without a module", "trainable_token_indices": "rows of a table that learn",
-    "lora_bias": "biases of B", "use_qalora": "grouped inputs of A", "use_bdlora": "blocks of A and B",
-    "alora_invocation_tokens": "an adapter that only some tokens switch on", "arrow_config": "several adapters at once",
-    "kasa_config": "singular values that learn", "monteclora_config": "adapters drawn at random",
-    "velora_config": "compressed inputs",
-}  # fmt: skip
-"""Keys of a configuration, true where an adapter computes something else than LoRA or DoRA do, and what that is."""
 
 
 @dataclass(frozen=True)
@@ -54,13 +43,15 @@ class _Beside:
     scale: float
 
 
-def read_adapter(directory: str | Path, architecture: Architecture, family: Family) -> tuple[LowRank, dict[str, Tensor]]:
+def read_adapter(directory: str | Path, architecture: Architecture, family: Family) -> tuple[Adapter, dict[str, Tensor]]:
     """The adapter of a directory as PEFT writes it, for a model of this family, and its parameters by our names.
 
-    Raises `HuggingFaceError` for what is no LoRA or DoRA of the model's matrices.
+    Raises `HuggingFaceError` for what is no LoRA or DoRA of the model's matrices and no prompt tuning.
     """
     directory = Path(directory)
-    config, tensors = _config(directory), _tensors(directory)
+    config, tensors = read_config(directory), read_tensors(directory)
+    if config["peft_type"] == KIND:
+        return read_prompt(config, tensors, architecture, str(directory)), {VIRTUAL: tensors[STORED].float()}
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape(source=1)).weights.items()}
     stored = {rule.stored[0]: rule for rule in rules(family.names_of(architecture), shapes) if len(rule.stored) == 1}
     found: dict[str, _Beside] = {}
@@ -94,8 +85,23 @@ def write_adapter(
     """
     directory = Path(directory)
     check_directory(directory)
-    if not isinstance(adapter, LowRank):
-        raise HuggingFaceError(f"an adapter of kind {adapter.kind!r} has no place in PEFT's files of LoRA")
+    match adapter:
+        case LowRank():
+            tensors, config = _low_rank(adapter, added, architecture, family, base)
+        case Prompt():
+            check_prompt(adapter, architecture, str(directory))
+            tensors, config = tensors_of(added), written_prompt(adapter, architecture, base)
+        case _:
+            raise HuggingFaceError(f"an adapter of kind {adapter.kind!r} has no place in PEFT's files")
+    with writing_directory(directory) as partial:
+        save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
+        (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def _low_rank(
+    adapter: LowRank, added: Mapping[str, Tensor], architecture: Architecture, family: Family, base: str | None
+) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors and the configuration of a LoRA or a DoRA."""
     shapes = {name: weight.shape for name, weight in architecture.cost(Shape(source=1)).weights.items()}
     tensors: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
@@ -111,11 +117,8 @@ def write_adapter(
         transposed, ranks[module] = transposed or turned, len(theirs.down)
         for word, tensor in ((DOWN, theirs.down), (UP, theirs.up), (MAGNITUDE, theirs.magnitude)):
             if tensor is not None:
-                tensors[f"{_PREFIX}{module}.{_STORED[word]}"] = tensor.contiguous().clone()
-    with writing_directory(directory) as partial:
-        save_file(tensors, partial / WEIGHTS, metadata={"format": "pt"})
-        config = _written(adapter, ranks, transposed, architecture, base)
-        (partial / CONFIG).write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+                tensors[f"{PREFIX}{module}.{_STORED[word]}"] = tensor.contiguous().clone()
+    return tensors, _written(adapter, ranks, transposed, architecture, base)
 
 
 def _written(
@@ -128,40 +131,11 @@ def _written(
     task = "SEQ_2_SEQ_LM" if architecture.two_inputs else None if architecture.decoder is None else "CAUSAL_LM"
     return {
         "peft_type": "LORA", "task_type": task, "base_model_name_or_path": base, "inference_mode": True,
-        "r": adapter.rank, "lora_alpha": _whole(adapter.alpha), "lora_dropout": 0.0, "bias": "none",
+        "r": adapter.rank, "lora_alpha": _whole(adapter.alpha), "lora_dropout": adapter.dropout, "bias": "none",
         "target_modules": sorted(ranks), "rank_pattern": {re.escape(name): rank for name, rank in other.items()},
         "alpha_pattern": {re.escape(name): _whole(alpha) for name, alpha in alphas.items()},
         "use_rslora": root, "use_dora": isinstance(adapter, Dora), "fan_in_fan_out": transposed,
     }  # fmt: skip
-
-
-def _config(directory: Path) -> dict[str, Any]:
-    """The configuration of an adapter that is a LoRA or a DoRA."""
-    if not isfile(directory / CONFIG):
-        raise HuggingFaceError(f"{directory}: has no {CONFIG}; give a directory that PEFT's save_pretrained wrote")
-    config = read_table(directory / CONFIG)
-    kind = config.get("peft_type")
-    if kind != "LORA":
-        raise HuggingFaceError(f"{directory / CONFIG}: peft_type is {kind!r}, and only LORA (with or without DoRA) is read")
-    for key, what in _REFUSED.items():
-        if config.get(key):
-            raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, which is not read")
-    if config.get("bias", "none") != "none":
-        raise HuggingFaceError(f"{directory / CONFIG}: bias = {config['bias']!r}: biases that learn are not read")
-    return config
-
-
-def _tensors(directory: Path) -> dict[str, Tensor]:
-    """The tensors by name without PEFT's prefix."""
-    if not isfile(directory / WEIGHTS):
-        pickled = isfile(directory / "adapter_model.bin")
-        remedy = "; adapter_model.bin is a pickle: save it again as safetensors" if pickled else ""
-        raise HuggingFaceError(f"{directory}: has no {WEIGHTS}{remedy}")
-    try:
-        tensors = load_file(directory / WEIGHTS)
-    except (safetensors.SafetensorError, OSError) as error:
-        raise HuggingFaceError(f"{directory / WEIGHTS}: cannot be read as safetensors ({error})") from None
-    return {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
 
 
 def _names_of(module: str, family: Family) -> Iterator[str]:

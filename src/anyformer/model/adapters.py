@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
 
-from anyformer.describe import UserError
+from anyformer.describe import UserError, change_all
+from anyformer.model.architecture import Architecture
 from anyformer.model.transformer import Transformer
 from anyformer.operations import Shape, Weight
+from anyformer.parts.call.noise import InputDropout, Noise, bits_of
 from anyformer.parts.initialisation import FanIn, Initialisation
-from anyformer.tuning import AdaptedLinear, Adapter
-from anyformer.tuning.adapter import OWN
+from anyformer.plan import Plan
+from anyformer.tuning import AdaptedLinear, Adapter, Prompt
+from anyformer.tuning.adapter import LowRank
+from anyformer.tuning.prompt import VIRTUAL
 
 _RULES = Initialisation(matrix=FanIn())
 """A starts at N(0, 1 / inputs), so that its outputs have the variance of its inputs; B at zero."""
 
 
-def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
-    """Put the adapter beside its matrices, with values keyed by (`seed`, name); outputs stay those of the model.
+def adapted(architecture: Architecture, adapter: Adapter | None) -> Architecture:
+    """The architecture of the plain model that computes what one of `architecture` and its adapter do.
 
-    On the meta device without values. Raises `UserError` for a matrix that no linear map of its own holds.
+    Raises `DescriptionError` where it has no place for what the adapter adds.
     """
+    return architecture if adapter is None else change_all(architecture, adapter.changes)
+
+
+def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
+    """Put the adapter beside the model's weights, with values keyed by (`seed`, name).
+
+    Low-rank matrices leave the outputs those of the model. On the meta device without values. Raises `UserError` for a matrix
+    that no linear map of its own holds.
+    """
+    tally = model.architecture.trained_cost(Shape(source=1))
+    model.added |= adapter.added(tally)
+    match adapter:
+        case LowRank():
+            _put_beside(model, adapter, seed)
+        case Prompt():
+            model.put_in_front(adapted(model.architecture, adapter))
+    model.adapter = adapter
+    model.find_draws()
+    begin(model, seed)
+
+
+def _put_beside(model: Transformer, adapter: LowRank, seed: int) -> None:
+    """Give every matrix that the adapter names its low-rank matrices."""
     tally = model.architecture.trained_cost(Shape(source=1))
     wanted = adapter.ranks(tally)
     holders = [(name, module) for name, module in model.named_modules() if not isinstance(module, AdaptedLinear)]
@@ -31,49 +59,56 @@ def adapt(model: Transformer, adapter: Adapter, seed: int) -> None:
         for leaf, linear in list(module.named_children()):
             name = f"{holder}.{leaf}" if holder else leaf
             if (path := f"{name}.weight") in wanted and type(linear) is nn.Linear:
-                own = adapter.beside(tally.weights[path])
-                model.added |= {f"{name}.{word}": weight for word, weight in own.items()}
-                setattr(module, leaf, _adapted(adapter, linear, name, own, seed))
+                setattr(module, leaf, _adapted(adapter, linear, name, adapter.beside(tally.weights[path]), seed))
                 found.add(path)
     for path in wanted:
         if path not in found:
             raise UserError(
                 f"tuning.adapter.targets: {path} is not the matrix of a plain linear map, so it has no adapter; name others"
             )
-    model.adapter = adapter
 
 
-def _adapted(adapter: Adapter, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
-    """The linear map called `name` with its adapter, whose parameters are `own`, begun."""
-    made = adapter.linear(linear).train(linear.training)
+def _adapted(adapter: LowRank, linear: nn.Linear, name: str, own: Mapping[str, Weight], seed: int) -> AdaptedLinear:
+    """The linear map called `name` with its adapter, whose parameters are `own`."""
+    made = dropping(adapter, linear, name)
     if not made.weight.is_meta:
         with torch.no_grad():
             for word, weight in own.items():
                 made.get_parameter(word).copy_(_RULES.fill(weight, f"{name}.{word}", seed))
-        made.begin()
     return made
 
 
-def begin(model: Transformer) -> None:
+def dropping(adapter: LowRank, linear: nn.Linear, name: str) -> AdaptedLinear:
+    """The linear map called `name` with its adapter, still without values, and the dropout of the adapter's input."""
+    made = adapter.linear(linear)
+    if adapter.dropout:
+        made.dropout = InputDropout(adapter.dropout, f"{name}.adapter")
+    return made.train(linear.training)
+
+
+def begin(model: Transformer, seed: int) -> None:
     """Give parameters of adapters that follow from frozen weights their first values, as after other weights were taken."""
+    if model.device.type == "meta":
+        return
     for module in model.modules():
         if isinstance(module, AdaptedLinear):
             module.begin()
+    if isinstance(model.adapter, Prompt):
+        _begin_prompt(model, model.adapter, seed)
 
 
-def merged_weights(adapter: Adapter, base: Mapping[str, Tensor], added: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The weights of a plain model that computes what weights `base` and an adapter's parameters `added` do.
-
-    Both are by name; adapted weights are computed in fp32 and have the type of the base.
-    """
-    merged = dict(base)
-    for path, weight in base.items():
-        name = path.removesuffix(".weight")
-        own = {word: added[f"{name}.{word}"] for word in OWN if f"{name}.{word}" in added}
-        if own:
-            whole = adapter.merged(weight.float(), {word: x.to(weight.device, torch.float32) for word, x in own.items()})
-            merged[path] = whole.to(weight.dtype)
-    return merged
+@torch.no_grad()
+def _begin_prompt(model: Transformer, prompt: Prompt, seed: int) -> None:
+    """Virtual tokens as the embeddings of tokens drawn without repetition, or drawn as embeddings are."""
+    assert model.virtual_tokens is not None, "put in front of the text"
+    if prompt.first == "random":
+        model.virtual_tokens.copy_(model.initialisation.fill(model.added[VIRTUAL], VIRTUAL, seed))
+        return
+    vocab = model.architecture.vocabularies["embedding"]
+    first_row = torch.zeros(1, dtype=torch.int64)
+    drawn = bits_of(Noise.at(seed, 0, first_row), zlib.crc32(VIRTUAL.encode()), torch.arange(vocab))[0].argsort()
+    tokens = drawn[torch.arange(prompt.tokens) % vocab]
+    model.virtual_tokens.copy_(model.embedding(tokens[None].to(model.device), None, None)[0])
 
 
 def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Transformer:
@@ -84,11 +119,16 @@ def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Tr
     values = {name: (weights or {}).get(name, parameter.detach()) for name, parameter in model.named_parameters()}
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
-        base = merged_weights(model.adapter, base, {name: values[name] for name in model.added})
+        base = model.adapter.merged(base, {name: values[name] for name in model.added})
+    return made_of(model.architecture, model.plan, base)
+
+
+def made_of(architecture: Architecture, plan: Plan, weights: Mapping[str, Tensor]) -> Transformer:
+    """The model of these weights, which it holds and does not copy, in evaluation mode."""
     with torch.device("meta"):
-        made = Transformer(model.architecture, model.plan)
+        made = Transformer(architecture, plan)
     for name, module in made.named_modules():
         for leaf, empty in list(module.named_parameters(recurse=False)):
-            value = base[f"{name}.{leaf}" if name else leaf]
+            value = weights[f"{name}.{leaf}" if name else leaf]
             setattr(module, leaf, nn.Parameter(value, requires_grad=empty.requires_grad))
     return made.eval()

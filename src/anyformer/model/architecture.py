@@ -10,7 +10,8 @@ from pydantic import model_validator
 
 from anyformer.describe import Count, DescriptionError, Problem, change_all, numbers
 from anyformer.dims import LARGEST
-from anyformer.model.lengths import decoder_shape
+from anyformer.model.fitting import check_mtp, check_virtual_tokens
+from anyformer.model.lengths import behind, decoder_shape
 from anyformer.model.shown import Shown, layers
 from anyformer.operations import Limit, Shape, Tally, Weight, total
 from anyformer.parts.attention.latents import Latents
@@ -51,6 +52,8 @@ class Architecture(Shown):
     """The map from features to logits; absent, the model returns features."""
     mtp: MultiToken | None = None
     """Predictions of tokens after the next one, in training alone; counted beside the model."""
+    virtual_tokens: Count | None = None
+    """P, learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""
     initialisation: Initialisation = Initialisation()
 
     @model_validator(mode="after")
@@ -62,7 +65,12 @@ class Architecture(Shown):
             raise DescriptionError(too_large)
         self._check_stacks()
         self._check_inputs()
-        self._check_mtp()
+        one_text = not self.two_inputs and self.latents is None
+        if self.mtp is not None:
+            continues = one_text and self.encoder is None and self.head_table is not None
+            check_mtp(self.mtp, self.decoder if continues else None, self.width, self.table_width)
+        if self.virtual_tokens is not None:
+            check_virtual_tokens(self.shape_of_model, self.mtp, one_text=one_text and self.embedding.symbols is not None)
         if self.head is not None:
             self.head.check(
                 self.output_embedding, self.width, self.table_width, decodes=self.decoder is not None and not self.latents
@@ -103,21 +111,9 @@ class Architecture(Shown):
         for name, part in self.stacks.items():
             decodes = name == "decoder"
             entrance = self.output_embedding if decodes else self.embedding
-            mixed = decodes and (self.source == "prefix" or self.latents is not None)
+            mixed = (decodes and (self.source == "prefix" or self.latents is not None)) or self.virtual_tokens is not None
             if part.reads_tokens and (mixed or entrance.symbols is None):
                 raise ValueError(f"{name}: a layer looks at the tokens themselves, and not all its positions are tokens")
-
-    def _check_mtp(self) -> None:
-        """Refuse predictions of later tokens where there is no text to go on with, or embeddings of another width."""
-        if self.mtp is None:
-            return
-        if self.decoder is None or self.shape_of_model != "decoder-only" or self.two_inputs or self.head_table is None:
-            raise ValueError(
-                "mtp: a decoder of one text, with logits, predicts later tokens; this model is none: leave mtp out"
-            )
-        if self.table_width != self.width:
-            raise ValueError(f"mtp: reads embeddings of D = {self.width} features, and embedding_width is {self.table_width}")
-        self.mtp.check(self.width, self.decoder)
 
     @property
     def stacks(self) -> dict[str, Stack]:
@@ -251,7 +247,7 @@ class Architecture(Shown):
         if self.encoder is not None:
             parts["encoder"] = self._encoder_cost(shape, read, plan, price)
         if self.decoder is not None:
-            decoder = price(self.decoder, self.width, self.table_width, decoder_shape(shape, self.latents, self.source), plan)
+            decoder = price(self.decoder, self.width, self.table_width, self.shape_of("decoder", shape) or shape, plan)
             # A latent array is computed whole: no tokens are generated, so no state is needed.
             parts["decoder"] = decoder if self.latents is None else decoder.without("state", "limits")
         if mtp is not None and self.decoder is not None:
@@ -261,7 +257,11 @@ class Architecture(Shown):
             length = self._read_by_head(shape, mtp)
             head = self.head.cost(self.outputs, self.width, self.table_width, shape.batch, length).within("head", "exit")
         limits = (Limit("packed", "a source stands before the target, of one document"),) if self.source == "prefix" else ()
-        return total(parts, "module") + head + Tally(own_limits=limits)
+        virtual = {}
+        if self.virtual_tokens is not None:
+            limits = (Limit("packed", "virtual tokens stand in front of the first document of a row alone"),)
+            virtual = {"virtual_tokens": Weight((self.virtual_tokens, self.table_width), "replicate", "embedding")}
+        return total(parts, "module") + head + Tally(virtual, own_limits=limits)
 
     def trained_logits(self, shape: Shape) -> int:
         """The number of logits of a call in training: B T V, or B V for a head that pools; with `mtp` those of all tokens."""
@@ -277,9 +277,9 @@ class Architecture(Shown):
     def shape_of(self, stack: str, shape: Shape) -> Shape | None:
         """The shape of a stack's part of a call; None for an encoder whose source was read before."""
         if stack == "decoder":
-            return decoder_shape(shape, self.latents, self.source)
+            return behind(decoder_shape(shape, self.latents, self.source), self.virtual_tokens or 0)
         if self.decoder is None:
-            return shape
+            return behind(shape, self.virtual_tokens or 0)
         if self.two_inputs and shape.past:
             return None
         return Shape(batch=shape.batch, length=max(shape.source if self.two_inputs else shape.length, 1))

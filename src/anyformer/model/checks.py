@@ -123,6 +123,8 @@ def _check_lengths(architecture: Architecture, read: int, length: int, used: int
     """Refuse more positions than a table has: `read` of the source or the one input, `length` of the target."""
     if architecture.source == "prefix":
         length += read
+    elif architecture.virtual_tokens is not None and used == 0:
+        read, length = read + architecture.virtual_tokens, length + architecture.virtual_tokens
     lengths = {"encoder": read, "decoder": used + length}
     for name, stack in architecture.stacks.items():
         latent = name == "decoder" and architecture.latents is not None

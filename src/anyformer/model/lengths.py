@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 from anyformer.operations import Shape
@@ -14,11 +15,18 @@ def decoder_shape(shape: Shape, latents: Latents | None, source: Literal["attend
         return Shape(batch=shape.batch, length=latents.count, source=shape.length)
     if source == "attended":
         return shape
-    first = shape.past == 0
-    return Shape(
-        batch=shape.batch,
-        length=shape.length + (shape.source if first else 0),
-        past=0 if first else shape.past + shape.source,
-        prefix=shape.source,
-        capacity=None if shape.capacity is None else shape.capacity + shape.source,
+    return replace(behind(shape, shape.source), source=0, prefix=shape.source)
+
+
+def behind(shape: Shape, first: int) -> Shape:
+    """A call whose text has `first` positions in front of it, computed with its first chunk; a prefix includes them."""
+    if first == 0:
+        return shape
+    begins = shape.past == 0
+    return replace(
+        shape,
+        length=shape.length + (first if begins else 0),
+        past=0 if begins else shape.past + first,
+        prefix=shape.prefix and shape.prefix + first,
+        capacity=None if shape.capacity is None else shape.capacity + first,
     )

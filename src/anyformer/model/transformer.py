@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Unpack
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
@@ -16,7 +16,7 @@ from anyformer.model.inputs import Call, CallOptions, StackInput, count_position
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
-from anyformer.parts.call.noise import Draws, Noise
+from anyformer.parts.call.noise import Draws, InputDropout, Noise
 from anyformer.parts.call.shared import CONTEXT, EMBEDDED, TRUNK
 from anyformer.parts.call.stack_state import StackState
 from anyformer.parts.initialisation import Initialisation
@@ -30,18 +30,21 @@ class Transformer(Described):
     """Any architecture, one module.
 
     It has no buffers: positions, masks and rotary tables are computed per call, so nothing can be lost or go stale.
-    `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name.
+    `adapter`: what stands beside its weights (`model.adapters`), None without; `added`: the adapter's parameters, by name;
+    `bare`: the architecture without what the adapter changes in it.
     """
 
     def __init__(self, architecture: Architecture, plan: Plan | None = None) -> None:
         super().__init__()
-        self.architecture, self.plan = architecture, plan or Plan()
+        self.architecture, self.bare, self.plan = architecture, architecture, plan or Plan()
         self.adapter: Adapter | None = None
         self.added: dict[str, Weight] = {}
         self._tally = architecture.trained_cost(Shape())
         check_weights(self._tally)
         width, narrow = architecture.width, architecture.table_width
         self.embedding = architecture.embedding.build(narrow)
+        virtual = architecture.virtual_tokens
+        self.virtual_tokens = None if virtual is None else nn.Parameter(torch.empty(virtual, narrow))
         second = architecture.decoder_embedding
         self.decoder_embedding = second.build(narrow) if second else None
         self.latents = architecture.latents.build(width) if architecture.latents else None
@@ -52,7 +55,13 @@ class Transformer(Described):
         if architecture.mtp is not None and architecture.decoder is not None:
             self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
         self._output = "encoder" if architecture.decoder is None else "decoder"
-        self._draws = any(isinstance(module, Draws) and module.draws for module in self.modules())
+        self.find_draws()
+
+    def find_draws(self) -> None:
+        """Take note of the modules that draw noise in training, adapters among them."""
+        drawing = [module for module in self.modules() if isinstance(module, Draws) and module.draws]
+        self._draws = bool(drawing)
+        self._inputs = tuple(module for module in drawing if isinstance(module, InputDropout))
 
     @property
     def device(self) -> torch.device:
@@ -66,6 +75,14 @@ class Transformer(Described):
     @property
     def initialisation(self) -> Initialisation:
         return self.architecture.initialisation.of_depth(self.architecture.output_stack.depth)
+
+    def put_in_front(self, architecture: Architecture) -> None:
+        """Become `architecture`, which is this one with virtual tokens, still without values."""
+        assert architecture.virtual_tokens is not None, "asked for an architecture with them"
+        like = next(self.parameters())
+        made = torch.empty(architecture.virtual_tokens, architecture.table_width, dtype=like.dtype, device=like.device)
+        self.architecture, self.virtual_tokens = architecture, nn.Parameter(made)
+        self._tally = architecture.trained_cost(Shape())
 
     def forward(self, tokens: Tensor | None, decoder_tokens: Tensor | None = None, **options: Unpack[CallOptions]) -> Tensor:
         """Logits (B, T, V), or (B, V) of a head that pools; without a head features (B, T, D). Arguments: see `features`."""
@@ -96,10 +113,16 @@ class Transformer(Described):
         check_inputs(self.architecture, self._tally, call, training=self.training)
         if self.training and self._draws and call.noise is None:
             call = replace(call, noise=Noise.fresh(len(call.generated), call.generated.device))
+        for dropout in self._inputs:
+            dropout.noise = call.noise
         source = None if call.tokens is None else self._enter(call.tokens, call.padding, call.types)
         if call.decoder_tokens is None:
             assert source is not None, "checked above"
-            return self._stack(source, call) if self.latents is None else self._latent(self.latents, source, call)
+            if self.latents is not None:
+                return self._latent(self.latents, source, call)
+            return (
+                self._stack(source, call) if self.virtual_tokens is None else self._prompted(self.virtual_tokens, source, call)
+            )
         if source is not None:
             source = self._encoded(source, call.of_source())
         target = self._enter(call.decoder_tokens, call.decoder_padding, target=True)
@@ -148,8 +171,7 @@ class Transformer(Described):
         if reasons:
             raise InputError(f"this architecture cannot go on from a state: {'; '.join(reasons)}")
         weight = next(self.parameters())
-        if self.architecture.source == "prefix":
-            capacity += source
+        capacity += source if self.architecture.source == "prefix" else self.architecture.virtual_tokens or 0
         stack = self.architecture.output_stack
         return stack.state(self.architecture.width, batch, capacity, source, dtype or weight.dtype, weight.device)
 
@@ -179,6 +201,24 @@ class Transformer(Described):
             call = replace(call, prefix=source.valid.sum(1), auxiliary=auxiliary)
         return self._stack(whole, call)[:, whole.length - target.length :]
 
+    def _prompted(self, virtual_PD: Tensor, text: StackInput, call: Call) -> Tensor:
+        """The features of a text behind the virtual tokens, which the state holds after its first chunk."""
+        if call.state is not None and call.state.slots.used:
+            return self._stack(text, call)
+        first, prefix = len(virtual_PD), call.prefix
+        whole = text.after(StackInput(virtual_PD.to(text.x.dtype).expand(len(text.x), -1, -1)))
+        positions = call.positions
+        if positions is not None:
+            counted = torch.arange(first, device=positions.device, dtype=positions.dtype).expand(len(positions), -1)
+            positions = torch.cat([counted, positions + first], 1)
+        call = replace(
+            call,
+            positions=positions,
+            prefix=None if prefix is None else prefix + first,
+            auxiliary=call.auxiliary and call.auxiliary.after(first),
+        )
+        return self._stack(whole, call)[:, first:]
+
     def _stack(self, given: StackInput, call: Call, source: StackInput | None = None) -> Tensor:
         """Reserve slots in the state, then run the stack that the head reads."""
         if call.state is not None:
@@ -188,7 +228,8 @@ class Transformer(Described):
     def _run(self, given: StackInput, name: str, call: Call, source: StackInput | None = None) -> Tensor:
         """Count positions and run the stack of this name; `source`: the input of its cross-attention, if not in the state."""
         order, state, auxiliary = None, call.state, call.auxiliary
-        if given.padding is not None and (state is not None or self.architecture.source == "prefix"):
+        joined = self.architecture.source == "prefix" or self.virtual_tokens is not None
+        if given.padding is not None and (state is not None or joined):
             # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)

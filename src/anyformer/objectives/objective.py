@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
@@ -76,6 +76,8 @@ class Objective(Value):
     """Whether the loss is that of every token of running text, of which bits per byte can be told."""
     chats: ClassVar[bool] = False
     """Whether the model answers questions that a chat template writes, and `prompt` gives such a question."""
+    each_row: ClassVar[frozenset[str]] = frozenset()
+    """Names of statistics that hold a number of each row, and no sum."""
     kind: str
     balance_loss: NotNegative = 0.0
     """Factor of the experts' balance loss, summed over layers (`parts.experts.balance`); Switch: 0.01."""
@@ -177,7 +179,8 @@ class Objective(Value):
         return total
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
-        """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them."""
+        """Sums over the examples for `metrics`, the summed loss without penalties as `loss` among them; and numbers (B,) of
+        `each_row`."""
         return {"loss": self.without_penalties.loss(model, examples, None, auxiliary, partners)}
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
@@ -197,11 +200,13 @@ class Objective(Value):
         return None
 
 
-def added(totals: Iterable[Mapping[str, Tensor]]) -> dict[str, Tensor]:
-    """The sums of the statistics of several batches, in float64 on the CPU."""
+def added(totals: Iterable[Mapping[str, Tensor]], each_row: Collection[str] = ()) -> dict[str, Tensor]:
+    """The sums of the statistics of several batches, in float64 on the CPU; those named in `each_row` one after the other."""
     result: dict[str, Tensor] = {}
     for each in totals:
         for name, value in each.items():
             value = value.detach().to("cpu", torch.float64)
-            result[name] = result[name] + value if name in result else value
+            if name in result:
+                value = torch.cat([result[name], value]) if name in each_row else result[name] + value
+            result[name] = value
     return result

@@ -31,6 +31,7 @@ class RegressionObjective(RecordObjective):
     """
 
     reads: ClassVar[type[Data]] = Scored
+    each_row: ClassVar[frozenset[str]] = frozenset({"each_said", "each_real"})
     kind: Literal["regression"] = "regression"
     frame: bool = True
     """Put `[CLS]` before the first and `[SEP]` after each text."""
@@ -81,19 +82,24 @@ class RegressionObjective(RecordObjective):
             "said": said.sum(), "real": real.sum(),
             "said_squared": said.square().sum(), "real_squared": real.square().sum(), "product": (said * real).sum(),
             "squared_error": ((said - real) * deviation.to(said)).square().sum(),
+            "each_said": said, "each_real": real,
         }  # fmt: skip
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
-        """Pearson's correlation, and the root of the mean squared error in the target's own units.
+        """Pearson's and Spearman's correlation, and the root of the mean squared error in the target's own units.
 
-        Spearman's correlation is one of ranks within the whole split, and no sum over batches gives it.
+        Spearman's is Pearson's of the ranks within all rows; rows of a mixture count alike there.
         """
         rows = float(totals["rows"])
-        means = {name: float(totals[name]) / rows for name in totals}
+        means = {name: float(totals[name]) / rows for name in totals if name not in self.each_row}
         product = means["product"] - means["said"] * means["real"]
         spread = [max(0.0, means[f"{name}_squared"] - means[name] ** 2) for name in ("said", "real")]
         scale = (spread[0] * spread[1]) ** 0.5
-        return {"pearson": product / scale if scale else 0.0, "rmse": means["squared_error"] ** 0.5}
+        return {
+            "pearson": product / scale if scale else 0.0,
+            "spearman": spearman(totals["each_said"], totals["each_real"]),
+            "rmse": means["squared_error"] ** 0.5,
+        }
 
     def baseline(self, training: Feed, steps: int, held_out: Feed, windows: int, outputs: int) -> tuple[str, float] | None:
         """The mean squared error of the mean of the training targets."""
@@ -115,3 +121,20 @@ def moments_of(table: object) -> tuple[float, float]:
     values = np.asarray(table.columns["value"].numbers, dtype=np.float64)
     deviation = float(values.std()) if len(values) else 0.0
     return (float(values.mean()) if len(values) else 0.0), deviation or 1.0
+
+
+def spearman(said: Tensor, real: Tensor) -> float:
+    """Spearman's rank correlation of two series (N,): Pearson's correlation of their ranks; 0 where one has a single value.
+
+    Equal values share the mean of their ranks (Spearman 1904).
+    """
+    first, second = (_centred_ranks(series) for series in (said, real))
+    scale = float(first.norm() * second.norm())
+    return float(first @ second) / scale if scale else 0.0
+
+
+def _centred_ranks(series: Tensor) -> Tensor:
+    """(N,) float64: the ranks, less their mean; of equal values the mean of theirs."""
+    _, value, count = torch.unique(series, return_inverse=True, return_counts=True)
+    ranks: Tensor = count.cumsum(0) - (count - 1) / 2
+    return ranks[value].double() - (len(series) + 1) / 2

@@ -128,7 +128,7 @@ def state_takes_the_declared_bytes(architecture: Architecture) -> None:
         return
     model = build(architecture, device="meta")
     call = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)
-    slots = 20 + (S if architecture.source == "prefix" else 0)
+    slots = 20 + (S if architecture.source == "prefix" else architecture.virtual_tokens or 0)
     for plan, dtype in ((Plan(precision="fp32"), torch.float32), (Plan(precision="bf16"), torch.bfloat16)):
         held = model.state(3, 20, source=S, dtype=dtype).nbytes
         declared = architecture.cost(call, plan).total_state_bytes + Slots.bytes(3, slots)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
-from anyformer.model.adapters import adapt
+from anyformer.model.adapters import adapt, adapted
 from anyformer.operations import Shape
 from anyformer.tuning import Tuned, Tuning
 
@@ -22,12 +22,7 @@ def check_tuning(tuning: Tuning, architecture: Architecture) -> Tuned:
             f"tuning.base = {tuning.base!r} is priced (`anyformer plan NAME --finetune`) but not trained yet: frozen weights "
             "are kept in fp32; leave tuning.base out. plan.precision = 'bf16' computes products in bf16 all the same"
         )
-    dropout = 0.0 if tuning.adapter is None else tuning.adapter.plain().get("dropout", 0.0)
-    if dropout:
-        raise UserError(
-            f"tuning.adapter.dropout = {dropout} is priced but not trained yet: leave it out, or use the dropout of the "
-            "architecture, as decoder.dropout"
-        )
+    adapted(architecture, tuning.adapter)
     return tuning.of(architecture.trained_cost(Shape(source=1)))
 
 

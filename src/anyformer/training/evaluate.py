@@ -76,7 +76,11 @@ def evaluate(
             one.train(training)
     rows_of_all = sum(each.rows for each in sums.values())
     factors = {name: shares[name] * (rows_of_all / max(1, each.rows)) for name, each in sums.items()}
-    totals = added({key: value * factors[name] for key, value in each.totals.items()} for name, each in sums.items())
+    weighed = (
+        {key: value if key in objective.each_row else value * factors[name] for key, value in each.totals.items()}
+        for name, each in sums.items()
+    )
+    totals = added(weighed, objective.each_row)
     count = sum(each.count * factors[name] for name, each in sums.items())
     loss = float(totals["loss"]) / count if count else math.nan
     bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
@@ -120,7 +124,7 @@ def _summed(
     for part in feed.once(most):
         examples = part.to(model.device)
         auxiliary = Auxiliary(objective.counted(examples))
-        totals = added((totals, objective.statistics(model, examples, auxiliary, partners)))
+        totals = added((totals, objective.statistics(model, examples, auxiliary, partners)), objective.each_row)
         loads = add_loads(loads, auxiliary.loads)
         count, rows = count + examples.count, rows + len(examples.rows)
         seen = min(rows * feed.each, feed.whole)

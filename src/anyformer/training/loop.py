@@ -161,7 +161,7 @@ def _prepared(
 
     def given(model: Transformer) -> None:
         if fresh and source is not None:
-            for line in take(model, source, corpus.tokenizer).lines():
+            for line in take(model, source, corpus.tokenizer, run.seed).lines():
                 console.out(line, highlight=False)
 
     trainer = Trainer.start(run, corpus, machine, given, directory if begun else None)

@@ -10,7 +10,6 @@ from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.model import Transformer, build
-from anyformer.model.adapters import plain
 from anyformer.objectives import Partner
 from anyformer.training.run import Run
 
@@ -49,8 +48,8 @@ def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: 
         described = partner.described(run.architecture)
         made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
         if described is None:
-            # Without the adapter, whose changes a new run's weights have none of.
-            made.load_state_dict(plain(model).state_dict())
+            # Without the adapter, which has learnt nothing yet.
+            made.load_state_dict({name: x for name, x in model.state_dict().items() if name not in model.added})
     run.objective.check_partner(name, made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
 

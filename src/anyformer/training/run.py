@@ -12,6 +12,7 @@ from anyformer.data import Data
 from anyformer.data.tokenizer_specs import learnt
 from anyformer.describe import Count, DescriptionError, Value, change_all, read_data, with_kind
 from anyformer.model import Architecture
+from anyformer.model.adapters import adapted
 from anyformer.objectives import CausalObjective, Objective, default_objective
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -109,7 +110,8 @@ class Run(Value):
                     f"the tokenizer's vocab {tokenizer.vocab} is larger than the {name}'s {vocab}: make them equal"
                 )
         for name, stack in self.architecture.stacks.items():
-            if stack.max_length is not None and self.length > stack.max_length:
+            longest = self.length + (adapted(self.architecture, self.tuning.adapter).virtual_tokens or 0)
+            if stack.max_length is not None and longest > stack.max_length:
                 raise ValueError(f"length {self.length} is longer than the position table of the {name} ({stack.max_length})")
         if self.optimiser.averages and self.schedule.falls:
             raise ValueError(

@@ -45,8 +45,8 @@ class Taken:
         return said
 
 
-def take(model: Transformer, source: str, tokenizer: Tokenizer) -> Taken:
-    """Give a model the weights of `source` whose names and shapes fit; weights of an adapter stay as they are.
+def take(model: Transformer, source: str, tokenizer: Tokenizer, seed: int = 0) -> Taken:
+    """Give a model the weights of `source` whose names and shapes fit; an adapter begins anew, beside these, from `seed`.
 
     Raises `UserError` where none fits, or where the source's tokens are others than those of this run.
     """
@@ -69,7 +69,7 @@ def take(model: Transformer, source: str, tokenizer: Tokenizer) -> Taken:
     with torch.no_grad():
         for name in fits:
             weights[name].copy_(given[name])
-    begin(model)
+    begin(model, seed)
     return Taken(
         source,
         tuple(fits),

@@ -5,6 +5,7 @@ from anyformer.tuning.dora import Dora
 from anyformer.tuning.groups import Group
 from anyformer.tuning.lora import Lora
 from anyformer.tuning.optimisers import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, Pace, ScheduleFree
+from anyformer.tuning.prompt import Prompt
 from anyformer.tuning.value import Base, Tuned, Tuning
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Muon",
     "Optimiser",
     "Pace",
+    "Prompt",
     "ScheduleFree",
     "Tuned",
     "Tuning",

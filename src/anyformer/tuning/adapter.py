@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -20,26 +20,29 @@ OWN = (DOWN, UP, MAGNITUDE)
 
 
 class Adapter(Value):
-    """Parameters that learn beside matrices of a model, and how a matrix becomes one with them."""
+    """Parameters that learn beside those of a model, and the plain model that computes what both do."""
 
     kinds: ClassVar[Registry] = Registry()
     kind: str
 
+    @property
+    def changes(self) -> dict[str, Any]:
+        """Fields of the architecture, by path, that differ in the plain model; none where matrices alone differ."""
+        return {}
+
     def ranks(self, tally: Tally) -> dict[str, int]:
         """The rank of the low-rank matrices beside each adapted weight, by its path; refuses a pattern that names none."""
+        return {}
+
+    def added(self, tally: Tally) -> dict[str, Weight]:
+        """Every parameter of the adapter, by path."""
         raise NotImplementedError
 
-    def beside(self, weight: Weight) -> dict[str, Weight]:
-        """The parameters beside one matrix, by name."""
-        raise NotImplementedError
+    def merged(self, base: Mapping[str, Tensor], added: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """The weights of the plain model, from those of the model and the parameters of the adapter, all by name.
 
-    def linear(self, frozen: nn.Linear) -> AdaptedLinear:
-        """The map of `frozen`, whose parameters it keeps under their names, with this adapter's parameters, still without
-        values."""
-        raise NotImplementedError
-
-    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
-        """The one matrix (O, I) that computes what `weight` and its adapter `own` do."""
+        Changed weights are computed in fp32 and have the type of the base.
+        """
         raise NotImplementedError
 
 
@@ -51,6 +54,8 @@ class AdaptedLinear(nn.Linear):
         self.in_features, self.out_features = frozen.in_features, frozen.out_features
         self.weight = frozen.weight
         self.register_parameter("bias", frozen.bias)
+        self.dropout: nn.Module = nn.Identity()
+        """Of the input of A."""
         for name, weight in own.items():
             made = torch.empty(weight.shape, dtype=frozen.weight.dtype, device=frozen.weight.device)
             self.register_parameter(name, nn.Parameter(made))
@@ -73,12 +78,31 @@ class LowRank(Adapter):
     """The matrices of layers with an adapter: patterns of their paths, as `*.query` or `decoder.*`; all by default, as in
     QLoRA. Experts, routers, tables and heads have none."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    """Dropout of the input of A; priced, not trained yet."""
+    """Dropout of the input of A while training."""
 
     @property
     def scale(self) -> float:
         """The factor of B A."""
         return self.alpha / (self.rank if self.scaling == "rank" else self.rank**0.5)
+
+    def linear(self, frozen: nn.Linear) -> AdaptedLinear:
+        """The map of `frozen`, whose parameters it keeps under their names, with this adapter's parameters, still without
+        values."""
+        raise NotImplementedError
+
+    def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+        """The one matrix (O, I) that computes what `weight` and its adapter `own` do."""
+        raise NotImplementedError
+
+    def merged(self, base: Mapping[str, Tensor], added: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        merged = dict(base)
+        for path, weight in base.items():
+            name = path.removesuffix(".weight")
+            own = {word: added[f"{name}.{word}"] for word in OWN if f"{name}.{word}" in added}
+            if own:
+                whole = self.matrix(weight.float(), {word: x.to(weight.device, torch.float32) for word, x in own.items()})
+                merged[path] = whole.to(weight.dtype)
+        return merged
 
     def pairs(self, weight: Weight) -> tuple[Weight, Weight]:
         """A and B beside a matrix (O, I): r (I + O) numbers."""
@@ -87,7 +111,15 @@ class LowRank(Adapter):
         return down, Weight((outputs, self.rank), "replicate", "zeros", copies=weight.copies)
 
     def beside(self, weight: Weight) -> dict[str, Weight]:
+        """The parameters beside one matrix, by name."""
         return dict(zip((DOWN, UP), self.pairs(weight), strict=True))
+
+    def added(self, tally: Tally) -> dict[str, Weight]:
+        return {
+            f"{path.removesuffix('.weight')}.{own}": weight
+            for path in self.ranks(tally)
+            for own, weight in self.beside(tally.weights[path]).items()
+        }
 
     def ranks(self, tally: Tally) -> dict[str, int]:
         weights, mapped = tally.weights, linear_maps(tally)

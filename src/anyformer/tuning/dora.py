@@ -30,7 +30,7 @@ class Dora(LowRank):
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
         return DoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
-    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """m V / |V|."""
         whole = weight + self.scale * (own[UP] @ own[DOWN])
         factor: Tensor = own[MAGNITUDE] / torch.linalg.vector_norm(whole, dim=1)
@@ -58,6 +58,8 @@ class DoraLinear(AdaptedLinear):
             whole = self.weight + self.scale * (self.adapter_up @ self.adapter_down)
             lengths = torch.linalg.vector_norm(whole, dim=1)
         factor = self.adapter_magnitude / lengths
-        v = F.linear(input, self.weight) + self.scale * F.linear(F.linear(input, self.adapter_down), self.adapter_up)
+        v = F.linear(input, self.weight) + self.scale * F.linear(
+            F.linear(self.dropout(input), self.adapter_down), self.adapter_up
+        )
         y: Tensor = v * factor.to(v.dtype)
         return y if self.bias is None else y + self.bias.to(y.dtype)

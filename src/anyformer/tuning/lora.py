@@ -23,7 +23,7 @@ class Lora(LowRank):
     def linear(self, frozen: nn.Linear) -> AdaptedLinear:
         return LoraLinear(frozen, self.beside(Weight(tuple(frozen.weight.shape), "replicate", "matrix")), self.scale)
 
-    def merged(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
+    def matrix(self, weight: Tensor, own: Mapping[str, Tensor]) -> Tensor:
         """W + s B A."""
         return weight + self.scale * (own[UP] @ own[DOWN])
 
@@ -40,4 +40,4 @@ class LoraLinear(AdaptedLinear):
 
     def forward(self, input: Tensor) -> Tensor:
         y = F.linear(input, self.weight, self.bias)
-        return y + self.scale * F.linear(F.linear(input, self.adapter_down), self.adapter_up)
+        return y + self.scale * F.linear(F.linear(self.dropout(input), self.adapter_down), self.adapter_up)

@@ -50,11 +50,7 @@ class Tuning(Value):
             if (every or _any(self.train_only, path)) and not _any(self.frozen, path)
         }
         ranks = {} if self.adapter is None else self.adapter.ranks(tally)
-        added: dict[str, Weight] = {}
-        for path in ranks:
-            assert self.adapter is not None
-            for own, weight in self.adapter.beside(weights[path]).items():
-                added[f"{path.removesuffix('.weight')}.{own}"] = weight
+        added = {} if self.adapter is None else self.adapter.added(tally)
         if not learning and not added:
             raise UserError("tuning: no weight is left that learns; name fewer in tuning.frozen, or more in tuning.train_only")
         return Tuned(learning | added, added, ranks, self.base)

@@ -21,6 +21,9 @@ def forward(
     entrance = architecture.decoder_embedding or architecture.embedding
     x = ENTRANCES[architecture.embedding.kind](architecture.embedding, "embedding", weights, tokens)
     own = [] if target is None else ENTRANCES[entrance.kind](entrance, second, weights, target)
+    first = architecture.virtual_tokens or 0
+    if first:
+        x, prefix, tokens = [*weights["virtual_tokens"], *x], prefix + first, None
     if architecture.encoder is not None:
         x = run_stack(architecture.encoder, "encoder", weights, x, None, prefix, tokens)
     if architecture.latents is not None:
@@ -34,6 +37,7 @@ def forward(
         x = run_stack(architecture.decoder, "decoder", weights, own, x, prefix, target)
     elif architecture.encoder is None:
         x = run_stack(architecture.decoder, "decoder", weights, x, None, prefix, tokens)
+    x = x[first:]
     if architecture.head is None:
         return torch.stack(x)
     return logits(architecture.head, weights, x, f"{second}.weight")

@@ -6,18 +6,21 @@ from collections.abc import Iterable
 
 from torch import Tensor, nn
 
-from anyformer.tuning import Adapter
+from anyformer.model import Transformer
+from anyformer.model.adapters import dropping
+from anyformer.tuning.adapter import LowRank
 
 
-def add_adapters(model: nn.Module, paths: Iterable[str], adapter: Adapter) -> list[Tensor]:
+def add_adapters(model: Transformer, paths: Iterable[str], adapter: LowRank) -> list[Tensor]:
     """Put the adapter beside every matrix of these paths, and return all its parameters."""
     wanted, made = set(paths), list[Tensor]()
     for name, module in list(model.named_modules()):
         for leaf, linear in list(module.named_children()):
             path = f"{name}.{leaf}.weight" if name else f"{leaf}.weight"
             if path in wanted and isinstance(linear, nn.Linear):
-                adapted = adapter.linear(linear)
+                adapted = dropping(adapter, linear, path.removesuffix(".weight"))
                 setattr(module, leaf, adapted)
                 kept = {id(x) for x in linear.parameters()}
                 made += [x for x in adapted.parameters() if id(x) not in kept]
+    model.find_draws()
     return made

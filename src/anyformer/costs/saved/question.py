@@ -9,6 +9,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter, Lora
+from anyformer.tuning.adapter import LowRank
 
 
 @dataclass(frozen=True)
@@ -21,9 +22,9 @@ class Learning:
     adapter: Adapter | None = None
 
     @property
-    def beside(self) -> Adapter:
+    def beside(self) -> LowRank:
         """The adapter that stands beside each weight with a rank."""
-        return self.adapter or Lora(rank=max(self.ranks.values(), default=1))
+        return self.adapter if isinstance(self.adapter, LowRank) else Lora(rank=max(self.ranks.values(), default=1))
 
     def within(self, prefix: str) -> tuple[frozenset[str], tuple[tuple[str, int], ...]]:
         """The weights and ranks below a prefix, by the rest of their path: equal for layers that learn alike."""

@@ -22,11 +22,14 @@ class AnyformerCache(Cache):  # type: ignore[misc]
         self.state: StackState | None = None
         self.padding: Tensor | None = None
         """(B, past) bool: padding of the calls so far; None where there was none."""
+        self.virtual = 0
+        """Virtual tokens in front of the text, which transformers does not know of."""
 
     def reserve(self, model: Transformer, batch: int, count: int) -> StackState:
         """The state, enlarged for `count` more positions of `batch` rows."""
         if self.state is not None and len(self.state.slots.positions) != batch:
             raise InputError(f"the cache holds {len(self.state.slots.positions)} rows, and this call has {batch}")
+        self.virtual = model.architecture.virtual_tokens or 0
         self.state = grown(model, self.state, batch, count)
         return self.state
 
@@ -50,14 +53,16 @@ class AnyformerCache(Cache):  # type: ignore[misc]
 
     def positions(self, shape: tuple[int, int], padding: Tensor | None) -> Tensor:
         """The positions that a chunk of this shape takes, (B, T)."""
-        first: Tensor | int = 0 if self.state is None else self.state.slots.positions.amax(1, keepdim=True) + 1
+        first: Tensor | int = 0
+        if self.state is not None:
+            first = self.state.slots.positions.amax(1, keepdim=True) + 1 - self.virtual
         real = torch.ones(shape, dtype=torch.int64) if padding is None else (~padding).long()
         if self.state is not None:
             real = real.to(self.state.slots.positions.device)
         return first + real.cumsum(1) - 1
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return 0 if self.state is None else self.state.slots.used
+        return 0 if self.state is None else max(self.state.slots.used - self.virtual, 0)
 
     def get_max_length(self, layer_idx: int | None = None) -> int:
         return -1

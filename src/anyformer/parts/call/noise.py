@@ -133,6 +133,22 @@ class Dropout(Draws):
         return x.shape
 
 
+class InputDropout(Dropout):
+    """Dropout of the input of a map that is called with its input alone: the model gives it the noise of each call.
+
+    Inputs (B, ..., I), or (N, I) with the N / B vectors of each row side by side.
+    """
+
+    noise: Noise | None = None
+
+    def forward(self, x: Tensor, noise: Noise | None = None) -> Tensor:
+        drop = self.drop(self.noise)
+        if drop is None:
+            return x
+        rows = x.reshape(len(drop.noise.rows), -1)
+        return drop(rows).view(x.shape)
+
+
 class DropPath(Dropout):
     """Zero a whole row's branch with probability `rate` (stochastic depth, Huang et al. 2016, arXiv 1603.09382)."""
 

@@ -1,0 +1,58 @@
+"""The two files of an adapter that PEFT wrote, read and checked."""
+
+from __future__ import annotations
+
+from os.path import isfile
+from pathlib import Path
+from typing import Any
+
+import safetensors
+from safetensors.torch import load_file
+from torch import Tensor
+
+from anyformer.huggingface.config import read_table
+from anyformer.huggingface.errors import HuggingFaceError
+from anyformer.huggingface.peft_prompts import KIND
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+PREFIX = "base_model.model."
+_REFUSED = {
+    "modules_to_save": "whole modules that learn beside it", "layer_replication": "layers that occur several times",
+    "target_parameters": "adapters of parameters without a module", "trainable_token_indices": "rows of a table that learn",
+    "lora_bias": "biases of B", "use_qalora": "grouped inputs of A", "use_bdlora": "blocks of A and B",
+    "alora_invocation_tokens": "an adapter that only some tokens switch on", "arrow_config": "several adapters at once",
+    "kasa_config": "singular values that learn", "monteclora_config": "adapters drawn at random",
+    "velora_config": "compressed inputs",
+}  # fmt: skip
+"""Keys of a configuration, true where an adapter computes something else than LoRA or DoRA do, and what that is."""
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """The configuration of an adapter that is a LoRA, a DoRA or a prompt."""
+    if not isfile(directory / CONFIG):
+        raise HuggingFaceError(f"{directory}: has no {CONFIG}; give a directory that PEFT's save_pretrained wrote")
+    config = read_table(directory / CONFIG)
+    kind = config.get("peft_type")
+    if kind not in ("LORA", KIND):
+        raise HuggingFaceError(
+            f"{directory / CONFIG}: peft_type is {kind!r}, and only LORA (with or without DoRA) and {KIND} are read"
+        )
+    for key, what in _REFUSED.items():
+        if config.get(key):
+            raise HuggingFaceError(f"{directory / CONFIG}: {key} means {what}, which is not read")
+    if config.get("bias", "none") != "none":
+        raise HuggingFaceError(f"{directory / CONFIG}: bias = {config['bias']!r}: biases that learn are not read")
+    return config
+
+
+def read_tensors(directory: Path) -> dict[str, Tensor]:
+    """The tensors by name without PEFT's prefix."""
+    if not isfile(directory / WEIGHTS):
+        pickled = isfile(directory / "adapter_model.bin")
+        remedy = "; adapter_model.bin is a pickle: save it again as safetensors" if pickled else ""
+        raise HuggingFaceError(f"{directory}: has no {WEIGHTS}{remedy}")
+    try:
+        tensors = load_file(directory / WEIGHTS)
+    except (safetensors.SafetensorError, OSError) as error:
+        raise HuggingFaceError(f"{directory / WEIGHTS}: cannot be read as safetensors ({error})") from None
+    return {name.removeprefix(PREFIX): tensor for name, tensor in tensors.items()}
