@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from anyformer.costs.saved import Learning, Question, SavedTensor, saved
+from anyformer.costs.saved import Learning, Question, SavedTensor, Signal, saved
 from anyformer.costs.saved.record import FORWARD, RECOMPUTED
 from anyformer.model import Architecture
 from anyformer.operations import Shape
@@ -55,15 +55,22 @@ class Activations:
 
 
 def activations(
-    architecture: Architecture, shape: Shape, plan: Plan | None = None, *, loss: bool = True, learning: Learning | None = None
+    architecture: Architecture,
+    shape: Shape,
+    plan: Plan | None = None,
+    *,
+    loss: bool = True,
+    learning: Learning | None = None,
+    signal: Signal | None = None,
 ) -> Activations:
-    """Tensors that training on rows without padding saves; `loss`: with the cross-entropy of a token per position.
+    """Tensors that training saves; `loss`: with those of the loss.
 
-    `learning`: which weights learn, None for all.
+    `learning`: which weights learn, None for all; `signal`: the loss and what it reads, by default the cross-entropy of a token
+    at every position of rows without padding.
     """
     plan = plan or Plan()
     how = plan.checkpointing
-    trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning))
+    trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning, signal=signal))
     tensors = (tensor for tensor in trace.of(*FORWARD[how]) if loss or tensor.path != "loss")
     recomputed = {layer: tuple(trace.in_layer(layer, *RECOMPUTED[how])) for layer in trace.like} if how != "none" else {}
     return Activations(tuple(tensors), recomputed)

@@ -16,7 +16,7 @@ from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM, States
-from anyformer.costs.saved import SavedTensor
+from anyformer.costs.saved import SavedTensor, Signal
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
@@ -66,6 +66,27 @@ class PeakMemory:
     def update(self) -> int:
         return self.at_update.total
 
+    def after(self, first: PeakMemory) -> PeakMemory:
+        """The peak of a step in which two models learn, `first` the one whose forward pass comes first.
+
+        At the loss both hold what they saved. The backward pass goes through this one, while the first holds all that it saved,
+        and then through the first one, beside all gradients of this one.
+        """
+        saved = replace(first.at_loss, temporaries=0)
+        backward = self.in_backward + saved, self.at_update + first.at_loss, self.at_update + first.in_backward
+        return PeakMemory(
+            persistent=first.persistent + self.persistent,
+            at_loss=saved + self.at_loss,
+            in_backward=max(backward, key=lambda holding: holding.total),
+            at_update=first.at_update + self.at_update,
+        )
+
+    def beside(self, still: int) -> PeakMemory:
+        """The peak of a step beside so many bytes of weights that do not learn."""
+        more = Holding(weights=still)
+        moments = (moment + more for moment in (self.at_loss, self.in_backward, self.at_update))
+        return PeakMemory(self.persistent + still, *moments)
+
     @property
     def holding(self) -> Holding:
         """Bytes by purpose at the peak."""
@@ -94,19 +115,22 @@ def peak_memory(
     states: States = ADAM,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
+    signal: Signal | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`.
+    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`;
+    `signal`: the loss and what it reads, by default the cross-entropy of a token at every position of rows without padding.
     """
     plan = plan or Plan()
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     tally = architecture.trained_cost(shape, plan)
     counts = {name: weight.count for name, weight in tally.weights.items()}
-    saved = activations(architecture, shape, plan)
+    saved = activations(architecture, shape, plan, signal=signal)
     # Layers that are recomputed save in the backward pass what they would have saved in the forward pass.
-    uncheckpointed = saved if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
+    stored = plan.but(checkpointing="none")
+    uncheckpointed = saved if plan == stored else activations(architecture, shape, stored, signal=signal)
     count = sum(counts.values())
     held = states.optimiser * count if optimiser is None else sum(map(optimiser.state_bytes, tally.weights.values()))
     persistent = Holding(weights=states.weights * count, optimiser=held)

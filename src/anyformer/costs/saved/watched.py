@@ -129,6 +129,18 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape in rows)]
         self._logits = {note.at for note in own}
 
+    @contextmanager
+    def signal(self) -> Iterator[None]:
+        """Count tensors saved inside to the loss, but for those that the model's own modules save before its outputs."""
+        rows: set[torch.Size] = set()
+        if isinstance(head := self.model.head, nn.Module):
+            head.register_forward_hook(lambda module, given, made: rows.add(made.shape))
+        self._follow("", self.model, "")
+        self.path = "loss"
+        yield
+        own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape in rows)]
+        self._logits = {note.at for note in own}
+
     def walk(self, output: Tensor) -> None:
         """Read the saved tensors of every operation of the graph: those of operations outside of it are freed."""
         todo, known = [output.grad_fn], set[Any]()
