@@ -24,7 +24,7 @@ from anyformer.tuning import Optimiser
 
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
-Moment = Literal["loss", "backward", "update"]
+Moment = Literal["forward", "loss", "backward", "update"]
 LOSS_COPIES = 4
 """Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
 of log Z the difference z - log Z, its exponential, and the product with the incoming gradient."""
@@ -44,15 +44,20 @@ can be added in place, so their sum is a third; in bf16 it is a fresh copy, whic
 
 @dataclass(frozen=True)
 class PeakMemory:
-    """Memory at the three moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
+    """Memory at the four moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
 
-    `loss`: every saved tensor. `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
+    `forward`: within layers, whose dropout draws integers of 64 bits, and within losses. `loss`: every saved tensor. `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
     """
 
     persistent: int
     at_loss: Holding
     in_backward: Holding
     at_update: Holding
+    in_forward: Holding = Holding()
+
+    @property
+    def forward(self) -> int:
+        return self.in_forward.total
 
     @property
     def loss(self) -> int:
@@ -79,18 +84,21 @@ class PeakMemory:
             at_loss=saved + self.at_loss,
             in_backward=max(backward, key=lambda holding: holding.total),
             at_update=first.at_update + self.at_update,
+            in_forward=max(
+                first.in_forward + Holding(weights=self.persistent), saved + self.in_forward, key=lambda holding: holding.total
+            ),
         )
 
     def beside(self, still: int) -> PeakMemory:
         """The peak of a step beside so many bytes of weights that do not learn."""
         more = Holding(weights=still)
-        moments = (moment + more for moment in (self.at_loss, self.in_backward, self.at_update))
+        moments = (moment + more for moment in (self.at_loss, self.in_backward, self.at_update, self.in_forward))
         return PeakMemory(self.persistent + still, *moments)
 
     @property
     def holding(self) -> Holding:
         """Bytes by purpose at the peak."""
-        return max(self.at_loss, self.in_backward, self.at_update, key=lambda holding: holding.total)
+        return max(self.at_loss, self.in_backward, self.at_update, self.in_forward, key=lambda holding: holding.total)
 
     @property
     def total(self) -> int:
@@ -100,7 +108,12 @@ class PeakMemory:
     @property
     def at(self) -> Moment:
         """The moment of the peak."""
-        moments: dict[Moment, int] = {"loss": self.loss, "backward": self.backward, "update": self.update}
+        moments: dict[Moment, int] = {
+            "loss": self.loss,
+            "backward": self.backward,
+            "update": self.update,
+            "forward": self.forward,
+        }
         return max(moments, key=lambda name: moments[name])
 
 
@@ -195,6 +208,7 @@ def peak_of(
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=LOSS_COPIES * logits),
         in_backward=base + largest + Holding(gradients=newest),
         at_update=replace(base, gradients=gradients + max(newest, gradient_bytes * tied)),
+        in_forward=base + Holding(copies=copies, activations=saved.forward),
     )
 
 

@@ -60,5 +60,7 @@ class ObjectiveSignal:
     def loss(self, model: Transformer, shape: Shape, others: Mapping[str, Transformer]) -> Tensor:
         models = {**others, self.asked: model}
         own = models.pop(OWN)
+        for name, partner in self.objective.partners.items():
+            models[name].train(partner.learns and own.training)
         examples = self.objective.made_up(self.models[OWN], self.data, shape).to(model.device)
         return self.objective.loss(own, examples, Noise.at(0, 0, examples.rows), None, models)

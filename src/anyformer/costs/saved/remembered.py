@@ -17,6 +17,7 @@ import torch
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
+from anyformer.costs.saved.standing import Standing
 from anyformer.describe import UserError, Value
 from anyformer.files import default_cache, write_text
 
@@ -137,9 +138,15 @@ def _place() -> Path:
 def _read(key: str) -> Saved | None:
     try:
         written = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
-        return Saved(tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"])
+        return Saved(
+            tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"], _standing(written["standing"])
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _standing(written: list[Any]) -> tuple[Standing, ...]:
+    return tuple(Standing(layer, tuple(before), size) for layer, before, size in written)
 
 
 def _write(key: str, traced: Saved) -> None:
@@ -147,7 +154,9 @@ def _write(key: str, traced: Saved) -> None:
     with contextlib.suppress(OSError, UserError):
         place = _place()
         place.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"tensors": traced.tensors, "like": dict(traced.like)}, separators=(",", ":"))
+        text = json.dumps(
+            {"tensors": traced.tensors, "like": dict(traced.like), "standing": traced.standing}, separators=(",", ":")
+        )
         write_text(place / f"{key}.json", text)
         for path in _oldest(place):
             path.unlink(missing_ok=True)

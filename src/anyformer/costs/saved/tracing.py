@@ -53,7 +53,7 @@ def _trace(question: Question, small: Reduced) -> Saved:
             else:
                 output = _own_loss(question, question.signal, model, call)
             call.walk(output)
-    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)
+    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.standing()))
 
 
 def _next_token_loss(question: Question, small: Reduced, model: Transformer, call: Watched) -> Tensor:
@@ -61,6 +61,7 @@ def _next_token_loss(question: Question, small: Reduced, model: Transformer, cal
     inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
     if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
         more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
+    call.begin()
     with _products_in(model.plan):
         outputs = model.predictions(*inputs, **more)
     if small.architecture.head is None:
@@ -77,6 +78,7 @@ def _own_loss(question: Question, signal: Signal, model: Transformer, call: Watc
         other = reduced(replace(question, architecture=architecture, learning=None, signal=None)).architecture
         others[name] = build(other, model.plan, device="meta").train()
         put_on_paper(others[name], lambda _: False)
+    call.begin()
     with call.signal(), _products_in(model.plan):
         return signal.loss(model, question.shape, others)
 

@@ -18,6 +18,7 @@ from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_pape
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
+from anyformer.costs.saved.standing import Alive, Standing
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
@@ -65,6 +66,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._count = 0
         self._unpacked: list[_Note] = []
         self._unread: set[int] = set()
+        self._alive = Alive()
+        self._stacks: list[str] = []
         self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
     def put_on_paper(self) -> None:
@@ -101,6 +104,22 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             self._products += [self._note(x, operator.name()) for x in made]
         elif operator is COPY and read[0].dim() > 1 and address(read[0]) in self._weights:
             self._copies.update(map(address, made))
+
+    def begin(self) -> None:
+        """Note from now on which tensors are alive at once."""
+        self._alive.on = True
+
+    def begins(self, x: PaperTensor) -> None:
+        storage, stack = x.meta.untyped_storage(), self.layer.partition(".")[0]
+        before = tuple(name for name in self._stacks if name != stack)
+        self._alive.begins(x, address(x.meta), storage.nbytes(), self.layer, before)
+
+    def standing(self) -> Iterator[Standing]:
+        """The most bytes at once in each layer, and outside of all; without copies of weights."""
+        saved: dict[int, str] = {}
+        for note in self._saved_notes():
+            saved.setdefault(note.at, note.layer)
+        return self._alive.standing(saved, self._copies | set(self._weights))
 
     def attended(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
         """Note the inputs and outputs of an attention that is no operator of torch's, and the inputs that it did not read."""
@@ -143,6 +162,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def walk(self, output: Tensor) -> None:
         """Read the saved tensors of every operation of the graph: those of operations outside of it are freed."""
+        self._alive.on = False
         todo, known = [output.grad_fn], set[Any]()
         while todo:
             node = todo.pop()
@@ -262,6 +282,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         def enter(block: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             x, call, *rest = inputs
             self.layer, own = f"{name}.layers.{next(numbers)}", call
+            if name not in self._stacks:
+                self._stacks.append(name)
             outer, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
                 own = call.isolated(stack.reads[next(places)])  # type: ignore[index]
