@@ -46,14 +46,15 @@ can be added in place, so their sum is a third; in bf16 it is a fresh copy, whic
 class PeakMemory:
     """Memory at the four moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
 
-    `forward`: within layers, whose dropout draws integers of 64 bits, and within losses. `loss`: every saved tensor. `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
+    `forward`: within layers, whose dropout draws integers of 64 bits, and within the loss. `loss`: every saved tensor.
+    `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
     """
 
     persistent: int
     at_loss: Holding
     in_backward: Holding
     at_update: Holding
-    in_forward: Holding = Holding()
+    in_forward: Holding
 
     @property
     def forward(self) -> int:
