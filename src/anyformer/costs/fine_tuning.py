@@ -17,7 +17,8 @@ from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import States
-from anyformer.costs.peak import Find, PeakMemory, peak_of
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning, Signal
 from anyformer.model import Architecture

@@ -9,7 +9,7 @@ from anyformer.costs.counts import Parameters
 from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
 from anyformer.costs.kernels import Mode
-from anyformer.costs.peak import Moment
+from anyformer.costs.moments import Moment
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet

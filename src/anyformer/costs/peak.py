@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM, States
+from anyformer.costs.moments import PeakMemory
 from anyformer.costs.saved import SavedTensor, Signal
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape
@@ -24,7 +24,6 @@ from anyformer.tuning import Optimiser
 
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
-Moment = Literal["forward", "loss", "backward", "update"]
 LOSS_COPIES = 4
 """Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
 of log Z the difference z - log Z, its exponential, and the product with the incoming gradient."""
@@ -40,82 +39,6 @@ scores of one block in fp32 beside the 64-bit integers that its dropout is drawn
 TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
-
-
-@dataclass(frozen=True)
-class PeakMemory:
-    """Memory at the four moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
-
-    `forward`: within layers, whose dropout draws integers of 64 bits, and within the loss. `loss`: every saved tensor.
-    `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
-    """
-
-    persistent: int
-    at_loss: Holding
-    in_backward: Holding
-    at_update: Holding
-    in_forward: Holding
-
-    @property
-    def forward(self) -> int:
-        return self.in_forward.total
-
-    @property
-    def loss(self) -> int:
-        return self.at_loss.total
-
-    @property
-    def backward(self) -> int:
-        return self.in_backward.total
-
-    @property
-    def update(self) -> int:
-        return self.at_update.total
-
-    def after(self, first: PeakMemory) -> PeakMemory:
-        """The peak of a step in which two models learn, `first` the one whose forward pass comes first.
-
-        At the loss both hold what they saved. The backward pass goes through this one, while the first holds all that it saved,
-        and then through the first one, beside all gradients of this one.
-        """
-        saved = replace(first.at_loss, temporaries=0)
-        backward = self.in_backward + saved, self.at_update + first.at_loss, self.at_update + first.in_backward
-        return PeakMemory(
-            persistent=first.persistent + self.persistent,
-            at_loss=saved + self.at_loss,
-            in_backward=max(backward, key=lambda holding: holding.total),
-            at_update=first.at_update + self.at_update,
-            in_forward=max(
-                first.in_forward + Holding(weights=self.persistent), saved + self.in_forward, key=lambda holding: holding.total
-            ),
-        )
-
-    def beside(self, still: int) -> PeakMemory:
-        """The peak of a step beside so many bytes of weights that do not learn."""
-        more = Holding(weights=still)
-        moments = (moment + more for moment in (self.at_loss, self.in_backward, self.at_update, self.in_forward))
-        return PeakMemory(self.persistent + still, *moments)
-
-    @property
-    def holding(self) -> Holding:
-        """Bytes by purpose at the peak."""
-        return max(self.at_loss, self.in_backward, self.at_update, self.in_forward, key=lambda holding: holding.total)
-
-    @property
-    def total(self) -> int:
-        """Bytes at the peak."""
-        return self.holding.total
-
-    @property
-    def at(self) -> Moment:
-        """The moment of the peak."""
-        moments: dict[Moment, int] = {
-            "loss": self.loss,
-            "backward": self.backward,
-            "update": self.update,
-            "forward": self.forward,
-        }
-        return max(moments, key=lambda name: moments[name])
 
 
 def peak_memory(

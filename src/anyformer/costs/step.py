@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from anyformer.costs.fine_tuning import FineTuning, Method
-from anyformer.costs.peak import PeakMemory, peak_memory
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.peak import peak_memory
 from anyformer.costs.saved import Signal
 from anyformer.model import Architecture
 from anyformer.operations import Shape

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,6 +12,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
+from anyformer.costs.saved.nodes import OF_A_WEIGHT, saved_by, tensors, word
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
@@ -24,8 +23,6 @@ from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
 
 COPY = torch.ops.aten._to_copy.default
-_GENERATED = re.compile(r"GeneratedBackwardFor_[a-z]+_(\w+)_default\w*")
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(eq=False)
@@ -177,11 +174,11 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def _read_saved(self, node: Any) -> None:
         self._unpacked = []
-        for name in _saved_by(node.__class__):
+        for name in saved_by(node.__class__):
             getattr(node, name)
         if not self._unpacked:
             return
-        operation, step = _word(node.name()), min(note.number for note in self._unpacked)
+        operation, step = word(node.name()), min(note.number for note in self._unpacked)
         weights = [path for path in map(self._weight, node.next_functions) if path]
         for note in self._unpacked:
             note.operation, note.step = operation, step
@@ -190,7 +187,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
     def _weight(self, before: tuple[Any, int]) -> str:
         """The path of the weight that an operation reads, itself or a copy; for a linear map's weight or bias, the map's."""
         node = before[0]
-        while node is not None and node.name() in _OF_A_WEIGHT:
+        while node is not None and node.name() in OF_A_WEIGHT:
             node = node.next_functions[0][0]
         weight = getattr(node, "variable", None)
         if weight is None:
@@ -287,7 +284,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
             outer, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
                 own = call.isolated(stack.reads[next(places)])  # type: ignore[index]
-                self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
+                self._inputs += [self._note(y, "input") for y in tensors((x, own))]
             calls.append((outer, call, own))
             return (x, own, *rest)
 
@@ -299,31 +296,3 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         for block in dict.fromkeys(stack.layers):  # type: ignore[arg-type]
             block.register_forward_pre_hook(enter)
             block.register_forward_hook(leave)
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in the inputs of a layer."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | tuple | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(item)
-    elif is_dataclass(value):
-        yield from _tensors([getattr(value, field.name) for field in fields(value)])
-
-
-_OF_A_WEIGHT = {"ToCopyBackward0", "TBackward0", "TransposeBackward0", "ExpandBackward0", "ViewBackward0", "UnsqueezeBackward0"}
-"""Operations between a weight and the operation that reads it."""
-
-
-@cache
-def _saved_by(kind: Any) -> tuple[str, ...]:
-    """The attributes of an autograd operation that hold its saved tensors."""
-    return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
-
-
-def _word(name: str) -> str:
-    """The name of an autograd operation: `MulBackward0` -> `mul`."""
-    if generated := _GENERATED.match(name):
-        return generated[1]
-    return _CAPITAL.sub("_", name.removesuffix("0").removesuffix("Backward").removeprefix("_")).lower()
