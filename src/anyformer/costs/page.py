@@ -31,7 +31,7 @@ NOT_SHOWN = Figure("-")
 SMALL = 0.005
 """Share of the time below which operations share a line."""
 AT: Mapping[Moment, str] = {
-    "forward": "in the forward pass",
+    "forward": "the forward pass",
     "loss": "the loss",
     "backward": "the backward pass",
     "update": "the update",
