@@ -14,6 +14,7 @@ from anyformer.costs.figures import flops, size
 from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.foretold import TOKEN_BYTES, _Request
 from anyformer.costs.named_hardware import hardware_of
+from anyformer.costs.step import Step
 from anyformer.measuring.measure import predicted_saved
 from anyformer.measuring.trial import trial_of
 from anyformer.operations import Shape
@@ -48,14 +49,14 @@ def asked(kind: str, checkpointing: str) -> tuple[af.Architecture, Plan, af.Cost
 def test_every_address_says_the_same_memory(kind, checkpointing):
     """By sheet, plan, foretelling, trial, summary of a run and fine-tuning of all weights."""
     made, plan, sheet = asked(kind, checkpointing)
-    total = sheet.memory.total
-    assert total == sheet.peak.total == sheet.required_bytes == max(sheet.peak.loss, sheet.peak.backward, sheet.peak.update)
+    total, peak = sheet.memory.total, sheet.peak
+    assert total == peak.total == sheet.required_bytes == max(peak.forward, peak.loss, peak.backward, peak.update)
     assert sum(asdict(sheet.memory).values()) == sum(sheet.memory.named.values()) == total
     assert total >= 16 * sheet.params.total, "the gradients of all weights are there at the update"
     layout = Layout(micro_batch=BATCH, checkpointing=checkpointing)
     assert price_layout(made, layout, length=LENGTH, plan=plan).memory == sheet.memory
     assert peak_memory(made, batch=BATCH, length=LENGTH, plan=plan) == sheet.peak
-    assert _Request(made, BATCH, LENGTH, plan, 1).bytes == total + BATCH * (LENGTH + 1) * TOKEN_BYTES
+    assert _Request(Step(made), BATCH, LENGTH, plan, 1).bytes == total + BATCH * (LENGTH + 1) * TOKEN_BYTES
     # Fine-tuning leaves predictions of later tokens out.
     bare = peak_memory(made.but(mtp=None), batch=BATCH, length=LENGTH, plan=plan)
     assert FineTuning(made, Method("all weights", Tuning(), AdamW()), LENGTH, plan).peak(BATCH) == bare
@@ -97,7 +98,7 @@ def test_every_address_says_the_same_counts(kind):
         assert budget.decode_bytes == af.cost(made, length=LENGTH, mode="decode").reading.total
     if not made.two_inputs and made.decoder is not None:
         piece = Shape(batch=BATCH, length=LENGTH, source=made.source_of(LENGTH))
-        seen, peak = update_figures(made, piece, 1, plan, AdamW())
+        seen, peak = update_figures(Step(made, AdamW()), piece, 1, plan)
         # A counter does not see the products that no gradient asks for.
         no_gradient = made.cost(sheet.shape, plan).total_flops.no_gradient
         assert (seen.predicted, peak) == (sheet.flops.total.dense - no_gradient, sheet.peak.total)

@@ -187,7 +187,7 @@ def test_another_kind_keeps_the_fields_that_it_has_and_drops_defaults_alone():
     model = llama(width=32, depth=1, heads=4, kv_heads=2, ffn=48, vocab=64)
     norm = get(model, "decoder.final_norm")
     changed = change(model, "decoder.final_norm.kind", "layer_norm")
-    assert get(changed, "decoder.final_norm") == LayerNorm(eps=norm.eps, cast=norm.cast)
+    assert get(changed, "decoder.final_norm") == LayerNorm(eps=norm.eps, cast=norm.cast, bias=norm.bias)
     there = "decoder.layer.attention"
     plain = change(model, f"{there}.rotary", None)
     features = {f"{there}.feature_map": {"kind": "elu_plus_one"}, f"{there}.kind": "linear_attention"}

@@ -21,6 +21,7 @@ from anyformer.training.display import Display
 from anyformer.training.journal import read_metrics
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, thread_hint
+from anyformer.training.priced import step_of
 from anyformer.training.remembered import known, remember, remembered
 from anyformer.training.summary import Prediction, summarise
 
@@ -115,7 +116,7 @@ def test_a_model_too_small_to_be_predicted_is_told_so(tiny, tmp_path):
 
 def test_the_share_of_the_peak_is_never_above_all_of_it(tiny):
     rows = [{"kind": "train", "seconds": 0.1}]
-    found = summarise(tiny, Host(CPU, {"fp32": 1.0, "bf16": 1.0}), rows, MemoryMeter(CPU))
+    found = summarise(tiny, step_of(tiny), Host(CPU, {"fp32": 1.0, "bf16": 1.0}), rows, MemoryMeter(CPU))
     assert found.mfu.measured == 1.0
     console = Console(record=True, width=200, file=io.StringIO())
     with Display(console, steps=1, peak=1.0, flops_per_token=1000) as display:

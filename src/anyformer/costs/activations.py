@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from anyformer.costs.saved import Learning, Question, SavedTensor, saved
-from anyformer.costs.saved.record import FORWARD, RECOMPUTED
+from anyformer.costs.saved import Learning, Question, SavedTensor, Signal, saved
+from anyformer.costs.saved.record import FORWARD, RECOMPUTED, Saved
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -23,6 +24,8 @@ class Activations:
 
     tensors: tuple[SavedTensor, ...]
     recomputed: Mapping[str, tuple[SavedTensor, ...]]
+    forward: int = 0
+    """The most bytes at once in a forward pass, of a layer that is recomputed too; without copies of weights."""
 
     @cached_property
     def by_name(self) -> dict[str, int]:
@@ -55,15 +58,39 @@ class Activations:
 
 
 def activations(
-    architecture: Architecture, shape: Shape, plan: Plan | None = None, *, loss: bool = True, learning: Learning | None = None
+    architecture: Architecture,
+    shape: Shape,
+    plan: Plan | None = None,
+    *,
+    loss: bool = True,
+    learning: Learning | None = None,
+    signal: Signal | None = None,
 ) -> Activations:
-    """Tensors that training on rows without padding saves; `loss`: with the cross-entropy of a token per position.
+    """Tensors that training saves; `loss`: with those of the loss.
 
-    `learning`: which weights learn, None for all.
+    `learning`: which weights learn, None for all; `signal`: the loss and what it reads, by default the cross-entropy of a token
+    at every position of rows without padding.
     """
     plan = plan or Plan()
     how = plan.checkpointing
-    trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning))
-    tensors = (tensor for tensor in trace.of(*FORWARD[how]) if loss or tensor.path != "loss")
+    trace = saved(Question(architecture, shape, plan, recomputed=how != "none", learning=learning, signal=signal))
+    tensors = tuple(tensor for tensor in trace.of(*FORWARD[how]) if loss or tensor.path != "loss")
     recomputed = {layer: tuple(trace.in_layer(layer, *RECOMPUTED[how])) for layer in trace.like} if how != "none" else {}
-    return Activations(tuple(tensors), recomputed)
+    return Activations(tensors, recomputed, _forward(trace, tensors))
+
+
+def _forward(trace: Saved, tensors: Iterable[SavedTensor]) -> int:
+    """The most bytes at once: what a layer, or the rest, holds while it computes, beside what layers before saved."""
+    saved = Counter[str]()
+    for tensor in tensors:
+        if tensor.layer and not tensor.copies:
+            saved[tensor.layer] += tensor.bytes
+    own = {stand.layer: stand for stand in trace.standing}
+    stacks, most = Counter[str](), 0
+    for layer, traced in trace.like.items():
+        stack = layer.partition(".")[0]
+        if traced in own:
+            most = max(most, own[traced].bytes + stacks[stack] + sum(stacks[name] for name in own[traced].before))
+        stacks[stack] += saved[layer]
+    outside = (stand.bytes + sum(stacks[name] for name in stand.before) for stand in trace.standing if not stand.layer)
+    return max(most, *outside, 0)

@@ -17,9 +17,10 @@ from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import States
-from anyformer.costs.peak import Find, PeakMemory, peak_of
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
-from anyformer.costs.saved import Learning
+from anyformer.costs.saved import Learning, Signal
 from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
@@ -103,19 +104,22 @@ class FineTuning:
 
     Weights that learn and their gradients have the method's number type, frozen ones the format `tuning.base`; a frozen matrix
     in fewer bits than products have is restored to their type while it multiplies. Layers before the first that learns save
-    nothing. Predictions of later tokens, which only pretraining has, are left out.
+    nothing. `signal`: the loss and what it reads; without one it is the cross-entropy of the next token, and predictions of
+    later tokens, which only pretraining has, are left out. `source`: S, by default that of the length.
     """
 
     architecture: Architecture
     method: Method
     length: int
     plan: Plan
+    signal: Signal | None = None
+    source: int | None = None
     tuned: Tuned = field(init=False)
 
     def __post_init__(self) -> None:
-        bare = self.architecture.but(mtp=None)
+        bare = self.architecture if self.signal is not None else self.architecture.but(mtp=None)
         object.__setattr__(self, "architecture", adapted(bare, self.method.tuning.adapter))
-        object.__setattr__(self, "tuned", self.method.tuning.of(bare.cost(Shape(source=1))))
+        object.__setattr__(self, "tuned", self.method.tuning.of(bare.trained_cost(Shape(source=1))))
 
     @property
     def states(self) -> States:
@@ -194,7 +198,7 @@ class FineTuning:
 
     @cached_property
     def _tally(self) -> Tally:
-        return self.architecture.cost(Shape(source=1))
+        return self.architecture.trained_cost(Shape(source=1))
 
     @cached_property
     def _find(self) -> Find:
@@ -225,10 +229,10 @@ class FineTuning:
         return max((self.plan.activation_bytes * prod(weight.shape) for weight in frozen), default=0)
 
     def _shape(self, batch: int) -> Shape:
-        return Shape(batch=batch, length=self.length, source=self.architecture.source_of(self.length))
+        return Shape(batch=batch, length=self.length, source=self.architecture.source_of(self.length, self.source))
 
     def _saved(self, shape: Shape, plan: Plan) -> Activations:
-        return activations(self.architecture, shape, plan, learning=self._learning)
+        return activations(self.architecture, shape, plan, learning=self._learning, signal=self.signal)
 
     def _copies(self, saved: Activations) -> int:
         """Bytes of fp32 weights in the type of products: of all matrices, or of those that learn."""

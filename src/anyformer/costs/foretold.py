@@ -12,12 +12,9 @@ from typing import get_args
 import torch
 
 from anyformer.costs.available import free_memory
-from anyformer.costs.fine_tuning import FineTuning, Method
-from anyformer.costs.peak import PeakMemory, peak_memory
+from anyformer.costs.step import Step
 from anyformer.describe import UserError
-from anyformer.model import Architecture
 from anyformer.plan import Checkpointing, Plan
-from anyformer.tuning import Optimiser
 
 CLOSE = 0.85
 """Share of the free memory above which a line says how much a step takes."""
@@ -30,61 +27,48 @@ class NotEnoughMemoryError(UserError):
 
 
 def foretell_training(
-    architecture: Architecture,
+    step: Step,
     *,
     batch: int,
     length: int,
     plan: Plan,
     accumulation: int = 1,
-    optimiser: Optimiser | None = None,
-    method: Method | None = None,
     device: torch.device | str = "cpu",
     free: int | None = None,
 ) -> Iterator[str]:
     """A line where a training step comes close to the free memory, none where it does not.
 
-    `batch`: rows of an update, in `accumulation` pieces; `optimiser`: AdamW if it is not said; `method`: where not all weights
-    learn, or averages are kept; `free`: bytes, by default those of the device now. Raises `NotEnoughMemoryError` where the step
-    does not fit, with changes that would.
+    `batch`: samples of an update, in `accumulation` pieces; `free`: bytes, by default those of the device now. Raises
+    `NotEnoughMemoryError` where the step does not fit, with changes that would.
     """
     free = free_memory(torch.device(device)) if free is None else free
-    step = _Request(architecture, batch, length, plan, accumulation, optimiser, method)
-    if step.bytes > free:
+    asked = _Request(step, batch, length, plan, accumulation)
+    if asked.bytes > free:
         size = f"{batch:,} x {length:,} tokens" + (f" in {accumulation} pieces" if accumulation > 1 else "")
         raise NotEnoughMemoryError(
-            f"a training step on {size} needs {_size(step.bytes)}, and {_size(free)} are free; {_remedy(step, free)}"
+            f"a training step on {size} needs {_size(asked.bytes)}, and {_size(free)} are free; {_remedy(asked, free)}"
         )
-    if step.bytes > CLOSE * free:
-        share = step.bytes / free
-        yield f"a training step will take {_size(step.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
+    if asked.bytes > CLOSE * free:
+        share = asked.bytes / free
+        yield f"a training step will take {_size(asked.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
 
 
 @dataclass(frozen=True)
 class _Request:
     """A training step, the user's or a smaller one."""
 
-    architecture: Architecture
+    step: Step
     batch: int
     length: int
     plan: Plan
     accumulation: int
-    optimiser: Optimiser | None = None
-    method: Method | None = None
 
     @cached_property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
-        return self._peak.total + self.batch * (self.length + 1) * TOKEN_BYTES
-
-    @property
-    def _peak(self) -> PeakMemory:
-        rows = self.batch // self.accumulation
-        if self.method is not None:
-            return FineTuning(self.architecture, self.method, self.length, self.plan).peak(rows, self.accumulation)
-        return peak_memory(
-            self.architecture, batch=rows, length=self.length, plan=self.plan, accumulation=self.accumulation,
-            optimiser=self.optimiser,
-        )  # fmt: skip
+        shape = self.step.shape(self.batch // self.accumulation, self.length)
+        positions = self.accumulation * shape.batch * (self.length + 1)
+        return self.step.peak(shape, self.plan, self.accumulation).total + positions * TOKEN_BYTES
 
 
 def _remedy(step: _Request, free: int) -> str:

@@ -9,7 +9,7 @@ from anyformer.costs.counts import Parameters
 from anyformer.costs.figures import NOTHING, Figure, count, decimal, exact, flops, scaled, seconds, share, size
 from anyformer.costs.inference import DecodeState, expected_experts
 from anyformer.costs.kernels import Mode
-from anyformer.costs.peak import Moment
+from anyformer.costs.moments import Moment
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
 from anyformer.costs.sheet import STEPS, CostSheet
@@ -31,6 +31,7 @@ NOT_SHOWN = Figure("-")
 SMALL = 0.005
 """Share of the time below which operations share a line."""
 AT: Mapping[Moment, str] = {
+    "forward": "the forward pass",
     "loss": "the loss",
     "backward": "the backward pass",
     "update": "the update",

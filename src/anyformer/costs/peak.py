@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Literal
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.memory import ADAM, States
-from anyformer.costs.saved import SavedTensor
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.saved import SavedTensor, Signal
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape
 from anyformer.plan import Plan
@@ -24,7 +24,6 @@ from anyformer.tuning import Optimiser
 
 Find = Callable[[str], tuple[Address, str]]
 """A function from a path to its address, as `located` gives it."""
-Moment = Literal["loss", "backward", "update"]
 LOSS_COPIES = 4
 """Tensors as large as the logits in fp32 that the backward pass of log Z - z_y makes beside them: the gradient of z_y, and
 of log Z the difference z - log Z, its exponential, and the product with the incoming gradient."""
@@ -42,47 +41,6 @@ TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
 
 
-@dataclass(frozen=True)
-class PeakMemory:
-    """Memory at the three moments that can be the peak of a step, `persistent` bytes, which stay between steps, in each.
-
-    `loss`: every saved tensor. `backward`: within layers, norms and head. `update`: every gradient, no saved tensor.
-    """
-
-    persistent: int
-    at_loss: Holding
-    in_backward: Holding
-    at_update: Holding
-
-    @property
-    def loss(self) -> int:
-        return self.at_loss.total
-
-    @property
-    def backward(self) -> int:
-        return self.in_backward.total
-
-    @property
-    def update(self) -> int:
-        return self.at_update.total
-
-    @property
-    def holding(self) -> Holding:
-        """Bytes by purpose at the peak."""
-        return max(self.at_loss, self.in_backward, self.at_update, key=lambda holding: holding.total)
-
-    @property
-    def total(self) -> int:
-        """Bytes at the peak."""
-        return self.holding.total
-
-    @property
-    def at(self) -> Moment:
-        """The moment of the peak."""
-        moments: dict[Moment, int] = {"loss": self.loss, "backward": self.backward, "update": self.update}
-        return max(moments, key=lambda name: moments[name])
-
-
 def peak_memory(
     architecture: Architecture,
     *,
@@ -94,19 +52,22 @@ def peak_memory(
     states: States = ADAM,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
+    signal: Signal | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`.
+    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`;
+    `signal`: the loss and what it reads, by default the cross-entropy of a token at every position of rows without padding.
     """
     plan = plan or Plan()
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     tally = architecture.trained_cost(shape, plan)
     counts = {name: weight.count for name, weight in tally.weights.items()}
-    saved = activations(architecture, shape, plan)
+    saved = activations(architecture, shape, plan, signal=signal)
     # Layers that are recomputed save in the backward pass what they would have saved in the forward pass.
-    uncheckpointed = saved if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
+    stored = plan.but(checkpointing="none")
+    uncheckpointed = saved if plan == stored else activations(architecture, shape, stored, signal=signal)
     count = sum(counts.values())
     held = states.optimiser * count if optimiser is None else sum(map(optimiser.state_bytes, tally.weights.values()))
     persistent = Holding(weights=states.weights * count, optimiser=held)
@@ -171,6 +132,7 @@ def peak_of(
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=LOSS_COPIES * logits),
         in_backward=base + largest + Holding(gradients=newest),
         at_update=replace(base, gradients=gradients + max(newest, gradient_bytes * tied)),
+        in_forward=base + Holding(copies=copies, activations=saved.forward),
     )
 
 

@@ -17,7 +17,8 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
 from anyformer.costs.kernels import Kernel, Mode, kernels
-from anyformer.costs.peak import PeakMemory, peak_memory
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.peak import peak_memory
 from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
 from anyformer.model import Architecture

@@ -21,6 +21,7 @@ from anyformer.objectives.prefix import PrefixObjective
 from anyformer.objectives.regression import RegressionObjective
 from anyformer.objectives.replaced_tokens import ReplacedTokensObjective
 from anyformer.objectives.seq2seq import Seq2SeqObjective
+from anyformer.objectives.signal import ObjectiveSignal
 from anyformer.objectives.simpo import SimPOObjective
 from anyformer.objectives.span_corruption import SpanCorruptionObjective
 from anyformer.objectives.spans import SpansObjective
@@ -45,6 +46,7 @@ __all__ = [
     "MultiTokenObjective",
     "ORPOObjective",
     "Objective",
+    "ObjectiveSignal",
     "Partner",
     "Partners",
     "PreferenceObjective",

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from anyformer.data import Corpus, DataError
+from anyformer.data import Corpus, Data, DataError
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Partners, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.reports import Auxiliary
 
 BINS = 10
@@ -27,6 +29,10 @@ class ClassObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the class of each row: -log softmax(logits)[class]. The base of such objectives."""
 
     of_tokens: ClassVar[bool] = False
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, targets=torch.zeros(shape.batch, dtype=torch.int64))
 
     def check_outputs(self, architecture: Architecture, corpus: Corpus) -> None:
         check_classes(architecture, corpus, "label")

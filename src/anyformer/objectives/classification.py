@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -15,6 +16,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -49,6 +51,10 @@ class ClassificationObjective(ClassObjective):
         counts = torch.ones(len(targets), dtype=torch.float64)
         rows = torch.from_numpy(batch.rows)
         return Examples(given.tokens, targets, None, rows, padding=given.padding, types=given.types, counts=counts)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, types=torch.zeros(shape.batch, shape.length, dtype=torch.int64))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return pooled(outputs(model, examples, noise, auxiliary), examples)

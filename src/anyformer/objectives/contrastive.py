@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
 import numpy as np
@@ -21,6 +22,7 @@ from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, at_last, outputs, sequences
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -102,6 +104,10 @@ class ContrastiveObjective(RecordObjective):
             given.tokens, torch.zeros(count, dtype=torch.int64), None, torch.from_numpy(batch.rows), padding=given.padding,
             counts=torch.ones(count, dtype=torch.float64),
         )  # fmt: skip
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, targets=torch.zeros(len(made.rows), dtype=torch.int64))
 
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners

@@ -18,9 +18,10 @@ from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_source, needs_token_logits, needs_whole_rows
 from anyformer.objectives.sentences import sentences_of
 from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import NOTHING, pairs
+from anyformer.objectives.source_target import NOTHING, padded_pairs, pairs
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -80,6 +81,9 @@ class DenoisingObjective(TextObjective, TokenObjective):
             if length:
                 target[row, : length + 1] = [*text, tokenizer.end]
         return pairs(torch.from_numpy(source), torch.from_numpy(target), given.rows, tokenizer.end)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        return padded_pairs(super().made_up(architecture, data, shape))
 
     def hide(self, text: Ints, draws: Draws, tokenizer: Tokenizer) -> Ints:
         """The text with a share of its tokens hidden."""

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Specials
+from anyformer.data import IGNORED, Batch, Data, Specials
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -55,6 +57,10 @@ class DiffusionObjective(TextObjective, TokenObjective):
             weights=(1 / rate_B1).expand_as(masked_BT).contiguous(),
             counts=real_BT.sum(1).double(),
         )
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, weights=torch.ones(made.targets.shape), counts=torch.ones(shape.batch, dtype=torch.float64))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(

@@ -18,6 +18,7 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, Totals
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -94,6 +95,12 @@ class DistillationObjective(Objective):
 
     def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         return self.of.held_out(data, corpus, setting, batch)
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        return self.of.shape(architecture, samples, length)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        return self.of.made_up(architecture, data, shape)
 
     def counted(self, examples: Examples) -> Tensor | None:
         return self.of.counted(examples)

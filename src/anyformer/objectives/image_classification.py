@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, ClassVar, Literal
 
@@ -21,6 +22,7 @@ from anyformer.objectives.feed import Feed, remade
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_images
 from anyformer.objectives.sequences import at_last
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -87,6 +89,9 @@ class ImageClassificationObjective(ClassObjective):
         targets = torch.tensor([int(record["label"]) for (record,) in batch.records])
         counts = torch.ones(len(targets), dtype=torch.float64)
         return Examples((images / 255 - mean) / deviation, targets, None, rows, counts=counts)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        return replace(super().made_up(architecture, data, shape), padding=None)
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)

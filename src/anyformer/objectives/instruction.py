@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from anyformer.objectives.objective import Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_no_later, needs_packing
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -80,6 +82,10 @@ class InstructionObjective(RecordObjective, TokenObjective):
             torch.from_numpy(tokens), torch.from_numpy(targets), torch.from_numpy(documents) if self.pack else None,
             torch.from_numpy(batch.rows), padding=torch.from_numpy(padding),
         )  # fmt: skip
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if self.pack else made
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         # Padding comes last, where no target sees it: it needs no mask.

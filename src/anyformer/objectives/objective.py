@@ -9,11 +9,13 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
+from anyformer.costs.examples import examples as inputs_of
 from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -36,13 +38,15 @@ class Partner:
     """A second model of a run: `architecture`, or the one at `path`; without either, the model as it was when the run began.
 
     `derived`: the architecture as a function of the run's own, if `architecture` is not given. `learns`: whether it is trained
-    beside the first (a generator), or stays as it is (a teacher, a reference).
+    beside the first (a generator), or stays as it is (a teacher, a reference). `predicted`:
+    how many positions of a row of T its head reads; None: all.
     """
 
     architecture: Architecture | None = None
     path: str | None = None
     learns: bool = False
     derived: Callable[[Architecture], Architecture] | None = None
+    predicted: Callable[[int], int] | None = None
 
     def described(self, own: Architecture) -> Architecture | None:
         """Its architecture beside that of the run; None if it is the run's model itself, or the one at `path`."""
@@ -116,6 +120,19 @@ class Objective(Value):
     def rows_each(self) -> int:
         """The rows that a sample takes: 2 where two texts of it are read."""
         return 1
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        """The sizes of a micro-batch: its rows, and T and S of rows of `length` positions."""
+        return Shape(batch=samples * self.rows_each, length=length, source=architecture.source_of(length))
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        """Examples with the tensors that training on such data has, of the same sizes and types, and of any numbers: memory is
+        foretold from them. `data`: of one kind, no mixture. By default a token to predict at every position, without padding.
+        """
+        tokens, *target = inputs_of(architecture, shape)
+        targets = torch.zeros(shape.batch, shape.length, dtype=torch.int64)
+        rows = torch.arange(shape.batch // self.rows_each)
+        return Examples(tokens, targets, None, rows, decoder_tokens=target[0] if target else None)
 
     def special(self, length: int) -> Specials:
         """The special tokens that examples of `length` positions need."""

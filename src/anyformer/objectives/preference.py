@@ -47,6 +47,10 @@ class PreferenceObjective(RecordObjective):
     reads: ClassVar[type[Data]] = Preferences
     chats: ClassVar[bool] = True
 
+    @property
+    def rows_each(self) -> int:
+        return len(ANSWERS)
+
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, or in which a token sees its target."""
         check_next_token(self.kind, architecture)

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, model_validator
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch
+from anyformer.data import IGNORED, Batch, Data
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_prefix, needs_token_logits
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -58,6 +60,10 @@ class PrefixObjective(TextObjective, TokenObjective):
         inside_BT = torch.arange(length) < prefix_B[:, None] - 1
         targets_BT = torch.from_numpy(batch.targets).masked_fill(inside_BT, IGNORED)
         return Examples(given.tokens, targets_BT, given.documents, given.rows, prefix=prefix_B)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, prefix=torch.ones(shape.batch, dtype=torch.int64))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
+import torch
 
 from anyformer.data import Corpus, Data, DataError, RecordBatch, Rows, Table
 from anyformer.data.packing import Ints
+from anyformer.model import Architecture
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed, RecordFeed
 from anyformer.objectives.objective import Objective, Setting
+from anyformer.operations import Shape
 
 
 class RecordObjective(Objective):
@@ -30,6 +34,12 @@ class RecordObjective(Objective):
 
     def check_corpus(self, corpus: Corpus, setting: Setting) -> None:
         """Refuse prepared data that the objective cannot use, with the reason."""
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        """As the base says, with padding."""
+        made = super().made_up(architecture, data, shape)
+        counts = torch.ones(len(made.rows), dtype=torch.float64)
+        return replace(made, padding=torch.zeros(shape.batch, shape.length, dtype=torch.bool), counts=counts)
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         self.check_corpus(corpus, setting)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -19,6 +20,7 @@ from anyformer.objectives.objective import Partners, Setting, Totals
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, lengths_of, outputs, pooled, sequences, texts_of
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -67,6 +69,11 @@ class RegressionObjective(RecordObjective):
 
     def held_out(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         return self._standardised(super().held_out(data, corpus, setting, batch), corpus, setting)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        types = torch.zeros(shape.batch, shape.length, dtype=torch.int64)
+        return replace(made, targets=torch.zeros(shape.batch), types=types)
 
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners

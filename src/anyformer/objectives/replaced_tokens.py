@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
 import torch
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 from pydantic import Field
 from torch import Tensor
 
-from anyformer.data import IGNORED, Batch, Specials
+from anyformer.data import IGNORED, Batch, Data, Specials
 from anyformer.describe import DescriptionError, Positive
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
@@ -22,6 +23,7 @@ from anyformer.objectives.objective import Partner, Partners, Setting, Totals
 from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 from anyformer.objectives.selection import exactly, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.resizing.scaled import narrowed
@@ -69,7 +71,7 @@ class ReplacedTokensObjective(TextObjective):
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {self.of_generator: Partner(self.generator, derived=generator_of, learns=True)}
+        return {self.of_generator: Partner(self.generator, derived=generator_of, learns=True, predicted=self.places)}
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without one logit per position, or to which no generator can be made."""
@@ -111,6 +113,10 @@ class ReplacedTokensObjective(TextObjective):
     def window(self, length: int) -> int:
         return length - 2 if self.frame else length
 
+    def places(self, length: int) -> int:
+        """The tokens that the generator predicts of a row of `length` positions."""
+        return self.predicted(self.window(length))
+
     def predicted(self, length: int) -> int:
         """The tokens that the generator predicts of a row with `length` free ones."""
         return min(max(round(self.rate * length), 1), length)
@@ -132,6 +138,10 @@ class ReplacedTokensObjective(TextObjective):
             weights=chosen_BT * (each_B / counts_B.clamp(min=1))[:, None], counts=each_B.double(),
         )  # fmt: skip
 
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, weights=torch.ones(made.targets.shape), counts=torch.ones(shape.batch, dtype=torch.float64))
+
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
@@ -147,7 +157,7 @@ class ReplacedTokensObjective(TextObjective):
         assert examples.counts is not None
         hidden_BT = examples.targets != IGNORED
         # As many places in each row, so that shapes do not depend on the draw; a shorter row has places without a target.
-        most = self.predicted(self.window(tokens_BT.shape[1]))
+        most = self.places(tokens_BT.shape[1])
         places_BP = hidden_BT.byte().argsort(dim=1, descending=True, stable=True)[:, :most]
         targets_BP = examples.targets.gather(1, places_BP)
         features_BTD = generator.features(

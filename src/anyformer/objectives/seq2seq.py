@@ -16,7 +16,9 @@ from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_source, needs_token_logits
+from anyformer.objectives.source_target import padded_pairs
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -48,6 +50,9 @@ class Seq2SeqObjective(RecordObjective, TokenObjective):
         sources = [record["source"] for (record,) in batch.records]
         targets = [record["target"] for (record,) in batch.records]
         return pairs_of(sources, targets, batch.rows, setting)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        return padded_pairs(super().made_up(architecture, data, shape))
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         """The source of a held-out record, the shortest of a few."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -22,6 +24,13 @@ def resized_to(tokens_BT: Tensor, length: int) -> Tensor:
     """(B, length): rows with more or fewer places for `NOTHING` behind them."""
     more = length - tokens_BT.shape[1]
     return tokens_BT[:, :length] if more <= 0 else torch.nn.functional.pad(tokens_BT, (0, more), value=NOTHING)
+
+
+def padded_pairs(examples: Examples) -> Examples:
+    """The examples with masks of padding on both sides."""
+    assert examples.decoder_tokens is not None, "a source stands beside a target"
+    source, target = (torch.zeros(tokens.shape, dtype=torch.bool) for tokens in (examples.tokens, examples.decoder_tokens))
+    return replace(examples, padding=source, decoder_padding=target)
 
 
 def pairs(source_BT: Tensor, target_BT: Tensor, rows_B: Tensor, start: int) -> Examples:

@@ -18,6 +18,7 @@ from anyformer.objectives.seq2seq import target_logits
 from anyformer.objectives.source_target import pairs, resized_to
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -80,6 +81,11 @@ class SpanCorruptionObjective(TextObjective, TokenObjective):
         examples = pairs(source, target, given.rows, tokenizer.end)
         # Rows of whole windows have no padding; said so, they take the faster kernels.
         return replace(examples, padding=None, decoder_padding=None) if given.padding is None else examples
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        window = self.window(length)
+        source, target = sizes(window, self.spans(window))
+        return Shape(batch=samples, length=target, source=source)
 
     def counted(self, examples: Examples) -> Tensor | None:
         return examples.targets != IGNORED

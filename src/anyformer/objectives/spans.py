@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -22,6 +23,7 @@ from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, outputs, sequences
 from anyformer.objectives.windows import Window, windows_of
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -97,6 +99,11 @@ class SpansObjective(RecordObjective):
             given.tokens, places, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types, counts=counts,
             facts=torch.tensor(facts),
         )  # fmt: skip
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        places, types = (torch.zeros(shape.batch, size, dtype=torch.int64) for size in (2, shape.length))
+        return replace(made, targets=places, types=types)
 
     def signal(
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners

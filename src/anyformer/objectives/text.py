@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar, NamedTuple
 
@@ -10,9 +11,11 @@ from torch import Tensor
 
 from anyformer.data import Batch, Corpus, Data, Split, Text
 from anyformer.data.openings import opening
+from anyformer.model import Architecture
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.objective import Objective, Setting
+from anyformer.operations import Shape
 
 
 class TextObjective(Objective):
@@ -29,6 +32,11 @@ class TextObjective(Objective):
     def window(self, length: int) -> int:
         """The tokens of running text that become a row of `length` positions."""
         return length
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        isolated = isinstance(data, Text) and data.isolate
+        return replace(made, documents=torch.zeros(made.targets.shape, dtype=torch.int64)) if isolated else made
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> TextFeed:
         feed = self._feed(data, corpus.train, setting, batch)

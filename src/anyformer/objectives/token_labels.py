@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -20,6 +21,7 @@ from anyformer.objectives.records import RecordObjective
 from anyformer.objectives.requirements import needs_one_sequence
 from anyformer.objectives.sequences import FRAME, outputs, sequences
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 
@@ -66,6 +68,10 @@ class TokenLabelsObjective(RecordObjective, TokenObjective):
         return Examples(
             given.tokens, targets, None, torch.from_numpy(batch.rows), padding=given.padding, types=given.types, facts=facts
         )
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        return replace(made, types=torch.zeros(shape.batch, shape.length, dtype=torch.int64))
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         return outputs(model, examples, noise, auxiliary)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Literal, assert_never, get_args
 
 import torch
@@ -23,9 +24,10 @@ from anyformer.objectives.requirements import (
     needs_whole_rows,
 )
 from anyformer.objectives.seq2seq import target_logits
-from anyformer.objectives.source_target import moved_left, pairs, resized_to
+from anyformer.objectives.source_target import moved_left, padded_pairs, pairs, resized_to
 from anyformer.objectives.text import TextObjective, Window, lengths_of
 from anyformer.objectives.token_loss import TokenObjective
+from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 
@@ -124,15 +126,26 @@ class UL2Objective(TextObjective, TokenObjective):
         texts = texts._replace(source=moved_left(torch.cat([modes, texts.source], 1)))
         match self.target:
             case "decoder":
-                longest = (
-                    max(side) for side in zip(*(each.sizes(given.tokens.shape[1]) for each in self.denoisers), strict=True)
-                )
+                longest = self._longest(given.tokens.shape[1])
                 source, target = (resized_to(text, size) for text, size in zip(texts, longest, strict=True))
                 return pairs(source, target, given.rows, tokenizer.end)
             case "same_sequence":
                 return in_one_sequence(texts, given.rows, setting.length)
             case _ as never:
                 assert_never(never)
+
+    def shape(self, architecture: Architecture, samples: int, length: int) -> Shape:
+        if self.target == "same_sequence":
+            return super().shape(architecture, samples, length)
+        source, target = self._longest(self.window(length))
+        return Shape(batch=samples, length=target, source=source)
+
+    def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
+        made = super().made_up(architecture, data, shape)
+        if self.target == "decoder":
+            return padded_pairs(made)
+        padding = torch.zeros(made.targets.shape, dtype=torch.bool)
+        return replace(made, padding=padding, prefix=torch.ones(shape.batch, dtype=torch.int64))
 
     def drawn(self, rows: Tensor, seed: int) -> list[Denoiser]:
         """The denoiser of each row."""
@@ -155,6 +168,11 @@ class UL2Objective(TextObjective, TokenObjective):
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         """None: a prompt of text has no sentinel to answer to."""
         return ""
+
+    def _longest(self, tokens: int) -> tuple[int, int]:
+        """The tokens of the longest source and of the longest target of a text of `tokens` tokens."""
+        source, target = zip(*(each.sizes(tokens) for each in self.denoisers), strict=True)
+        return max(source), max(target)
 
     def _most_spans(self, tokens: int) -> int:
         """Spans of a text of `tokens` tokens by the denoiser that makes most."""

@@ -34,7 +34,7 @@ from anyformer.training.memory_meter import MemoryMeter, check_memory
 from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
-from anyformer.training.priced import method_of
+from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session, Trained
 from anyformer.training.starting import kept_tokenizer, take
@@ -71,7 +71,7 @@ def train(
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)
         if budget is not None:
-            trainer = _fitted(trainer, budget, stop, console)
+            trainer = _fitted(directory, trainer, budget, stop, console)
         if run.start_from is not None:
             trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
         keep_partners(trainer.run, trainer.partners, directory)
@@ -120,7 +120,7 @@ def resume(
         for line in changed:
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
-            trainer = _fitted(trainer, budget, stop, console, step)
+            trainer = _fitted(directory, trainer, budget, stop, console, step)
         journal.rewind(directory, step)
         if trainer.run != stored:
             journal.write_run(directory, trainer.run)
@@ -146,7 +146,7 @@ def _prepared(
     begun: bool = False,
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
-    check_memory(run, machine.device, console)
+    check_memory(run, directory, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
@@ -171,7 +171,7 @@ def _prepared(
     return memory, trainer
 
 
-def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
+def _fitted(directory: Path, trainer: Trainer, budget: Budget, stop: Stop, console: Console, done: int = 0) -> Trainer:
     """The trainer with as many more updates, and as large a last evaluation, as fit into the minutes."""
     run = trainer.run
     stop.doing = "timing an update"
@@ -179,7 +179,7 @@ def _fitted(trainer: Trainer, budget: Budget, stop: Stop, console: Console, done
         stop.doing = "compiling"
         console.out(COMPILING, highlight=False)
     # Done now, so that its time counts: work of the end that does not depend on the updates.
-    update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
+    update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)
     import_module("matplotlib.figure")
     durations = trainer.timed(budget.left)
     fitted = fit(run, durations, budget.left)

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.foretold import foretell_training
-from anyformer.training.priced import method_of
+from anyformer.training.priced import step_of
 from anyformer.training.run import Run
 
 TENSORS_AT = 2
@@ -43,7 +43,7 @@ class MemoryMeter:
     @contextmanager
     def watching(self, update: int, model: nn.Module, optimiser: torch.optim.Optimizer, kept: int = 0) -> Iterator[None]:
         """Measure update number `update` (from 1) of this process. `kept`: bytes of tensors beside weights and moments."""
-        held = _state_bytes(model, optimiser) + kept
+        held = state_bytes(model, optimiser) + kept
         reads = update in RESIDENT_AT and self._before is not None and _forget_peak()
         with watching_allocations(self.device) if update == TENSORS_AT else nullcontext() as watched:
             yield
@@ -54,17 +54,15 @@ class MemoryMeter:
             self.resident = max(self.resident or 0, size - self._before)
 
 
-def check_memory(run: Run, device: torch.device, console: Console) -> None:
+def check_memory(run: Run, directory: Path, device: torch.device, console: Console) -> None:
     """Raise an error if the updates do not fit into free memory, and print a warning if they nearly fill it."""
-    lines = foretell_training(
-        run.architecture, batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation,
-        optimiser=run.optimiser, method=method_of(run), device=device,
-    )  # fmt: skip
-    for line in lines:
+    for line in foretell_training(
+        step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
+    ):
         console.out(line, highlight=False)
 
 
-def _state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
+def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
     """Bytes of the weights and of the optimiser's state."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
     return sum(x.nbytes for x in [*model.parameters(), *moments])

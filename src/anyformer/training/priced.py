@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
+from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.examples import examples
-from anyformer.costs.fine_tuning import FineTuning, Method
-from anyformer.model import Architecture, build
+from anyformer.costs.fine_tuning import Method
+from anyformer.costs.step import Second, Step
+from anyformer.model import Architecture, Transformer, build
+from anyformer.objectives import ObjectiveSignal, Partner
+from anyformer.objectives.signal import OWN
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.resolving import architecture as resolved
 from anyformer.training.adapting import tune
+from anyformer.training.partners import FOLDER
 from anyformer.training.run import Run
 
 
@@ -20,20 +29,49 @@ def method_of(run: Run) -> Method | None:
     return Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
 
 
-def flops_of(run: Run) -> int:
-    """FLOPs of an update, with every query-key pair."""
-    piece = run.piece
-    if run.tuning.everything:
-        return 3 * run.accumulation * run.architecture.trained_cost(piece, run.plan).total_flops.dense
-    method = method_of(run)
-    assert method is not None, "not everything learns"
-    return run.accumulation * FineTuning(run.architecture, method, run.length, run.plan).flops(piece.batch)
+def step_of(run: Run, directory: Path | None = None) -> Step:
+    """An update of the run, to be priced: its objective's loss, and its second models. `directory`: the run's, once it is
+    there."""
+    partners = run.objective.partners
+    models = {name: _described(run, name, partner, directory) for name, partner in partners.items()}
+    data = next(iter(run.data.components.values()))
+    signal = ObjectiveSignal(run.objective, data, {OWN: run.architecture, **models})
+    seconds = (
+        Second(models[name], replace(signal, asked=name) if partner.learns else None, partner.predicted)
+        for name, partner in partners.items()
+    )
+    return Step(run.architecture, run.optimiser, method_of(run), signal, tuple(seconds))
 
 
-def counted_flops(architecture: Architecture, method: Method, shape: Shape, plan: Plan) -> int:
-    """FLOPs of forward and backward pass, counted on the tuned model without numbers."""
-    model = build(architecture, plan, device="meta")
-    tune(model, method.tuning, 0)
+def _described(run: Run, name: str, partner: Partner, directory: Path | None) -> Architecture:
+    """The architecture of a second model: the one kept in the run's directory, since the one that it came from may be gone."""
+    if partner.path is not None:
+        kept = None if directory is None else directory / FOLDER / name
+        return resolved(partner.path if kept is None or not kept.is_dir() else kept)
+    return partner.described(run.architecture) or run.architecture
+
+
+def flops_of(run: Run, directory: Path | None = None) -> int:
+    """FLOPs of an update, with every query-key pair; `directory`: see `step_of`."""
+    return run.accumulation * step_of(run, directory).flops(run.piece, run.plan)
+
+
+def counted_flops(step: Step, shape: Shape, plan: Plan) -> int:
+    """FLOPs of forward and backward pass, counted on the tuned model and the second models without numbers."""
+    model = build(step.architecture, plan, device="meta")
+    if step.method is not None:
+        tune(model, step.method.tuning, 0)
     with FlopCounterMode(display=False) as counter:
-        model.eval()(*(x.to("meta") for x in examples(architecture, shape))).float().sum().backward()
+        _output(step, model.eval(), shape).backward()  # type: ignore[no-untyped-call]
     return int(counter.get_total_flops())
+
+
+def _output(step: Step, model: Transformer, shape: Shape) -> Tensor:
+    """A number of the model's outputs, or where there are second models the loss, to which these belong."""
+    if not step.seconds or not isinstance(step.signal, ObjectiveSignal):
+        return model(*(x.to("meta") for x in examples(step.architecture, shape))).float().sum()  # type: ignore[no-any-return]
+    others = {
+        name: build(second.architecture, model.plan, device="meta").eval().requires_grad_(second.signal is not None)
+        for (name, second) in zip(step.signal.others, step.seconds, strict=True)
+    }
+    return step.signal.loss(model, shape, others)

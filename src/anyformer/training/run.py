@@ -127,8 +127,7 @@ class Run(Value):
     @property
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
-        rows = self.batch // self.accumulation * self.objective.rows_each
-        return Shape(batch=rows, length=self.length, source=self.architecture.source_of(self.length))
+        return self.objective.shape(self.architecture, self.batch // self.accumulation, self.length)
 
     def learning_rate(self, step: int) -> float:
         """The rate of update number `step` (from 0), once the number of steps is known."""

@@ -25,7 +25,7 @@ from anyformer.training.evaluate import Evaluated
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, deterministic
-from anyformer.training.priced import flops_of
+from anyformer.training.priced import flops_of, step_of
 from anyformer.training.run import Run
 from anyformer.training.stop import Stop, Stopped
 from anyformer.training.summary import Summary, summarise
@@ -87,7 +87,9 @@ class Session:
         run, peak = self.run, self.machine.peaks[self.run.plan.precision]
         self.first = self.saved = self.step
         self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
-        self.display = Display(self.console, self.steps, peak, flops_of(run) // (run.batch * run.length), self.first)
+        self.display = Display(
+            self.console, self.steps, peak, flops_of(run, self.directory) // (run.batch * run.length), self.first
+        )
 
     @property
     def run(self) -> Run:
@@ -248,7 +250,7 @@ class Session:
         model = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
         title = f"{self.directory.resolve().name}: {model}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
-        summary = summarise(run, self.machine, rows, self.memory)
+        summary = summarise(run, step_of(run, self.directory), self.machine, rows, self.memory)
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
         return Trained(

@@ -8,19 +8,17 @@ from functools import lru_cache
 from statistics import median
 from typing import Any
 
-from anyformer.costs import peak_memory, scaled, step_time
+from anyformer.costs import scaled, step_time
 from anyformer.costs.counted import counted
-from anyformer.costs.fine_tuning import FineTuning, Method
 from anyformer.costs.kernels import kernels
-from anyformer.model import Architecture
+from anyformer.costs.step import Step
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
-from anyformer.training.priced import counted_flops, method_of
+from anyformer.training.priced import counted_flops
 from anyformer.training.remembered import known, remembered
 from anyformer.training.run import Run
-from anyformer.tuning import Optimiser
 
 LONG_SECONDS = 60.0
 """Seconds of updates from which five more to calibrate the machine are worth it, if no calibration is remembered."""
@@ -79,16 +77,16 @@ class Summary:
         return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
 
 
-def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
+def summarise(run: Run, update: Step, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
     """The summary of a run from its metrics; its speed is that of the median update.
 
     Speed is predicted by the roofline of this machine as calibrated by `anyformer cost --measure`, or here at the end of a run
-    of more than a minute; memory by `costs.peak_memory`; both for eager mode.
+    of more than a minute; memory by `costs.step`, from `update`; both for eager mode.
     """
     seconds = [row["seconds"] for row in rows if row["kind"] == "train" and row["seconds"] > 0]
     tokens, spent = run.batch * run.objective.rows_each * run.length, median(seconds) if seconds else None
     rate = None if spent is None else tokens / spent
-    flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
+    flops, peak_bytes = update_figures(update, run.piece, run.accumulation, run.plan)
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
     expected, notes = None, []
@@ -98,6 +96,8 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
     else:
         step = step_time(run.architecture, run.piece, run.plan, hardware, "train", accumulation=run.accumulation)
+        if update.seconds:
+            notes.append("speed is predicted as if the objective's second model took no time")
         if not run.tuning.everything:
             notes.append("speed is predicted as if every weight learnt")
         kernel = step.seconds / _kernels(run)
@@ -130,34 +130,18 @@ def _kernels(run: Run) -> int:
 
 
 @lru_cache(maxsize=4)
-def update_figures(
-    architecture: Architecture,
-    piece: Shape,
-    accumulation: int,
-    plan: Plan,
-    optimiser: Optimiser,
-    method: Method | None = None,
-) -> tuple[Prediction, int]:
-    """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update.
-
-    `method`: where not every weight learns, or averages are kept.
-    """
-    priced = None if method is None else FineTuning(architecture, method, piece.length, plan)
-    if priced is not None and method is not None and not method.tuning.everything:
-        found = counted_flops(architecture, method, piece, plan)
-        tuned = Prediction(accumulation * priced.flops(piece.batch), accumulation * found)
-        return tuned, priced.peak(piece.batch, accumulation).total
-    sums = {one.quantity: one for one in counted(architecture, piece, plan) if not one.component}
+def update_figures(step: Step, piece: Shape, accumulation: int, plan: Plan) -> tuple[Prediction, int]:
+    """FLOPs of an update of some micro-batches, declared and counted, and bytes at its peak: figures that need no update."""
+    peak = step.peak(piece, plan, accumulation).total
+    if step.seconds or not (step.method is None or step.method.tuning.everything):
+        found = counted_flops(step, piece, plan)
+        return Prediction(accumulation * step.flops(piece, plan), accumulation * found), peak
+    sums = {one.quantity: one for one in counted(step.architecture, piece, plan) if not one.component}
     forward, backward = sums["forward FLOPs"], sums["backward FLOPs"]
     flops = Prediction(
         accumulation * (forward.predicted + backward.predicted), accumulation * (forward.measured + backward.measured)
     )
-    if priced is not None:
-        return flops, priced.peak(piece.batch, accumulation).total
-    peak = peak_memory(
-        architecture, batch=piece.batch, length=piece.length, plan=plan, accumulation=accumulation, optimiser=optimiser
-    )
-    return flops, peak.total
+    return flops, peak
 
 
 def _row(what: str, figure: Prediction, written: Callable[[float], str]) -> tuple[str, str, str, str]:

@@ -25,6 +25,7 @@ from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
+from anyformer.training.memory_meter import state_bytes
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Host, deterministic
@@ -148,8 +149,10 @@ class Trainer:
 
     @property
     def kept(self) -> int:
-        """Bytes of tensors that stay between updates beside weights and moments."""
-        return sum(one.kept for one in self._trainees.values())
+        """Bytes of tensors that stay between updates beside weights and moments of the run's model."""
+        learning = sum(state_bytes(one.model, one.optimiser) for one in self.learning.values())
+        still = (weight for name, model in self.partners.items() if name not in self.learning for weight in model.parameters())
+        return sum(one.kept for one in self._trainees.values()) + learning + sum(weight.nbytes for weight in still)
 
     def evaluate(self, rows: int, progress: Callable[[int], None] = lambda done: None) -> Evaluated:
         """The loss over `rows` rows spread evenly over the validation split, or all of it. `progress`: see `evaluate`."""

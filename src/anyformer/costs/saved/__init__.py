@@ -1,7 +1,7 @@
 """Tensors that a training step saves for its backward pass: read off the built model on paper, remembered, and measured."""
 
 from anyformer.costs.saved.measured import SavedStorages, saved_by_label, saved_bytes, watching_saved
-from anyformer.costs.saved.question import Learning, Question
+from anyformer.costs.saved.question import Learning, Question, Signal
 from anyformer.costs.saved.record import RESIDUAL, SavedTensor
 from anyformer.costs.saved.remembered import saved
 
@@ -11,6 +11,7 @@ __all__ = [
     "Question",
     "SavedStorages",
     "SavedTensor",
+    "Signal",
     "saved",
     "saved_by_label",
     "saved_bytes",

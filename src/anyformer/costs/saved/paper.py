@@ -58,7 +58,7 @@ class Paper(TorchDispatchMode):
         """Called after an operation with the tensors that it read and made, all on the meta device."""
 
     def __torch_dispatch__(self, operator, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        call = _Call(self._on_paper)
+        call = _Call(self._on_paper, self.begins)
         given = call.down(args)
         more = {name: META if isinstance(x, torch.device) else call.down(x) for name, x in (kwargs or {}).items()}
         if not call.read and _makes(operator):
@@ -67,6 +67,9 @@ class Paper(TorchDispatchMode):
         result = call.up(operator(*given, **more) if made is None else made)
         self.seen(operator, call.read, call.made)
         return result
+
+    def begins(self, x: PaperTensor) -> None:
+        """Called for every tensor that an operation makes."""
 
     def _on_paper(self, x: Tensor) -> Tensor:
         """A tensor with a real tensor's sizes, one and the same for each real tensor."""
@@ -80,10 +83,10 @@ class Paper(TorchDispatchMode):
 class _Call:
     """The tensors that one operation read and made, on the meta device."""
 
-    def __init__(self, on_paper: Callable[[Tensor], Tensor]) -> None:
+    def __init__(self, on_paper: Callable[[Tensor], Tensor], begins: Callable[[PaperTensor], None]) -> None:
         self.read: list[Tensor] = []
         self.made: list[Tensor] = []
-        self._on_paper = on_paper
+        self._on_paper, self._begins = on_paper, begins
         self._given: dict[int, Tensor] = {}
 
     def down(self, x: Any) -> Any:
@@ -98,7 +101,11 @@ class _Call:
         """The outputs on paper; an output computed in place is the input itself."""
         if isinstance(x, Tensor):
             self.made.append(x)
-            return self._given[id(x)] if id(x) in self._given else PaperTensor(x)
+            if id(x) in self._given:
+                return self._given[id(x)]
+            made = PaperTensor(x)
+            self._begins(made)
+            return made
         return type(x)(map(self.up, x)) if isinstance(x, list | tuple) else x
 
 

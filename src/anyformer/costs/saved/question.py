@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol
 
-from anyformer.model import Architecture
+from torch import Tensor
+
+from anyformer.describe import Value
+from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.tuning import Adapter, Lora
@@ -36,10 +40,36 @@ class Learning:
         return any(path in self.weights or path in self.ranks for path in paths)
 
 
+class Signal(Protocol):
+    """The loss of a training step, as a function of models and sizes: what it is given, and what it computes."""
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """The descriptions that it depends on."""
+
+    @property
+    def rows_each(self) -> int:
+        """Rows of a sample."""
+
+    @property
+    def others(self) -> Mapping[str, Architecture]:
+        """The models that it reads beside the one that is asked about, by name."""
+
+    def shape(self, samples: int, length: int) -> Shape:
+        """Sizes of a micro-batch of a run whose rows have `length` positions."""
+
+    def facts(self, shape: Shape) -> Any:
+        """Plain data: all that the loss depends on beside the sizes."""
+
+    def loss(self, model: Transformer, shape: Shape, others: Mapping[str, Transformer]) -> Tensor:
+        """The loss of made-up examples of these sizes: a 0-d tensor."""
+
+
 @dataclass(frozen=True)
 class Question:
     """`recomputed`: every layer is recomputed in the backward pass. `scoreless`: every attention by a kernel that writes no
-    scores, masks or biases of them, whatever torch's kernel does. `learning`: None for all weights.
+    scores, masks or biases of them, whatever torch's kernel does. `learning`: None for all weights. `signal`:
+    the loss; None for the cross-entropy of a token at every position of rows without padding.
     """
 
     architecture: Architecture
@@ -48,6 +78,12 @@ class Question:
     recomputed: bool = False
     scoreless: bool = False
     learning: Learning | None = None
+    signal: Signal | None = None
+
+    @property
+    def rows_each(self) -> int:
+        """Rows that make one sample: a batch is a multiple of it."""
+        return 1 if self.signal is None else self.signal.rows_each
 
     def learns(self, path: str) -> bool:
         return self.learning is None or path in self.learning.weights

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from anyformer.costs.saved.standing import Standing
 from anyformer.plan import Checkpointing
 
 Reason = Literal["saved", "copy", "input", "product", "recomputed", "recomputed product", "recomputed copy"]
@@ -61,10 +62,12 @@ class SavedTensor(NamedTuple):
 
 @dataclass(frozen=True)
 class Saved:
-    """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it."""
+    """`tensors` in the order of the call; `like`: for each layer, in order, the traced layer that stands for it;
+    `standing`: the most bytes at once in each traced layer, and outside of all."""
 
     tensors: tuple[SavedTensor, ...]
     like: Mapping[str, str]
+    standing: tuple[Standing, ...] = ()
 
     def of(self, *reasons: Reason) -> Iterator[SavedTensor]:
         """Tensors of the whole model held for these reasons, in the order of the call, a stack's layers at its first."""

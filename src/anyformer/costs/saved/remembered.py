@@ -17,6 +17,7 @@ import torch
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import Saved, SavedTensor
 from anyformer.costs.saved.sizes import LONG, MANY, at_batch, at_length, follows_batch
+from anyformer.costs.saved.standing import Standing
 from anyformer.describe import UserError, Value
 from anyformer.files import default_cache, write_text
 
@@ -46,13 +47,14 @@ def _derived_or_traced(question: Question, key: str) -> Saved:
         return at_length(shape.length, lambda length: saved(_sized(question, length=length)))
     if shape.source >= LONG:
         return at_length(shape.source, lambda source: saved(_sized(question, source=source)))
-    many = shape.batch > MANY
-    if many or (shape.batch > 1 and _other_batches(question)):
-        few, more = (MANY // 2, MANY) if many else (_FEW, _MORE)
+    each = question.rows_each
+    many = shape.batch > MANY * each
+    if many or (shape.batch > each and _other_batches(question)):
+        few, more, far = (each * number for number in ((MANY // 2, MANY, MANY) if many else (_FEW, _MORE, _FAR)))
         ends = [saved(_sized(question, batch=batch)) for batch in (few, more)]
-        if many or follows_batch(ends, (few, more), saved(_sized(question, batch=_FAR)), _FAR):
+        if many or follows_batch(ends, (few, more), saved(_sized(question, batch=far)), far):
             return at_batch(ends, (few, more), shape.batch)
-    if not _ours(question.architecture):
+    if not (_ours(question.architecture) and (question.signal is None or _ours(question.signal.parts))):
         return _traced(question)
     found = _read(key)
     if found is None:
@@ -63,7 +65,9 @@ def _derived_or_traced(question: Question, key: str) -> Saved:
 
 def _other_batches(question: Question) -> bool:
     """Whether the question was answered for other batches, except those from which others follow."""
-    return question.shape.batch not in (_FEW, _MORE, _FAR) and bool(_batches.get(_family(question), set()) - {1})
+    each = question.rows_each
+    from_others = question.shape.batch not in (each * _FEW, each * _MORE, each * _FAR)
+    return from_others and bool(_batches.get(_family(question), set()) - {each})
 
 
 def _sized(question: Question, **sizes: int) -> Question:
@@ -94,7 +98,7 @@ def _traced(question: Question) -> Saved:
 
 def _family(question: Question) -> str:
     """A digest of the question without its batch."""
-    return _key(_sized(question, batch=1))
+    return _key(_sized(question, batch=question.rows_each))
 
 
 def _key(question: Question) -> str:
@@ -112,6 +116,7 @@ def _key(question: Question) -> str:
             sorted(learning.ranks.items()),
             learning.beside.plain() if learning.ranks else None,
         ],
+        "signal": None if question.signal is None else question.signal.facts(question.shape),
         "code": _code(),
     }
     return sha256(json.dumps(facts).encode()).hexdigest()
@@ -121,7 +126,7 @@ def _key(question: Question) -> str:
 def _code() -> str:
     """A digest of torch's version and of the size and time of every file that is traced."""
     here = Path(__file__).parents[2]
-    files = sorted(path for room in ("tuning", "parts", "model", "costs") for path in (here / room).rglob("*.py"))
+    files = sorted(path for room in ("tuning", "parts", "model", "costs", "objectives") for path in (here / room).rglob("*.py"))
     stats = [(str(path.relative_to(here)), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
     return sha256(json.dumps([torch.__version__, stats]).encode()).hexdigest()
 
@@ -133,9 +138,15 @@ def _place() -> Path:
 def _read(key: str) -> Saved | None:
     try:
         written = json.loads((_place() / f"{key}.json").read_text(encoding="utf-8"))
-        return Saved(tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"])
+        return Saved(
+            tuple(SavedTensor(*fields) for fields in written["tensors"]), written["like"], _standing(written["standing"])
+        )
     except (OSError, ValueError, TypeError, KeyError):
         return None
+
+
+def _standing(written: list[Any]) -> tuple[Standing, ...]:
+    return tuple(Standing(layer, tuple(before), size) for layer, before, size in written)
 
 
 def _write(key: str, traced: Saved) -> None:
@@ -143,7 +154,9 @@ def _write(key: str, traced: Saved) -> None:
     with contextlib.suppress(OSError, UserError):
         place = _place()
         place.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({"tensors": traced.tensors, "like": dict(traced.like)}, separators=(",", ":"))
+        text = json.dumps(
+            {"tensors": traced.tensors, "like": dict(traced.like), "standing": traced.standing}, separators=(",", ":")
+        )
         write_text(place / f"{key}.json", text)
         for path in _oldest(place):
             path.unlink(missing_ok=True)

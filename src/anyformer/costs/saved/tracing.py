@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from anyformer.costs.examples import examples
-from anyformer.costs.saved.question import Question
+from anyformer.costs.saved.paper import put_on_paper
+from anyformer.costs.saved.question import Question, Signal
 from anyformer.costs.saved.record import Saved
 from anyformer.costs.saved.reduced import Reduced, reduced
 from anyformer.costs.saved.scoreless import Scoreless
 from anyformer.costs.saved.watched import Watched
-from anyformer.model import build
+from anyformer.model import Transformer, build
 from anyformer.model.inputs import CallOptions
 from anyformer.model.loss import token_losses
+from anyformer.plan import Plan
 
 
 def trace(question: Question) -> Saved:
@@ -43,16 +47,41 @@ def _trace(question: Question, small: Reduced) -> Saved:
     call = Watched(question, small, model)
     with call, Scoreless(call.attended) if question.scoreless else nullcontext():
         call.put_on_paper()
-        inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
-        if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
-            more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
-            with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
-                outputs = model.predictions(*inputs, **more)
-            output = outputs[0]
-            if small.architecture.head is not None:
-                with call.loss(outputs):
-                    losses = [token_losses(x, torch.zeros(x.shape[:-1], dtype=torch.int64))[0].mean() for x in outputs]
-                    output = sum(losses[1:], losses[0])
+            if question.signal is None:
+                output = _next_token_loss(question, small, model, call)
+            else:
+                output = _own_loss(question, question.signal, model, call)
             call.walk(output)
-    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like)
+    return Saved(tuple(call.recomputed() if question.recomputed else call.saved()), small.like, tuple(call.standing()))
+
+
+def _next_token_loss(question: Question, small: Reduced, model: Transformer, call: Watched) -> Tensor:
+    """The mean cross-entropy of every prediction; the features of a model without a head."""
+    inputs, more = list(examples(small.architecture, question.shape)), CallOptions()
+    if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
+        more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
+    call.begin()
+    with _products_in(model.plan):
+        outputs = model.predictions(*inputs, **more)
+    if small.architecture.head is None:
+        return outputs[0]
+    with call.loss(outputs):
+        losses = [token_losses(x, torch.zeros(x.shape[:-1], dtype=torch.int64))[0].mean() for x in outputs]
+        return sum(losses[1:], losses[0])
+
+
+def _own_loss(question: Question, signal: Signal, model: Transformer, call: Watched) -> Tensor:
+    """The loss of the signal; the models beside are as small, and none of their weights learns."""
+    others = {}
+    for name, architecture in signal.others.items():
+        other = reduced(replace(question, architecture=architecture, learning=None, signal=None)).architecture
+        others[name] = build(other, model.plan, device="meta").train()
+        put_on_paper(others[name], lambda _: False)
+    call.begin()
+    with call.signal(), _products_in(model.plan):
+        return signal.loss(model, question.shape, others)
+
+
+def _products_in(plan: Plan) -> torch.autocast:
+    return torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -14,17 +12,17 @@ from torch import Tensor, nn
 
 from anyformer.costs.saved.adapters import add_adapters
 from anyformer.costs.saved.dividing import Dividing
+from anyformer.costs.saved.nodes import OF_A_WEIGHT, saved_by, tensors, word
 from anyformer.costs.saved.paper import Paper, PaperTensor, address, put_on_paper
 from anyformer.costs.saved.question import Question
 from anyformer.costs.saved.record import RESIDUAL, Reason, SavedTensor
 from anyformer.costs.saved.reduced import Reduced
+from anyformer.costs.saved.standing import Alive, Standing
 from anyformer.model import Transformer
 from anyformer.parts.call.context import Context
 from anyformer.parts.layers.recompute import PRODUCTS
 
 COPY = torch.ops.aten._to_copy.default
-_GENERATED = re.compile(r"GeneratedBackwardFor_[a-z]+_(\w+)_default\w*")
-_CAPITAL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 @dataclass(eq=False)
@@ -65,6 +63,8 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         self._count = 0
         self._unpacked: list[_Note] = []
         self._unread: set[int] = set()
+        self._alive = Alive()
+        self._stacks: list[str] = []
         self._flow: list[tuple[list[Tensor], list[Tensor]]] = []
 
     def put_on_paper(self) -> None:
@@ -102,6 +102,22 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         elif operator is COPY and read[0].dim() > 1 and address(read[0]) in self._weights:
             self._copies.update(map(address, made))
 
+    def begin(self) -> None:
+        """Note from now on which tensors are alive at once."""
+        self._alive.on = True
+
+    def begins(self, x: PaperTensor) -> None:
+        storage, stack = x.meta.untyped_storage(), self.layer.partition(".")[0]
+        before = tuple(name for name in self._stacks if name != stack)
+        self._alive.begins(x, address(x.meta), storage.nbytes(), self.layer, before)
+
+    def standing(self) -> Iterator[Standing]:
+        """The most bytes at once in each layer, and outside of all; without copies of weights."""
+        saved: dict[int, str] = {}
+        for note in self._saved_notes():
+            saved.setdefault(note.at, note.layer)
+        return self._alive.standing(saved, self._copies | set(self._weights))
+
     def attended(self, read: tuple[Tensor, ...], made: tuple[Tensor, ...], unread: list[Tensor]) -> None:
         """Note the inputs and outputs of an attention that is no operator of torch's, and the inputs that it did not read."""
         self._unread.update(address(x.meta) for x in unread)  # type: ignore[attr-defined]
@@ -129,8 +145,21 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape in rows)]
         self._logits = {note.at for note in own}
 
+    @contextmanager
+    def signal(self) -> Iterator[None]:
+        """Count tensors saved inside to the loss, but for those that the model's own modules save before its outputs."""
+        rows: set[torch.Size] = set()
+        if isinstance(head := self.model.head, nn.Module):
+            head.register_forward_hook(lambda module, given, made: rows.add(made.shape))
+        self._follow("", self.model, "")
+        self.path = "loss"
+        yield
+        own = [note for note in self._notes if note.path == "loss" or (not note.layer and note.meta.shape in rows)]
+        self._logits = {note.at for note in own}
+
     def walk(self, output: Tensor) -> None:
         """Read the saved tensors of every operation of the graph: those of operations outside of it are freed."""
+        self._alive.on = False
         todo, known = [output.grad_fn], set[Any]()
         while todo:
             node = todo.pop()
@@ -145,11 +174,11 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
 
     def _read_saved(self, node: Any) -> None:
         self._unpacked = []
-        for name in _saved_by(node.__class__):
+        for name in saved_by(node.__class__):
             getattr(node, name)
         if not self._unpacked:
             return
-        operation, step = _word(node.name()), min(note.number for note in self._unpacked)
+        operation, step = word(node.name()), min(note.number for note in self._unpacked)
         weights = [path for path in map(self._weight, node.next_functions) if path]
         for note in self._unpacked:
             note.operation, note.step = operation, step
@@ -158,7 +187,7 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
     def _weight(self, before: tuple[Any, int]) -> str:
         """The path of the weight that an operation reads, itself or a copy; for a linear map's weight or bias, the map's."""
         node = before[0]
-        while node is not None and node.name() in _OF_A_WEIGHT:
+        while node is not None and node.name() in OF_A_WEIGHT:
             node = node.next_functions[0][0]
         weight = getattr(node, "variable", None)
         if weight is None:
@@ -250,10 +279,12 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         def enter(block: nn.Module, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             x, call, *rest = inputs
             self.layer, own = f"{name}.layers.{next(numbers)}", call
+            if name not in self._stacks:
+                self._stacks.append(name)
             outer, self.path = self.path, f"{self.layer}.{RESIDUAL}"
             if self.question.recomputed:
                 own = call.isolated(stack.reads[next(places)])  # type: ignore[index]
-                self._inputs += [self._note(y, "input") for y in _tensors((x, own))]
+                self._inputs += [self._note(y, "input") for y in tensors((x, own))]
             calls.append((outer, call, own))
             return (x, own, *rest)
 
@@ -265,31 +296,3 @@ class Watched(Paper):  # type: ignore[no-untyped-call]
         for block in dict.fromkeys(stack.layers):  # type: ignore[arg-type]
             block.register_forward_pre_hook(enter)
             block.register_forward_hook(leave)
-
-
-def _tensors(value: Any) -> Iterator[Tensor]:
-    """All tensors in the inputs of a layer."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, dict | tuple | list):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _tensors(item)
-    elif is_dataclass(value):
-        yield from _tensors([getattr(value, field.name) for field in fields(value)])
-
-
-_OF_A_WEIGHT = {"ToCopyBackward0", "TBackward0", "TransposeBackward0", "ExpandBackward0", "ViewBackward0", "UnsqueezeBackward0"}
-"""Operations between a weight and the operation that reads it."""
-
-
-@cache
-def _saved_by(kind: Any) -> tuple[str, ...]:
-    """The attributes of an autograd operation that hold its saved tensors."""
-    return tuple(name for name in dir(kind) if name.startswith("_saved_") or name == "saved_tensors")
-
-
-def _word(name: str) -> str:
-    """The name of an autograd operation: `MulBackward0` -> `mul`."""
-    if generated := _GENERATED.match(name):
-        return generated[1]
-    return _CAPITAL.sub("_", name.removesuffix("0").removesuffix("Backward").removeprefix("_")).lower()

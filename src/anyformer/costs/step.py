@@ -1,0 +1,91 @@
+"""A training step as it is priced: what learns, by which loss, and which models stand beside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from anyformer.costs.fine_tuning import FineTuning, Method
+from anyformer.costs.moments import PeakMemory
+from anyformer.costs.peak import peak_memory
+from anyformer.costs.saved import Signal
+from anyformer.model import Architecture
+from anyformer.operations import Shape
+from anyformer.plan import Plan
+from anyformer.tuning import Optimiser
+
+STILL = 4
+"""Bytes of a weight of a model that does not learn: it is loaded in fp32."""
+
+
+@dataclass(frozen=True)
+class Second:
+    """A second model of a step: one with a `signal` learns every weight by it, in a forward pass before the first model's; one
+    without stays as it is, and holds its weights alone. `predicted`: positions of a row of T that its head reads; None: all."""
+
+    architecture: Architecture
+    signal: Signal | None = None
+    predicted: Callable[[int], int] | None = None
+
+    def flops(self, shape: Shape, plan: Plan) -> int:
+        """FLOPs of a micro-batch, with every query-key pair: forward, and backward too if it learns."""
+        forward = _forward(self.architecture, shape, plan)
+        if self.predicted is not None:
+            fewer, headless = replace(shape, length=self.predicted(shape.length)), self.architecture.but(head=None)
+            head = _forward(self.architecture, fewer, plan) - _forward(headless, fewer, plan)
+            forward = _forward(headless, shape, plan) + head
+        return forward if self.signal is None else 3 * forward
+
+
+@dataclass(frozen=True)
+class Step:
+    """`optimiser`: AdamW if it is not said; `method`: where not all weights learn, or averages are kept; `signal`: the loss and
+    what it reads, by default the cross-entropy of a token at every position of rows without padding."""
+
+    architecture: Architecture
+    optimiser: Optimiser | None = None
+    method: Method | None = None
+    signal: Signal | None = None
+    seconds: tuple[Second, ...] = ()
+
+    def shape(self, samples: int, length: int) -> Shape:
+        """The sizes of a micro-batch of a run whose rows have `length` positions."""
+        if self.signal is not None:
+            return self.signal.shape(samples, length)
+        return Shape(batch=samples, length=length, source=self.architecture.source_of(length))
+
+    def peak(self, shape: Shape, plan: Plan, accumulation: int = 1) -> PeakMemory:
+        """Peak memory of an update of `accumulation` micro-batches of this shape."""
+        if self.method is not None:
+            peak = self._tuned(self.method, shape, plan).peak(shape.batch, accumulation)
+        else:
+            peak = self._whole(self.architecture, self.signal, shape, plan, accumulation)
+        for second in self.seconds:
+            if second.signal is None:
+                peak = peak.beside(STILL * second.architecture.trained_cost(Shape(source=1)).parameters)
+            else:
+                peak = peak.after(self._whole(second.architecture, second.signal, shape, plan, accumulation))
+        return peak
+
+    def flops(self, shape: Shape, plan: Plan) -> int:
+        """FLOPs of a micro-batch of this shape, with every query-key pair."""
+        beside = sum(second.flops(shape, plan) for second in self.seconds)
+        if self.method is not None and not self.method.tuning.everything:
+            return beside + self._tuned(self.method, shape, plan).flops(shape.batch)
+        return beside + 3 * self.architecture.trained_cost(shape, plan).total_flops.dense
+
+    def _tuned(self, method: Method, shape: Shape, plan: Plan) -> FineTuning:
+        return FineTuning(self.architecture, method, shape.length, plan, self.signal, shape.source or None)
+
+    def _whole(
+        self, architecture: Architecture, signal: Signal | None, shape: Shape, plan: Plan, accumulation: int
+    ) -> PeakMemory:
+        """Peak memory where every weight of a model learns."""
+        return peak_memory(
+            architecture, batch=shape.batch, length=shape.length, source_length=shape.source or None, prefix=shape.prefix,
+            plan=plan, accumulation=accumulation, optimiser=self.optimiser, signal=signal,
+        )  # fmt: skip
+
+
+def _forward(architecture: Architecture, shape: Shape, plan: Plan) -> int:
+    return architecture.cost(shape, plan).total_flops.dense

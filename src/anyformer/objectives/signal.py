@@ -1,0 +1,66 @@
+"""The loss of an objective as a function of sizes, from which the memory of a step is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from anyformer.data import Data
+from anyformer.describe import Value
+from anyformer.model import Architecture, Transformer
+from anyformer.objectives.objective import Objective
+from anyformer.operations import Shape
+from anyformer.parts.call.noise import Noise
+
+OWN = ""
+"""The name of the run's own model among those of a step."""
+
+
+@dataclass(frozen=True)
+class ObjectiveSignal:
+    """The loss of an objective on made-up examples of data: a `costs.saved.Signal`.
+
+    `models`: the architectures of a step by name, the run's own under `OWN`; `asked`: the name of the one whose memory is asked
+    for.
+    """
+
+    objective: Objective
+    data: Data
+    models: Mapping[str, Architecture] = field(hash=False)
+    asked: str = OWN
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        return self.objective, *self.models.values()
+
+    @property
+    def rows_each(self) -> int:
+        return self.objective.rows_each
+
+    @property
+    def others(self) -> Mapping[str, Architecture]:
+        return {name: architecture for name, architecture in self.models.items() if name != self.asked}
+
+    def shape(self, samples: int, length: int) -> Shape:
+        return self.objective.shape(self.models[OWN], samples, length)
+
+    def facts(self, shape: Shape) -> Any:
+        sample = Shape(batch=self.rows_each, length=shape.length, source=shape.source)
+        tensors = self.objective.made_up(self.models[OWN], self.data, sample).tensors()
+        return {
+            "objective": self.objective.plain(),
+            "examples": [None if x is None else [str(x.dtype), list(x.shape)] for x in tensors],
+            "models": {name: architecture.digest for name, architecture in self.models.items()},
+            "asked": self.asked,
+        }
+
+    def loss(self, model: Transformer, shape: Shape, others: Mapping[str, Transformer]) -> Tensor:
+        models = {**others, self.asked: model}
+        own = models.pop(OWN)
+        for name, partner in self.objective.partners.items():
+            models[name].train(partner.learns and own.training)
+        examples = self.objective.made_up(self.models[OWN], self.data, shape).to(model.device)
+        return self.objective.loss(own, examples, Noise.at(0, 0, examples.rows), None, models)

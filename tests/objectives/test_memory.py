@@ -1,0 +1,74 @@
+"""Memory and FLOPs of every objective's step: predicted from what it declares, and measured on the run itself."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from anyformer import checkpoint
+from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell_training
+from anyformer.model import build
+from anyformer.plan import Plan
+from anyformer.training import Run
+from anyformer.training.memory_meter import TENSORS_AT, MemoryMeter
+from anyformer.training.precision import Host
+from anyformer.training.priced import step_of
+from anyformer.training.summary import update_figures
+from anyformer.training.trainer import Trainer, corpus_of
+from objectives.test_resuming import CASES, data_of
+
+CPU = torch.device("cpu")
+SHAPES = ("classification", "seq2seq", "images", "dpo", "replaced_tokens", "distillation", "contrastive", "ul2", "instruction")
+"""Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, no head, targets
+shorter than their sources, documents."""
+BATCH = 16
+
+
+@pytest.fixture
+def run(request, tmp_path, monkeypatch) -> Run:
+    monkeypatch.setenv("ANYFORMER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    case = CASES[request.param]
+    if case.teacher:
+        checkpoint.save(build(case.model, seed=99), tmp_path / "teacher")
+    plain = {
+        "steps": 3, "batch": BATCH, "length": case.length, "objective": case.objective, "data": data_of(case, tmp_path),
+        "architecture": case.model.plain(), "plan": Plan(precision="fp32", compile="off").plain(),
+    }  # fmt: skip
+    return Run.parse(plain)
+
+
+@pytest.mark.parametrize("run", SHAPES, indirect=True)
+def test_the_predicted_peak_is_the_measured_one(run):
+    trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
+    meter = MemoryMeter(CPU)
+    for number in range(1, TENSORS_AT + 1):
+        with meter.watching(number, trainer.model, trainer.trainee.optimiser, trainer.kept):
+            trainer.update(number - 1)
+    flops, peak = update_figures(step_of(run), run.piece, run.accumulation, run.plan)
+    assert peak == pytest.approx(meter.tensors, rel=0.05)
+    assert flops.predicted == flops.measured
+
+
+@pytest.mark.parametrize("run", SHAPES, indirect=True)
+def test_made_up_examples_have_the_tensors_of_real_ones(run):
+    objective, data = run.objective, run.data
+    trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
+    (real,), _ = trainer.micro_batches(0)
+    made = objective.made_up(run.architecture, data, run.piece)
+    assert made.tokens.shape == real.tokens.shape
+    # Numbers of each row or sample, which only metrics or the final division read, are too small to count.
+    for one, other in zip(made.tensors(), real.tensors(), strict=True):
+        if other is not None and other.dim() > 1:
+            assert one is not None
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+
+
+@pytest.mark.parametrize("run", ["dpo", "replaced_tokens"], indirect=True)
+def test_a_run_is_refused_by_the_figure_of_its_summary(run):
+    step, (_, peak) = step_of(run), update_figures(step_of(run), run.piece, run.accumulation, run.plan)
+    asked = {"batch": run.batch, "length": run.length, "plan": run.plan}
+    need = peak + run.piece.batch * (run.length + 1) * TOKEN_BYTES
+    assert list(foretell_training(step, **asked, free=need))
+    with pytest.raises(NotEnoughMemoryError):
+        list(foretell_training(step, **asked, free=need - 1))
