@@ -17,10 +17,20 @@ from numpy.typing import NDArray
 from anyformer.data import Split, Tokenizer, spread
 from anyformer.data.pieces import pieces
 from anyformer.data.rows import rows
-from anyformer.evaluation import Request, Subject, Task, scores
-from anyformer.evaluation.decoder_likelihood import target_scores
-from anyformer.evaluation.gaps import Gap, Guess, by_left_side, by_mask, by_sentinel, by_whole_text
-from anyformer.evaluation.masked_likelihood import filled_scores
+from anyformer.evaluation import (
+    Gap,
+    Guess,
+    Request,
+    Subject,
+    Task,
+    by_left_side,
+    by_mask,
+    by_sentinel,
+    by_whole_text,
+    filled_scores,
+    scores,
+    target_scores,
+)
 from anyformer.evaluation.measure import unit_losses
 from anyformer.model import Transformer
 from anyformer.objectives import Setting
