@@ -1,7 +1,7 @@
 """What BERT-, GPT-, T5- and prefix-shaped models of equal size, text and updates are good at, on held-out text.
 
     python -m benchmarks.shapes                     # everything, two jobs at a time with a thread each
-    python -m benchmarks.shapes --folder runs/shapes  # keeps the runs there; what is finished there is not done again
+    python -m benchmarks.shapes --folder runs/shapes  # keeps the runs there, and goes on with those that were stopped
     python -m benchmarks.shapes --tiny              # a rehearsal of a few updates, which writes no result
 
 The four runs of recipes/shapes/ are trained with three seeds on the same windows of text in the same order, with one
@@ -16,7 +16,7 @@ import argparse
 import json
 import tempfile
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass
 from datetime import date
@@ -33,7 +33,7 @@ from rich.console import Console
 from anyformer.data import Specials, Split, prepare
 from anyformer.data.specials import SPEAKING
 from anyformer.evaluation import open_subject
-from anyformer.training import Run, load_run, train
+from anyformer.training import Run, load_run, resume, train
 from anyformer.training.journal import SUMMARY, read_metrics
 from anyformer.training.trainer import corpus_of
 
@@ -100,10 +100,13 @@ class Job:
         return load_run(RECIPES / f"{self.shape}.toml", {**common, **changes, **given})
 
     def trained(self, what: str, changes: Mapping[str, Any]) -> tuple[Run, Path]:
-        """A run in a directory of its own, which is made unless it is there."""
-        directory, run = Path(self.folder) / f"{self.shape}-{self.seed}{what}", self.run(changes)
+        """A run in a directory of its own, unless it is there; one that was stopped goes on."""
+        directory, run, quiet = Path(self.folder) / f"{self.shape}-{self.seed}{what}", self.run(changes), Console(quiet=True)
         if not (directory / SUMMARY).exists():
-            train(run, directory, console=Console(quiet=True))
+            begun = (directory / "run.toml").exists()
+            done = resume(directory, console=quiet) if begun else train(run, directory, console=quiet)
+            if not done.finished:
+                raise SystemExit(done.exit_code)
         return run, directory
 
     def tuned(self, what: str, changes: Mapping[str, Any], updates: int) -> tuple[Run, Path]:
@@ -175,12 +178,16 @@ def ready(folder: Path, sizes: Sizes) -> None:
             write_records(word, fields, tokenizer, folder, sizes.records, sizes.held_out)
 
 
-def measured(folder: Path, sizes: Sizes, seeds: tuple[int, ...], workers: int) -> list[dict[str, Any]]:
-    """Every shape with every seed, all shapes of a seed before the next one."""
+def measured(folder: Path, sizes: Sizes, seeds: tuple[int, ...], workers: int) -> Iterator[list[dict[str, Any]]]:
+    """What all shapes reach with the first seed, with the first two, and so on."""
     ready(folder, sizes)
     jobs = [Job(shape, seed, str(folder), sizes) for seed in seeds for shape in SHAPES]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        return list(pool.map(attempt, jobs))
+        found: list[dict[str, Any]] = []
+        for each in pool.map(attempt, jobs):
+            found.append(each)
+            if len(found) % len(SHAPES) == 0:
+                yield found
 
 
 def main() -> None:
@@ -195,14 +202,18 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = arguments.folder or Path(temporary)
         folder.mkdir(parents=True, exist_ok=True)
-        results = measured(folder.absolute(), sizes, seeds, arguments.jobs)
+        for results in measured(folder.absolute(), sizes, seeds, arguments.jobs):
+            if arguments.tiny:
+                print({each["shape"]: list(each) for each in results})
+            else:
+                write(results, sizes)
+
+
+def write(results: list[dict[str, Any]], sizes: Sizes) -> None:
+    """Put the results so far into the committed file."""
     versions = {name: version(name) for name in ("anyformer", "torch", "tokenizers")}
     record = {"date": date.today().isoformat(), "machine": machine(), "versions": versions, "sizes": asdict(sizes)}
-    record |= {"results": results}
-    if arguments.tiny:
-        print({each["shape"]: list(each) for each in results})
-    else:
-        RESULT.write_text(json.dumps(record) + "\n")
+    RESULT.write_text(json.dumps(record | {"results": results}) + "\n")
 
 
 if __name__ == "__main__":
