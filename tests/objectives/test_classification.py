@@ -10,10 +10,11 @@ from sklearn.metrics import confusion_matrix, f1_score
 from tokenizers import Tokenizer, processors
 from transformers import PreTrainedTokenizerFast
 
-from anyformer.describe import UserError
+from anyformer.catalogue.llama import llama
+from anyformer.describe import UserError, change_all
 from anyformer.model import build
 from anyformer.objectives import ClassificationObjective, added
-from anyformer.parts import Head
+from anyformer.parts import Causal, Head, Prefix
 from anyformer.parts.call.reports import Auxiliary
 from objectives.heads import Says, bert, drawn, made, measured
 
@@ -125,3 +126,20 @@ def test_text_without_frame(tmp_path):
     kept = ~row.padding[0]
     assert prepared.corpus.tokenizer.decode(row.tokens[0][kept].tolist(), special=True) == "one 0two"
     assert row.types[0][kept].tolist() == [0] * 5 + [1] * 3
+
+
+def test_a_prefix_mask_reads_all_of_a_row_both_ways(tmp_path):
+    objective = ClassificationObjective()
+    decoder = llama(width=16, depth=2, heads=2, kv_heads=2, ffn=24, vocab=288).but(head=Head(outputs=3))
+    both = change_all(decoder, {"decoder.layer.attention.mask": Causal() | Prefix()})
+    examples = made(objective, {"kind": "labelled"}, ROWS, tmp_path, 40).training
+    logits = {}
+    with torch.no_grad():
+        for name, kind in (("both", both), ("causal", decoder)):
+            model = build(kind, seed=1).eval()
+            logits[name] = objective.logits(model, examples, None, Auxiliary())
+            kept = int((~examples.padding[0]).sum())
+            prefix = torch.tensor([kept]) if name == "both" else None
+            alone = model(examples.tokens[:1, :kept], prefix=prefix)[0, -1]
+            assert torch.allclose(logits[name][0], alone, atol=1e-5)
+    assert not torch.allclose(logits["both"], logits["causal"], atol=1e-4)

@@ -28,10 +28,12 @@ from anyformer.generation.text import generate_tokens
 from anyformer.model import build
 from anyformer.objectives import InstructionObjective, Setting
 from anyformer.parts import Causal, Experts, Prefix, RowCapacity
+from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training import AdamW, Evaluation, Run, train
 
 LLAMA = llama(width=32, depth=2, heads=4, kv_heads=2, ffn=48, vocab=261, tied=True)
+PREFIX = change_all(LLAMA, {"decoder.layer.attention.mask": Causal() | Prefix()})
 
 
 @cache
@@ -153,7 +155,7 @@ ROWS = Experts(experts=3, chosen=1, width=8, capacity=RowCapacity(tokens=3))
     [
         (architecture("bert-base-uncased", tiny=True), "lets each token see"),
         (architecture("t5-small", tiny=True), "one sequence of text"),
-        (change_all(LLAMA, {"decoder.layer.attention.mask": Causal() | Prefix()}), "has no prefix"),
+        (PREFIX, "as a prefix: set pack = false"),
         (change_all(LLAMA, {"decoder.layer.feedforward.sublayer": ROWS}), "cannot keep apart.*set pack = false"),
         (architecture("qwen3-next-80b-a3b", tiny=True), "leave them out with architecture.mtp = none"),
     ],
@@ -161,6 +163,20 @@ ROWS = Experts(experts=3, chosen=1, width=8, capacity=RowCapacity(tokens=3))
 def test_architectures_that_cannot_are_refused(architecture, said):
     with pytest.raises(ValueError, match=said):
         InstructionObjective().check(architecture)
+
+
+def test_a_prefix_is_what_stands_before_the_first_answer():
+    objective = InstructionObjective(pack=False)
+    objective.check(PREFIX)
+    two_answers = ([1, 2, 3, 4, 5, 6, 7], [0, 0, 0, 1, 0, 1, 1])
+    batch = RecordBatch(((table_of(two_answers)[0],), (table_of(SECOND)[0],)), np.array([0, 1]))
+    examples = objective.examples(batch, setting(8))
+    assert examples.prefix.tolist() == [3, 1]
+    model = build(PREFIX, seed=1).eval()
+    with torch.no_grad():
+        logits = objective.logits(model, examples, None, Auxiliary())[0, :6]
+        assert torch.allclose(logits, model(torch.tensor([[1, 2, 3, 4, 5, 6]]), prefix=torch.tensor([3]))[0], atol=1e-5)
+        assert not torch.allclose(logits, model(torch.tensor([[1, 2, 3, 4, 5, 6]]))[0], atol=1e-3)
 
 
 def test_a_model_that_would_mix_chats_trains_them_alone():

@@ -1,9 +1,12 @@
 """What a trained model reaches: losses and metrics of data, choices, hidden words, retrieval, tasks; two models compared."""
 
 from anyformer.evaluation.choices import Choices, Question, answer, better, read_questions
+from anyformer.evaluation.decoder_likelihood import target_scores
 from anyformer.evaluation.fill import Filled, fill
+from anyformer.evaluation.gaps import Gap, Guess, by_left_side, by_mask, by_sentinel, by_whole_text
 from anyformer.evaluation.intervals import Difference, Interval, paired, share
 from anyformer.evaluation.likelihood import Request, Score, scores
+from anyformer.evaluation.masked_likelihood import filled_scores
 from anyformer.evaluation.measure import Measured, Task, against, measure, task_of
 from anyformer.evaluation.retrieval import Retrieval, embeddings, read_pairs, retrieve
 from anyformer.evaluation.subject import Subject, open_subject
@@ -15,6 +18,8 @@ __all__ = [
     "Choices",
     "Difference",
     "Filled",
+    "Gap",
+    "Guess",
     "Interval",
     "Measured",
     "Question",
@@ -29,9 +34,14 @@ __all__ = [
     "against",
     "answer",
     "better",
+    "by_left_side",
+    "by_mask",
+    "by_sentinel",
+    "by_whole_text",
     "check_harness",
     "embeddings",
     "fill",
+    "filled_scores",
     "measure",
     "open_subject",
     "paired",
@@ -41,6 +51,7 @@ __all__ = [
     "run_tasks",
     "scores",
     "share",
+    "target_scores",
     "task_of",
     "text_figures",
 ]

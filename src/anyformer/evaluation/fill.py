@@ -9,8 +9,8 @@ import torch
 
 from anyformer.data import Tokenizer
 from anyformer.describe import UserError
+from anyformer.evaluation.masked_likelihood import check_masked, framed_row
 from anyformer.evaluation.subject import Subject
-from anyformer.objectives.requirements import needs_both_sides, needs_one_sequence, needs_token_logits
 
 MASK = "[MASK]"
 """How people write a hidden token, whatever the tokenizer calls its own."""
@@ -29,13 +29,7 @@ def fill(subject: Subject, text: str, top: int = 5) -> list[Filled]:
 
     `[CLS]` stands before the text and `[SEP]` after it, if the tokenizer has them.
     """
-    architecture = subject.model.architecture
-    try:
-        needs_one_sequence("masked", architecture)
-        needs_token_logits("masked", architecture)
-        needs_both_sides("masked", architecture)
-    except ValueError as error:
-        raise UserError(f"hidden tokens are filled in by a masked model: {error}") from None
+    check_masked(subject.model.architecture)
     tokenizer = subject.text
     mask = tokenizer.special("mask")
     row = masked_row(tokenizer, text)
@@ -71,5 +65,4 @@ def masked_row(tokenizer: Tokenizer, text: str) -> list[int]:
         last = number == len(pieces) - 1
         row += tokenizer.encode(piece.removesuffix(" ") if carried and not last else piece)
         row += [] if last else [mask]
-    first, end = tokenizer.find("cls"), tokenizer.find("sep")
-    return row if first is None or end is None else [first, *row, end]
+    return list(framed_row(tokenizer, tuple(row)))

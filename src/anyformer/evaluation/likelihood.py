@@ -12,12 +12,8 @@ from torch import Tensor
 from anyformer.data import Tokenizer
 from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
-from anyformer.objectives.requirements import (
-    needs_hidden_targets,
-    needs_one_sequence,
-    needs_token_logits,
-    reads_prefix,
-)
+from anyformer.model.prefix import reads_prefix
+from anyformer.objectives.requirements import needs_hidden_targets, needs_one_sequence, needs_token_logits
 from anyformer.operations import Shape
 
 BATCH_TOKENS = 4096
@@ -164,12 +160,13 @@ def _scored(
         for number in each.requests:
             wanted = torch.tensor(requests[number].continuation, device=model.device)
             last = features[row, len(each.tokens) - len(wanted) : len(each.tokens)]
-            found.append(_score(model.logits(last), wanted))
+            found.append(score_of(model.logits(last), wanted))
             numbers.append(number)
     return numbers, found
 
 
-def _score(logits_TV: Tensor, wanted_T: Tensor) -> Score:
+def score_of(logits_TV: Tensor, wanted_T: Tensor) -> Score:
+    """The score of the tokens `wanted_T` by the logits at the places before them."""
     logs = logits_TV.float().log_softmax(-1)
     total = float(logs.gather(-1, wanted_T[:, None]).double().sum())
     return Score(total, bool((logs.argmax(-1) == wanted_T).all()))

@@ -13,6 +13,7 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
 from anyformer.parts.call.context import Context
@@ -55,6 +56,8 @@ class Transformer(Described):
         if architecture.mtp is not None and architecture.decoder is not None:
             self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
         self._output = "encoder" if architecture.decoder is None else "decoder"
+        # A prefix that no mask reads would only keep a call from the faster kernels.
+        self._reads_prefix = architecture.two_inputs or reads_prefix(architecture)
         self.find_draws()
 
     def find_draws(self) -> None:
@@ -233,7 +236,7 @@ class Transformer(Described):
             # A window has a fixed number of slots: padding must not come between the positions that follow.
             order = (~given.padding).byte().argsort(dim=1, stable=True)
             given, auxiliary = given.ordered(order), auxiliary and auxiliary.ordered(order)
-        padding, documents, prefix, chunk = given.padding, call.documents, call.prefix, None
+        padding, documents, prefix, chunk = given.padding, call.documents, call.prefix if self._reads_prefix else None, None
         source_padding = None if source is None else source.padding
         if state is not None:
             chunk = state.slots.enter(padding, given.length)

@@ -13,11 +13,17 @@ from anyformer.data import IGNORED, Corpus, Data, Dialogue, RecordBatch, Rows, T
 from anyformer.data.chat import first_question
 from anyformer.data.packing import Ints
 from anyformer.model import Architecture, Transformer
-from anyformer.objectives.causal import check_next_token
+from anyformer.model.prefix import reads_prefix
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.objective import Setting
 from anyformer.objectives.records import RecordObjective
-from anyformer.objectives.requirements import needs_no_later, needs_packing
+from anyformer.objectives.requirements import (
+    needs_hidden_targets,
+    needs_no_later,
+    needs_one_sequence,
+    needs_packing,
+    needs_token_logits,
+)
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
@@ -28,7 +34,8 @@ class InstructionObjective(RecordObjective, TokenObjective):
     """Cross-entropy of the answers of chats: -sum_{i in A} log p(x_i | x_1 ... x_{i-1}), A the tokens of answers.
 
     A has each answer's first token and the one that ends its turn; what is asked is read, and never predicted (Ouyang et al.
-    2022, arXiv 2203.02155, section 3.4). Chats that share a row do not see each other, and positions restart with each.
+    2022, arXiv 2203.02155, section 3.4). Chats that share a row do not see each other, and positions restart with each. A mask
+    with a prefix reads what stands before the first answer both ways.
     """
 
     reads: ClassVar[type[Data]] = Dialogue
@@ -41,11 +48,18 @@ class InstructionObjective(RecordObjective, TokenObjective):
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without logits of the next token, in which a token sees its target, or, with `pack`, in which
-        chats of a row would mix."""
-        check_next_token(self.kind, architecture)
+        chats of a row would mix, or a prefix would be that of one of them."""
+        needs_one_sequence(self.kind, architecture)
+        needs_token_logits(self.kind, architecture)
+        needs_hidden_targets(self.kind, architecture)
         needs_no_later(self.kind, architecture)
         if self.pack:
             needs_packing(self.kind, architecture, "pack = false")
+            if reads_prefix(architecture):
+                raise ValueError(
+                    "the instruction objective packs several chats into a row, and a mask of this architecture reads the first "
+                    "tokens of a row as a prefix: set pack = false, so that each first question is one"
+                )
 
     def prompt(self, corpus: Corpus, number: int = 0) -> str:
         assert isinstance(corpus.validation, Table), "records are prepared as a table"
@@ -78,9 +92,11 @@ class InstructionObjective(RecordObjective, TokenObjective):
             documents[row, at:] = len(chats)
         # The positions after the last chat are a document of their own, which nothing real sees.
         padding = documents == np.array([len(chats) for chats in batch.records])[:, None]
+        # The last token before the first answer predicts it.
+        asked = torch.from_numpy((targets != IGNORED).argmax(1) + 1)
         return Examples(
             torch.from_numpy(tokens), torch.from_numpy(targets), torch.from_numpy(documents) if self.pack else None,
-            torch.from_numpy(batch.rows), padding=torch.from_numpy(padding),
+            torch.from_numpy(batch.rows), padding=torch.from_numpy(padding), prefix=None if self.pack else asked,
         )  # fmt: skip
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
@@ -89,5 +105,7 @@ class InstructionObjective(RecordObjective, TokenObjective):
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         # Padding comes last, where no target sees it: it needs no mask.
-        logits: Tensor = model(examples.tokens, documents=examples.documents, noise=noise, auxiliary=auxiliary)
+        logits: Tensor = model(
+            examples.tokens, documents=examples.documents, prefix=examples.prefix, noise=noise, auxiliary=auxiliary
+        )
         return logits

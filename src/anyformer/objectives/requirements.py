@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from anyformer.data import Data, Text
 from anyformer.model import Architecture
+from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape
 
-_FEW, _FEW_WITH_PREFIX, _TWICE = Shape(length=4), Shape(length=4, prefix=3), Shape(length=8)
+_FEW, _TWICE = Shape(length=4), Shape(length=8)
 
 
 def needs_tokens(objective: str, architecture: Architecture) -> None:
@@ -67,11 +68,6 @@ def needs_both_sides(objective: str, architecture: Architecture) -> None:
             f"the {objective} objective predicts tokens from those on both sides, and in this architecture a token sees only "
             "earlier ones: give its attention the mask 'bidirectional', or train it with objective.kind = 'causal'"
         )
-
-
-def reads_prefix(architecture: Architecture) -> bool:
-    """Whether a mask lets the first positions see each other both ways, where a call says how many there are."""
-    return architecture.cost(_FEW_WITH_PREFIX).total_flops.exact != architecture.cost(_FEW).total_flops.exact
 
 
 def needs_no_later(objective: str, architecture: Architecture) -> None:

@@ -53,9 +53,15 @@ def lengths_of(table: Table, frame: bool) -> Ints:
 
 
 def outputs(model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
-    """The model's outputs; types of segments are told where its embedding has several."""
+    """The model's outputs; types of segments are told where its embedding has several.
+
+    All of a row is given, so a mask with a prefix reads all of it both ways.
+    """
     types = examples.types if model.architecture.embedding.segments > 1 else None
-    result: Tensor = model(examples.tokens, padding=examples.padding, types=types, noise=noise, auxiliary=auxiliary)
+    prefix = None if examples.padding is None else (~examples.padding).sum(1)
+    result: Tensor = model(
+        examples.tokens, padding=examples.padding, prefix=prefix, types=types, noise=noise, auxiliary=auxiliary
+    )
     return result
 
 
