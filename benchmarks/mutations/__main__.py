@@ -3,6 +3,7 @@
     python -m benchmarks.mutations                 # goes on where it stopped; Ctrl-C at any time
     python -m benchmarks.mutations --survivors     # diffs of what survives, without any trial
     python -m benchmarks.mutations --again         # tries what survived once more, after new tests
+    python -m benchmarks.mutations --known         # tries the mistakes of known.toml, which tests once did not notice
 
 First it records which test runs which line, then it tries the mutants in a copy of the tree. The score is killed / (tried -
 equivalent); the mutants judged equivalent stand in equivalent.toml with the reason. A mutant counts as killed when a test
@@ -17,6 +18,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +42,8 @@ TESTS = tuple(
     f"tests/{room}" for room in ("training", "objectives", "data", "checkpoint", "planning", "generation", "cli", "evaluation")
 )
 COUNT, SEED = 600, 0
+KNOWN_SECONDS = 120.0
+"""Processor seconds that a file of tests may take."""
 STATE = ROOT / "build" / "mutations"
 TRIED = ROOT / "benchmarks" / "results" / "mutations.jsonl"
 SCORE = ROOT / "benchmarks" / "results" / "mutations.json"
@@ -54,8 +58,13 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=COUNT, help=f"mutants (default: {COUNT})")
     parser.add_argument("--again", action="store_true", help="try survivors again")
     parser.add_argument("--survivors", action="store_true", help="show what survives, and end")
+    parser.add_argument("--known", action="store_true", help="try the mistakes of known.toml, and end")
     given = parser.parse_args()
     console = Console(stderr=True, highlight=False)
+    if given.known:
+        with progress(console) as bar:
+            alive = known_survivors(bar)
+        sys.exit("".join(f"survives: {each}\n" for each in alive) or None)
     with progress(console) as bar:
         mutants = drawn(given.count, bar)
     outcomes, known = read(TRIED), report.equivalents()
@@ -73,6 +82,22 @@ def main() -> None:
         print(report.diff(mutant, (ROOT / mutant.path).read_text(encoding="utf-8")), end="\n\n")
     for room, score in report.scored(mutants, outcomes, known).items():
         print(f"{room:12} {score}")
+
+
+def known_survivors(bar: Progress) -> list[str]:
+    """Which of the mistakes of known.toml the tests named there do not notice."""
+    known = report.known()
+    task = bar.add_task("known mistakes", total=len(known))
+    alive = []
+    with trial.copied(ROOT, Path(tempfile.mkdtemp(prefix="mutations-"))) as tree:
+        for each in known:
+            mutant = each.mutant((tree / each.path).read_text(encoding="utf-8"))
+            outcome = trial.tried(tree, mutant, [covering.Test(each.tests, KNOWN_SECONDS, {})])
+            print(f"{each.says}: {outcome.kind} {outcome.by}", flush=True)
+            if outcome.kind not in report.KILLED:
+                alive.append(f"{each.says}, {each.path}:{mutant.line}")
+            bar.advance(task)
+    return alive
 
 
 def drawn(count: int, bar: Progress) -> list[Mutant]:

@@ -33,8 +33,8 @@ _server.set_forkserver_preload(PRELOADED)
 
 @dataclass(frozen=True)
 class Outcome:
-    """`kind`: killed by a test or by an error before one (`by`), killed by `time` or a crash, survived, uncovered by any test, or
-    broken, where pytest itself failed."""
+    """`kind`: killed by a test or by an error before one (`by`); killed by `time`, or a crash; survived; uncovered, where no
+    test runs the line; broken, where pytest itself failed."""
 
     kind: str
     by: str = ""
@@ -125,14 +125,16 @@ def _enter(tree: Path, seconds: float) -> list[str]:
 
 @dataclass(eq=False)
 class Chosen:
-    """A plugin of pytest: only these tests, in this order; keeps the first that fails."""
+    """A plugin of pytest: only these tests, or all of a file, in this order; keeps the first that fails."""
 
     names: list[str]
     failed: str = ""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        by_name = {item.nodeid: item for item in items}
-        items[:] = [by_name[name] for name in self.names if name in by_name]
+        order = {name: number for number, name in enumerate(self.names)}
+        places = {item: order.get(item.nodeid, order.get(item.nodeid.partition("::")[0])) for item in items}
+        found = [(place, item) for item, place in places.items() if place is not None]
+        items[:] = [item for _, item in sorted(found, key=lambda pair: pair[0])]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed and not self.failed:
