@@ -37,10 +37,10 @@ from benchmarks.mutations import covering, report, trial
 from benchmarks.mutations.mutants import Mutant, sample
 
 ROOT = Path(__file__).parents[2]
-ROOMS = tuple(f"src/anyformer/{room}" for room in ("training", "objectives", "data", "checkpoint", "planning", "generation"))
-TESTS = tuple(
-    f"tests/{room}" for room in ("training", "objectives", "data", "checkpoint", "planning", "generation", "cli", "evaluation")
-)
+NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation")
+ROOMS = tuple(f"src/anyformer/{room}" for room in NAMES)
+OTHERS = ("cli", "evaluation")
+"""Rooms of tests that are asked of every mutant, beside those of its own room."""
 COUNT, SEED = 600, 0
 KNOWN_SECONDS = 120.0
 """Processor seconds that a file of tests may take."""
@@ -56,6 +56,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
     parser.add_argument("--seconds", type=float, default=60, help="seconds of tests for each mutant (default: 60)")
     parser.add_argument("--count", type=int, default=COUNT, help=f"mutants (default: {COUNT})")
+    parser.add_argument("--rooms", nargs="+", choices=NAMES, default=NAMES, metavar="ROOM", help="rooms to try (default: all)")
     parser.add_argument("--again", action="store_true", help="try survivors again")
     parser.add_argument("--survivors", action="store_true", help="show what survives, and end")
     parser.add_argument("--known", action="store_true", help="try the mistakes of known.toml, and end")
@@ -72,8 +73,9 @@ def main() -> None:
         left = [mutant for mutant in mutants if mutant.key not in outcomes]
         if given.again:
             left = report.survivors(mutants, outcomes, known)
+        left = [mutant for mutant in left if mutant.path.split("/")[2] in given.rooms]
         try:
-            attempt(left, given.jobs, given.seconds, console)
+            attempt(left, (*given.rooms, *OTHERS), given.jobs, given.seconds, console)
         except KeyboardInterrupt:
             console.print("stopped; the same command goes on")
         outcomes = read(TRIED)
@@ -114,7 +116,7 @@ def drawn(count: int, bar: Progress) -> list[Mutant]:
     return mutants
 
 
-def attempt(mutants: list[Mutant], jobs: int, seconds: float, console: Console) -> None:
+def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: float, console: Console) -> None:
     """Record what is not recorded yet, then try each mutant and add a line to the results."""
     with ExitStack() as stack:
         bar = stack.enter_context(progress(console))
@@ -141,7 +143,8 @@ def attempt(mutants: list[Mutant], jobs: int, seconds: float, console: Console) 
             bar.advance(first)
 
         def trying(mutant: Mutant) -> None:
-            tests = covering.chosen(list(recorded.values()), mutant.path, mutant.line, seconds)
+            asked = [recorded[file] for file in files if file in recorded]
+            tests = covering.chosen(asked, mutant.path, mutant.line, seconds)
             with tree() as place:
                 outcome = trial.tried(place, mutant, tests)
             row = {**asdict(mutant), "outcome": outcome.kind, "by": outcome.by, "tests": len(tests)}
@@ -149,18 +152,18 @@ def attempt(mutants: list[Mutant], jobs: int, seconds: float, console: Console) 
                 file.write(json.dumps(row) + "\n")
             bar.advance(second)
 
-        files = sorted(path.relative_to(ROOT).as_posix() for room in TESTS for path in (ROOT / room).rglob("test_*.py"))
-        recorded = {
-            name: each for name, each in covering.read(STATE / "covering.json").items() if name in files and each.holds(ROOT)
-        }
-        left = [file for file in files if file not in recorded]
+        found = [file for room in rooms for file in (ROOT / "tests" / room).rglob("test_*.py")]
+        files = sorted(file.relative_to(ROOT).as_posix() for file in found)
+        paths = {mutant.path for mutant in mutants}
+        recorded = covering.read(STATE / "covering.json")
+        left = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
         first, second = bar.add_task("recording tests", total=len(left)), bar.add_task("trying mutants", total=len(mutants))
         pool, lock = ThreadPoolExecutor(jobs), Lock()
         stack.callback(pool.shutdown, cancel_futures=True)
         list(pool.map(recording, left))
         bar.refresh()
         with tree() as place:
-            check_unchanged(place, list(recorded.values()))
+            check_unchanged(place, [recorded[file] for file in files if file in recorded])
         list(pool.map(trying, mutants))
 
 

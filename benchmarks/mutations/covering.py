@@ -30,9 +30,10 @@ class Recorded:
     tests: tuple[Test, ...]
     digests: Mapping[str, str]
 
-    def holds(self, root: Path) -> bool:
-        """Whether nothing has changed that the tests depend on."""
-        return all((root / path).is_file() and digest(root / path) == known for path, known in self.digests.items())
+    def holds(self, root: Path, paths: set[str]) -> bool:
+        """Whether none of these files has changed since, as far as the tests depend on it."""
+        known = {path: found for path, found in self.digests.items() if path in paths}
+        return all((root / path).is_file() and digest(root / path) == found for path, found in known.items())
 
 
 @dataclass(eq=False)
