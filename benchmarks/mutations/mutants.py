@@ -90,6 +90,16 @@ def operators() -> dict[str, Operator]:
     return {each.__name__: each() for each in (*classes, StatementRemover)}
 
 
+@cache
+def _operators_of(kind: str) -> dict[str, Operator]:
+    """Those that may change a node of this kind: most look at one kind alone, and none at names and strings."""
+    if kind in ("name", "string", "newline", "endmarker", "fstring_start", "fstring_string", "fstring_end"):
+        return {}
+    others = {"operator": "ReplaceComparisonOperator", "comparison": "ReplaceBinaryOperator"}
+    left_out = others.get(kind, ("ReplaceComparisonOperator", "ReplaceBinaryOperator"))
+    return {name: each for name, each in operators().items() if not name.startswith(left_out)}
+
+
 def _subtle(name: str) -> bool:
     """Whether it is not an operator on bits in place of one on numbers, whose error every test sees, nor one of `ALIKE`."""
     family, *pair = name.split("_")
@@ -122,7 +132,7 @@ def places_of(path: str, text: str, seed: int = 0) -> list[Place]:
     found: dict[tuple[Position, str], list[tuple[str, int]]] = defaultdict(list)
     seen: dict[str, int] = defaultdict(int)
     for node in ast_nodes(get_ast(text)):
-        for name, operator in operators().items():
+        for name, operator in _operators_of(node.type).items():
             for position in operator.mutation_positions(node):
                 found[position, type(operator).__module__].append((name, seen[name]))
                 seen[name] += 1
