@@ -4,7 +4,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt
 JOBS ?= 2
 
-.PHONY: train test test-slow check format fuzz benchmark clean help
+.PHONY: train test test-slow check format fuzz mutations benchmark clean help
 
 help:  ## what there is
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,10 @@ test-slow: .venv/.dev  ## the long runs
 
 fuzz: .venv/.dev  ## malformed input of every kind, 21,600 cases from seeds
 	@PYTHONPATH=tests:tests/contract $(BIN)/python -m fuzz --output benchmarks/results/fuzz.json
+
+mutations: .venv/.dev  ## 600 one-line mistakes put into the code: which ones the tests notice; goes on where it stopped
+	@$(PIP) --editable '.[dev,hf,mutation]'
+	@$(BIN)/python -m benchmarks.mutations --jobs $(JOBS)
 
 format: .venv/.dev  ## rewrite to the house style
 	@$(BIN)/ruff check --fix src tests benchmarks

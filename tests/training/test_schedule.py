@@ -22,6 +22,12 @@ def test_it_rises_to_one_and_ends_at_its_floor(kind):
     assert factors[10:] == sorted(factors[10:], reverse=True)
 
 
+@pytest.mark.parametrize("kind", [*EACH, InverseSquareRoot])
+def test_in_a_short_run_the_rise_takes_half_of_the_steps(kind):
+    factors = [kind(warmup=100).factor(step, 9) for step in range(9)]
+    assert factors[:5] == pytest.approx([1 / 5, 2 / 5, 3 / 5, 4 / 5, 1])
+
+
 def test_stable_stays_stable():
     schedule = WarmupStableDecay(warmup=0, decay=0.25, floor=0.0)
     assert [schedule.factor(step, 100) for step in range(75)] == [1.0] * 75

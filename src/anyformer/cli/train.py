@@ -82,6 +82,14 @@ def run(
             metavar="RUN",
         ),
     ] = None,
+    verify_resume: Annotated[
+        bool,
+        typer.Option(
+            "--verify-resume",
+            help="Train nothing: prove on a few updates of this run, in about a minute, that a run which is killed and resumed "
+            "ends with the same bits as one that is left alone. Says what differs; the exit code is then 1.",
+        ),
+    ] = False,
 ) -> None:
     """Train a model on text. Ctrl-C saves and stops, and --resume continues.
 
@@ -102,6 +110,10 @@ def run(
             "--resume continues a run with its own data and architecture, in its own directory: leave out --data, --tiny, "
             "--objective and --out"
         )
+    if verify_resume and (resume or out):
+        raise UserError(
+            "--verify-resume keeps nothing and begins anew: leave out --out, and of a run that exists give RUN/run.toml"
+        )
     assigned = arguments.assigned(changes)
     if resume is not None and not isfile(resume / "run.toml"):
         raise UserError(f"{resume}: not a run directory, it has no run.toml")
@@ -118,13 +130,25 @@ def run(
             assert what is not None
             if start_from is not None:
                 assigned = {"start_from": start_from, **assigned}
-            trained = train(resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective), out, began=began)
+            resolved = resolve_run(what, tuple(data or ()), assigned, tiny=tiny, objective=objective)
+            if verify_resume:
+                raise typer.Exit(verify(resolved))
+            trained = train(resolved, out, began=began)
     except Stopped as stopped:
         print(f"anyformer: {stopped}: nothing was trained yet", file=sys.stderr)
         raise typer.Exit(stopped.exit_code) from None
     if trained.exit_code:
         raise typer.Exit(trained.exit_code)
     finish(trained)
+
+
+def verify(run: Run) -> int:
+    """Prove that a run can be killed and resumed, and print the proof; gives the exit code."""
+    from anyformer.training.verification import verify_resume
+
+    verified = verify_resume(run, lambda line: print(f"anyformer train: {line}", file=sys.stderr, flush=True))
+    print("\n".join(verified.lines()))
+    return 0 if verified.same else 1
 
 
 def check(what: str, paths: tuple[str, ...]) -> None:

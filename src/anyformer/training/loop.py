@@ -65,8 +65,7 @@ def train(
         journal.check_new(directory)
         stop.doing = "measuring the machine"
         machine = measured_host(default_device())
-        long = run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
-        plan, notes = resolve(run.plan, machine, long=long)
+        plan, notes = resolve(run.plan, machine, long=lasts(run))
         notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)
@@ -131,6 +130,11 @@ def resume(
             return session.trained()
         console.out(f"continuing {directory} after step {step} of {trainer.run.steps}", highlight=False)
         return session.go()
+
+
+def lasts(run: Run) -> bool:
+    """Whether a run goes on for so long that compiling pays for itself."""
+    return run.steps >= LONG_STEPS if run.steps is not None else (run.minutes or 0) >= LONG_MINUTES
 
 
 def _prepared(

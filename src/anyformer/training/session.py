@@ -157,7 +157,7 @@ class Session:
             journal.append(
                 self.directory, kind="train", step=number, loss=outcome.loss, gradient_norm=outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=run.learning_rate(self.step), seconds=round(seconds, 4),
-                **({"experts": experts} if experts else {}),
+                data=outcome.data, **({"experts": experts} if experts else {}),
             )  # fmt: skip
             self.step = number
         self.display.step(number, outcome.loss, run.batch * run.length, seconds)

@@ -48,11 +48,15 @@ class NonFiniteError(UserError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Mean loss per valid token, norm of the gradient before clipping, and load of the experts by layer."""
+    """Mean loss per valid token, norm of the gradient before clipping, load of the experts by layer.
+
+    `data`: the digest of the examples.
+    """
 
     loss: float
     gradient_norm: float
     loads: Mapping[str, Load] = field(default_factory=dict)
+    data: str = ""
 
 
 def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None) -> LossFunction:

@@ -127,7 +127,9 @@ class Trainer:
 
     def micro_batches(self, step: int) -> tuple[list[Examples], float]:
         """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
-        whole = self.training.at(step)
+        return self._cut(self.training.at(step))
+
+    def _cut(self, whole: Examples) -> tuple[list[Examples], float]:
         size = self.run.batch // self.run.accumulation
         device = self.model.device
         pieces = [whole.slice(at, at + size).to(device) for at in range(0, self.run.batch, size)]
@@ -137,7 +139,8 @@ class Trainer:
     def update(self, step: int, hold: Callable[[], None] = lambda: None) -> Outcome:
         """Update number `step` (from 0). `hold`: see `step.update`."""
         run = self.run
-        pieces, count = self.micro_batches(step)
+        whole = self.training.at(step)
+        pieces, count = self._cut(whole)
         rate = run.learning_rate(step)
         outcome = update(
             self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
@@ -145,7 +148,7 @@ class Trainer:
         )  # fmt: skip
         for one in self._trainees.values():
             one.updated()
-        return outcome
+        return replace(outcome, data=whole.digest)
 
     @property
     def kept(self) -> int:

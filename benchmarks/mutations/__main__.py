@@ -1,0 +1,204 @@
+"""`python -m benchmarks.mutations`: 600 one-line mutants of the package, each against the tests that run its line.
+
+    python -m benchmarks.mutations                 # goes on where it stopped; Ctrl-C at any time
+    python -m benchmarks.mutations --survivors     # diffs of what survives, without any trial
+    python -m benchmarks.mutations --again         # tries what survived once more, after new tests
+    python -m benchmarks.mutations --known         # tries the mistakes of known.toml, which tests once did not notice
+
+First it records which test runs which line, then it tries the mutants in a copy of the tree. The score is killed / (tried -
+equivalent); the mutants judged equivalent stand in equivalent.toml with the reason. A mutant counts as killed when a test
+fails, or when the tests take more than five times their processor time. Only the tests of the rooms below are asked, and of
+them no more than `--seconds` for each mutant, so that the whole suite may kill more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from queue import SimpleQueue
+from threading import Lock
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+from benchmarks.mutations import covering, report, trial
+from benchmarks.mutations.mutants import Mutant, sample
+
+ROOT = Path(__file__).parents[2]
+NAMES = ("training", "objectives", "data", "checkpoint", "planning", "generation")
+ROOMS = tuple(f"src/anyformer/{room}" for room in NAMES)
+OTHERS = ("cli", "evaluation")
+"""Rooms of tests that are asked of every mutant, beside those of its own room."""
+COUNT, SEED = 600, 0
+KNOWN_SECONDS = 120.0
+"""Processor seconds that a file of tests may take."""
+STATE = ROOT / "build" / "mutations"
+TRIED = ROOT / "benchmarks" / "results" / "mutations.jsonl"
+SCORE = ROOT / "benchmarks" / "results" / "mutations.json"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="benchmarks.mutations", description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--jobs", type=int, default=1, help="processes at once")
+    parser.add_argument("--seconds", type=float, default=60, help="seconds of tests for each mutant (default: 60)")
+    parser.add_argument("--count", type=int, default=COUNT, help=f"mutants (default: {COUNT})")
+    parser.add_argument("--rooms", nargs="+", choices=NAMES, default=NAMES, metavar="ROOM", help="rooms to try (default: all)")
+    parser.add_argument("--again", action="store_true", help="try survivors again")
+    parser.add_argument("--survivors", action="store_true", help="show what survives, and end")
+    parser.add_argument("--known", action="store_true", help="try the mistakes of known.toml, and end")
+    given = parser.parse_args()
+    console = Console(stderr=True, highlight=False)
+    if given.known:
+        with progress(console) as bar:
+            alive = known_survivors(bar)
+        sys.exit("".join(f"survives: {each}\n" for each in alive) or None)
+    with progress(console) as bar:
+        mutants = drawn(given.count, bar)
+    outcomes, known = read(TRIED), report.equivalents()
+    if not given.survivors:
+        left = [mutant for mutant in mutants if mutant.key not in outcomes]
+        if given.again:
+            left = report.survivors(mutants, outcomes, known)
+        left = [mutant for mutant in left if mutant.path.split("/")[2] in given.rooms]
+        try:
+            attempt(left, (*given.rooms, *OTHERS), given.jobs, given.seconds, console)
+        except KeyboardInterrupt:
+            console.print("stopped; the same command goes on")
+        outcomes = read(TRIED)
+        seal(mutants, outcomes, known)
+    for mutant in report.survivors(mutants, outcomes, known):
+        print(report.diff(mutant, (ROOT / mutant.path).read_text(encoding="utf-8")), end="\n\n")
+    for room, score in report.scored(mutants, outcomes, known).items():
+        print(f"{room:12} {score}")
+
+
+def known_survivors(bar: Progress) -> list[str]:
+    """Which of the mistakes of known.toml the tests named there do not notice."""
+    known = report.known()
+    task = bar.add_task("known mistakes", total=len(known))
+    alive = []
+    with trial.copied(ROOT, Path(tempfile.mkdtemp(prefix="mutations-"))) as tree:
+        for each in known:
+            mutant = each.mutant((tree / each.path).read_text(encoding="utf-8"))
+            outcome = trial.tried(tree, mutant, [covering.Test(each.tests, KNOWN_SECONDS, {})])
+            print(f"{each.says}: {outcome.kind} {outcome.by}", flush=True)
+            if outcome.kind not in report.KILLED:
+                alive.append(f"{each.says}, {each.path}:{mutant.line}")
+            bar.advance(task)
+    return alive
+
+
+def drawn(count: int, bar: Progress) -> list[Mutant]:
+    """The sample, kept until a file changes."""
+    files = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
+    name = "".join([str(count), str(SEED), *(covering.digest(path) for path in files)])
+    kept = STATE / "sample.json"
+    if kept.exists() and (data := json.loads(kept.read_text(encoding="utf-8")))["of"] == name:
+        return [Mutant(**each) for each in data["mutants"]]
+    task = bar.add_task("finding mutants", total=len(files))
+    mutants = sample(ROOT, ROOMS, count, SEED, lambda done: bar.update(task, completed=done))
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(json.dumps({"of": name, "mutants": [asdict(each) for each in mutants]}), encoding="utf-8")
+    return mutants
+
+
+def attempt(mutants: list[Mutant], rooms: tuple[str, ...], jobs: int, seconds: float, console: Console) -> None:
+    """Record what is not recorded yet, then try each mutant and add a line to the results."""
+    with ExitStack() as stack:
+        bar = stack.enter_context(progress(console))
+        trees: SimpleQueue[Path] = SimpleQueue()
+        for _ in range(jobs):
+            trees.put(stack.enter_context(trial.copied(ROOT, Path(tempfile.mkdtemp(prefix="mutations-")))))
+
+        @contextmanager
+        def tree() -> Iterator[Path]:
+            free = trees.get()
+            try:
+                yield free
+            finally:
+                shutil.rmtree(free.parent / "temporary", ignore_errors=True)
+                trees.put(free)
+
+        def recording(file: str) -> None:
+            with tree() as place:
+                found = trial.recorded(place, file, ROOMS)
+            if found is not None:
+                with lock:
+                    recorded[file] = found
+                    covering.write(STATE / "covering.json", recorded)
+            bar.advance(first)
+
+        def trying(mutant: Mutant) -> None:
+            asked = [recorded[file] for file in files if file in recorded]
+            tests = covering.chosen(asked, mutant.path, mutant.line, seconds)
+            with tree() as place:
+                outcome = trial.tried(place, mutant, tests)
+            row = {**asdict(mutant), "outcome": outcome.kind, "by": outcome.by, "tests": len(tests)}
+            with lock, TRIED.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(row) + "\n")
+            bar.advance(second)
+
+        found = [file for room in rooms for file in (ROOT / "tests" / room).rglob("test_*.py")]
+        files = sorted(file.relative_to(ROOT).as_posix() for file in found)
+        paths = {mutant.path for mutant in mutants}
+        recorded = covering.read(STATE / "covering.json")
+        left = [file for file in files if file not in recorded or not recorded[file].holds(ROOT, {file, *paths})]
+        first, second = bar.add_task("recording tests", total=len(left)), bar.add_task("trying mutants", total=len(mutants))
+        pool, lock = ThreadPoolExecutor(jobs), Lock()
+        stack.callback(pool.shutdown, cancel_futures=True)
+        list(pool.map(recording, left))
+        bar.refresh()
+        with tree() as place:
+            check_unchanged(place, [recorded[file] for file in files if file in recorded])
+        list(pool.map(trying, mutants))
+
+
+def check_unchanged(tree: Path, recorded: list[covering.Recorded]) -> None:
+    """Raise `RuntimeError` if a test of the unchanged tree fails when it is run as those of mutants are."""
+    tests = [min(each.tests, key=lambda test: test.seconds) for each in recorded if each.tests]
+    found = trial.run(tree, tests)
+    if found.kind != "survived":
+        raise RuntimeError(f"nothing was changed, and yet {found.kind} by {found.by}: no outcome would mean anything")
+
+
+def read(path: Path) -> dict[str, trial.Outcome]:
+    """The latest outcome of each mutant; a line that a kill truncated is passed over."""
+    outcomes: dict[str, trial.Outcome] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except json.JSONDecodeError:
+            continue
+        outcomes[row["key"]] = trial.Outcome(row["outcome"], row["by"])
+    return outcomes
+
+
+def seal(mutants: list[Mutant], outcomes: dict[str, trial.Outcome], known: list[report.Equivalent]) -> None:
+    """Write the score."""
+    scores = {room: score.data() for room, score in report.scored(mutants, outcomes, known).items()}
+    data = {"seed": SEED, "python": platform.python_version(), "rooms": scores}
+    SCORE.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+
+
+def progress(console: Console) -> Progress:
+    """A bar for each part of the work."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console)
+
+
+if __name__ == "__main__":
+    main()
