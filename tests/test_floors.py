@@ -18,7 +18,7 @@ FLOORS = [
     {"tuning"},
     {"parts"},
     {"model"},
-    {"resizing"},
+    {"resizing", "quantising"},
     {"catalogue", "costs", "data"},
     {"generation"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},
