@@ -13,12 +13,12 @@ import pytest
 SOURCE = Path(__file__).parents[1] / "src" / "anyformer"
 FLOORS = [
     {"describe", "dims"},
-    {"files"},
+    {"files", "precision"},
     {"plan", "operations"},
     {"tuning"},
     {"parts"},
     {"model"},
-    {"resizing"},
+    {"resizing", "quantising"},
     {"catalogue", "costs", "data"},
     {"generation"},
     {"objectives", "checkpoint", "huggingface", "pictures", "planning"},

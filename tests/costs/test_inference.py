@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from anyformer.catalogue import architecture
-from anyformer.costs.inference import FORMATS, decode_state, distinct_experts, read_per_step, weight_bytes
+from anyformer.costs.inference import decode_state, distinct_experts, read_per_step, weight_bytes
 from anyformer.operations import Shape, Weight
 from anyformer.plan import Plan
+from anyformer.quantising import FORMATS
 
 BF16 = Plan(precision="bf16")
 GROWTH = {

@@ -11,12 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from anyformer.checkpoint.few_bits import QUANTISED, InFewBits, gathered, in_few_bits, planes
 from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import Value, from_json, to_json
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
 from anyformer.plan import Plan
+from anyformer.quantising import Quantised
 from anyformer.tuning import Adapter
 
 TOKENIZER = "tokenizer.json"
@@ -43,7 +45,10 @@ def save(
     """
     with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
         tensors = weights(model)
-        save_file({name: x for name, x in tensors.items() if name not in model.added}, partial / WEIGHTS)
+        own = {name: x for name, x in tensors.items() if name not in model.added}
+        save_file(planes(own), partial / WEIGHTS)
+        if (few := in_few_bits(own)) is not None:
+            (partial / QUANTISED).write_text(to_json(few), encoding="utf-8")
         (partial / ARCHITECTURE).write_text(to_json(model.bare), encoding="utf-8")
         if model.adapter is not None:
             save_file({name: tensors[name] for name in model.added}, partial / ADAPTER_WEIGHTS)
@@ -67,11 +72,9 @@ def load(
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
     """
     manifest = verify(directory)
-    path = directory / ARCHITECTURE
-    architecture = from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
     with torch.device("meta"):
-        model = Transformer(architecture, plan)
-    tensors = read(directory / WEIGHTS)
+        model = Transformer(_architecture(directory), plan)
+    tensors = stored_weights(directory)
     check(model, tensors, directory / WEIGHTS)
     found = adapter_of(directory, manifest) if merge else None
     if found is not None:
@@ -104,6 +107,20 @@ def _stored(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
 
 
+def stored_weights(directory: Path) -> dict[str, Tensor]:
+    """The weights of a checkpoint without its adapter, by name; matrices in few bits as they are stored."""
+    tensors, path = read(directory / WEIGHTS), directory / QUANTISED
+    if not path.is_file():
+        return tensors
+    said = from_json(InFewBits, path.read_text(encoding="utf-8"), str(path))
+    return gathered(tensors, said, _architecture(directory), directory / WEIGHTS)
+
+
+def _architecture(directory: Path) -> Architecture:
+    path = directory / ARCHITECTURE
+    return from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
+
+
 def read(path: Path) -> dict[str, Tensor]:
     """The tensors of a safetensors file. Raises `CheckpointError`, which names the file, if it cannot be read."""
     try:
@@ -129,13 +146,16 @@ def fill(
 
 def restore(model: Transformer, directory: Path) -> None:
     """Copy the weights of a checkpoint into the model's parameters, which stay the same objects for its optimiser."""
-    tensors = read(directory / WEIGHTS)
+    tensors = stored_weights(directory)
     if model.adapter is not None:
         tensors |= read(directory / ADAPTER_WEIGHTS)
     check(model, tensors, directory / WEIGHTS)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[name])
+            if isinstance(parameter, Quantised):
+                parameter.become(tensors[name])
+            else:
+                parameter.copy_(tensors[name])
 
 
 def check(model: Transformer, tensors: Mapping[str, Tensor], source: Path) -> None:

@@ -73,6 +73,14 @@ def run(
             help="Compute with weights in this number format: as stored, fp32 or bf16.", metavar="stored|fp32|bf16"
         ),
     ] = "stored",
+    quantise: Annotated[
+        str | None,
+        computing_option(
+            help="Round the matrices of layers to this format first: less memory, not less time. anyformer quantise stores "
+            "them so, calibrates them and measures the loss.",
+            metavar="fp8|fp8-row|int8|int4|int4-64|int4-32|nf4",
+        ),
+    ] = None,
     block: Annotated[
         int | None,
         sampling_option(
@@ -97,6 +105,7 @@ def run(
     from anyformer.describe import UserError
     from anyformer.generation import Sampling, generate, stream
     from anyformer.loading import load
+    from anyformer.quantising import format_of, quantised
 
     if (not prompts) == (not tokens):
         raise UserError("give either prompts of text, or token numbers as in --tokens 1,2,3")
@@ -106,7 +115,11 @@ def run(
     sampling = Sampling(temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, seed=seed)
     dtype = {"stored": None, "fp32": torch.float32, "bf16": torch.bfloat16}[precision]
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    format = None if quantise is None else format_of(quantise)
     loaded, tokenizer = load(model, device=device, dtype=dtype)
+    if format is not None:
+        loaded, _ = quantised(loaded, format)
+        loaded = loaded if dtype is None else loaded.to(dtype)
     settings: dict[str, Any] = {
         "max_tokens": max_tokens, "sampling": sampling, "stop": tuple(stop or ()), "compile": compile,
     }  # fmt: skip

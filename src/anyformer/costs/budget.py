@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from anyformer.costs.inference import FORMATS, read_per_step
+from anyformer.costs.inference import read_per_step
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.quantising import FORMATS
 
 
 @dataclass(frozen=True)

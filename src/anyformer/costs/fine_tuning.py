@@ -8,13 +8,12 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from math import prod
-from typing import Literal
+from typing import Literal, get_args
 
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
-from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import States
 from anyformer.costs.moments import PeakMemory
@@ -25,6 +24,7 @@ from anyformer.model import Architecture
 from anyformer.model.adapters import adapted
 from anyformer.operations import Address, Flops, Shape, Tally, Weight
 from anyformer.plan import Plan
+from anyformer.quantising import FORMATS, Format
 from anyformer.tuning import AdamW, AdamW8bit, Base, Lora, Optimiser, Tuned, Tuning
 
 LEARNED: Mapping[str, States] = {"fp32": States(4, 4, 0), "bf16": States(2, 2, 0)}
@@ -35,26 +35,8 @@ LARGEST = 1 << 16
 """A batch larger than any that is tried."""
 
 
-@dataclass(frozen=True)
-class Blocks(Format):
-    """Blocks of a flattened matrix have a scale of 8 bits, and 256 of these an fp32 scale: QLoRA's double quantisation."""
-
-    block: int = 64
-    blocks: int = 256
-
-    def matrix_bytes(self, weight: Weight) -> int:
-        """ceil(n bits / 8) + ceil(n / 64) + 4 ceil(ceil(n / 64) / 256) for each copy: 0.516 bytes a number at 4 bits."""
-        n = prod(weight.shape)
-        scales = -(-n // self.block)
-        return weight.copies * (-(-n * self.bits // 8) + scales + 4 * -(-scales // self.blocks))
-
-
-BASES: Mapping[Base, Format] = {
-    "fp32": FORMATS["fp32"],
-    "bf16": FORMATS["bf16"],
-    "int8": FORMATS["int8"],
-    "nf4": Blocks("nf4", 4),
-}
+BASES: Mapping[Base, Format] = {base: FORMATS[base] for base in get_args(Base)}
+"""The formats of frozen weights."""
 
 
 @dataclass(frozen=True)

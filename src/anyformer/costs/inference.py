@@ -4,65 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
-from types import MappingProxyType
 from typing import Literal
 
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Tally, Weight, distinct_experts
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
+from anyformer.quantising import Format
 
-Scales = Literal["none", "matrix", "row", "group"]
 Growth = Literal["every token", "to its window", "never", "with the source"]
-GROUP = 128
-
-
-@dataclass(frozen=True)
-class Format:
-    """How matrices are stored: `bits` per element, and one scale (and zero point) per matrix, output row, or group of inputs.
-
-    Bytes of a matrix (O, I): ceil(O I bits / 8) + scales * (scale_bits + zero_bits) / 8, scales = 1, O, or O ceil(I / group).
-    Only matrices of blocks (and of the embeddings' projections) are quantised: tables, heads, norms, routers, biases and
-    whatever else has one dimension stay 16 bits, as in GPTQ, AWQ and fp8 checkpoints; `fp32` stores all in 32.
-    """
-
-    name: str
-    bits: int
-    scales: Scales = "none"
-    scale_bits: int = 0
-    zero_bits: int = 0
-    group: int = GROUP
-    other_bits: int = 16
-    """Bits per element of weights that are not quantised."""
-
-    def matrix_bytes(self, weight: Weight) -> int:
-        """Bytes of one declared weight (all its copies), scales included."""
-        *stacked, outputs, inputs = weight.shape
-        matrices = prod(stacked) * weight.copies
-        scales = {"none": 0, "matrix": 1, "row": outputs, "group": outputs * -(-inputs // self.group)}[self.scales]
-        return matrices * (_bytes(outputs * inputs * self.bits) + _bytes(scales * (self.scale_bits + self.zero_bits)))
-
-    def bytes(self, weight: Weight) -> int:
-        """Bytes of a weight as it is stored."""
-        return self.matrix_bytes(weight) if weight.quantisable else _bytes(weight.count * self.other_bits)
-
-
-FORMATS: Mapping[str, Format] = MappingProxyType(
-    {
-        format.name: format
-        for format in (
-            Format("fp32", 32, other_bits=32),
-            Format("bf16", 16),
-            # One fp32 scale per matrix, an expert's its own (Micikevicius et al. 2022, arXiv 2209.05433).
-            Format("fp8", 8, "matrix", 32),
-            # One scale per output row (LLM.int8(), Dettmers et al. 2022, arXiv 2208.07339).
-            Format("int8", 8, "row", 16),
-            # Groups of 128 inputs with a 16-bit scale and a 4-bit zero point (GPTQ, arXiv 2210.17323; AWQ, 2306.00978).
-            Format("int4", 4, "group", 16, 4),
-        )
-    }
-)
 
 
 def weight_bytes(architecture: Architecture, format: Format) -> int:
@@ -212,7 +162,3 @@ def _read(size: int, weight: Weight, batch: int, tied: bool) -> int:
     if weight.fill == "embedding" and not tied:
         return size * min(batch, weight.shape[0]) // weight.shape[0]
     return size
-
-
-def _bytes(bits: int) -> int:
-    return -(-bits // 8)

@@ -15,7 +15,7 @@ from anyformer.costs.elementwise import elementwise_of
 from anyformer.costs.figures import clock, scaled
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
-from anyformer.costs.inference import FORMATS, DecodeState, Reading, decode_state, read_per_step, stored
+from anyformer.costs.inference import DecodeState, Reading, decode_state, read_per_step, stored
 from anyformer.costs.kernels import Kernel, Mode, kernels
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import peak_memory
@@ -24,6 +24,7 @@ from anyformer.costs.sizing import Remark, remarks
 from anyformer.model import Architecture
 from anyformer.operations import Flops, Shape, Tally
 from anyformer.plan import Plan, Precision
+from anyformer.quantising import FORMATS, USUAL
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
 STEPS: Mapping[Mode, str] = {"train": "training step", "prefill": "prefill", "decode": "decoding step"}
@@ -155,7 +156,7 @@ class CostSheet:
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """Bytes of all weights by format."""
-        return {name: stored(self._tally.weights, format) for name, format in FORMATS.items()}
+        return {name: stored(self._tally.weights, FORMATS[name]) for name in USUAL}
 
     @cached_property
     def state(self) -> DecodeState:

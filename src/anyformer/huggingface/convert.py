@@ -27,6 +27,7 @@ from anyformer.huggingface.seal import check_seal, seal
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.quantising import dense
 
 _TOKENIZER, _LENGTH = "tokenizer.json", "max_position_embeddings"
 
@@ -97,7 +98,7 @@ def export(
         config = _with(config, {_LENGTH: length}, family)
     config = _with(config, tokens, family)
     declared = _shapes(model.architecture)
-    parameters = dict(model.named_parameters())
+    parameters = dict(dense(model).named_parameters())
     with writing_directory(directory) as partial:
         write_shards(partial, _tensors_of(rules(family.names_of(model.architecture), declared), parameters))
         dtype = str(next(iter(parameters.values())).dtype).removeprefix("torch.")

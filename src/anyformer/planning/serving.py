@@ -8,7 +8,7 @@ from functools import cache, cached_property
 
 from anyformer.costs.figures import scaled
 from anyformer.costs.hardware import Hardware
-from anyformer.costs.inference import FORMATS, DecodeState, decode_state, weight_bytes
+from anyformer.costs.inference import DecodeState, decode_state, weight_bytes
 from anyformer.costs.kernels import Kernel, Mode, kernels
 from anyformer.costs.named_hardware import hardware_of
 from anyformer.costs.roofline import timed
@@ -19,6 +19,7 @@ from anyformer.plan import Plan
 from anyformer.planning import communication, links
 from anyformer.planning.layout import MOST_RANKS, Bounds, Layout, bounds, divisors
 from anyformer.planning.stages import Row, Stage, place, row_of, stages
+from anyformer.quantising import FORMATS
 
 BEYOND = 4
 """Multiple of the fewest accelerators that hold a model up to which a lower price is looked for."""

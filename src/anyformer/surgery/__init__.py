@@ -3,7 +3,7 @@
 from anyformer.surgery.choices import Choices, chosen, parse_layers
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.held_out import check as check_loss
-from anyformer.surgery.held_out import loss_of, newest, text_of, tokenizer_beside
+from anyformer.surgery.held_out import loss_of, newest, read, text_of, tokenizer_beside
 from anyformer.surgery.moments import check_moments, moments_of
 from anyformer.surgery.planned import Surgery, planned
 from anyformer.surgery.recovery import recovery
@@ -26,6 +26,7 @@ __all__ = [
     "parse_layers",
     "performed",
     "planned",
+    "read",
     "recovery",
     "text_of",
     "tokenizer_beside",

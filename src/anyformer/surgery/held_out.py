@@ -5,8 +5,10 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import torch
+
 from anyformer import checkpoint
-from anyformer.data import Split, Text, Tokenizer, TokenizerFile, prepare
+from anyformer.data import Split, Text, Tokenizer, TokenizerFile, prepare, windows
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
@@ -19,12 +21,12 @@ LENGTH, BATCH, WINDOWS = 256, 8, 64
 """Sizes of the text that is read: up to so many tokens in each of so many windows."""
 
 
-def check(architecture: Architecture) -> None:
+def check(architecture: Architecture, option: str = "data") -> None:
     """Refuse a model whose loss on text is not that of the next token."""
     try:
         CausalObjective().check(architecture)
     except ValueError as error:
-        raise SurgeryError(f"data: the loss is that of the next token; {error}. Leave --data out") from None
+        raise SurgeryError(f"{option}: text is read for its next tokens; {error}. Leave --{option} out") from None
 
 
 def text_of(data: str, tokenizer: Tokenizer) -> Split:
@@ -34,6 +36,14 @@ def text_of(data: str, tokenizer: Tokenizer) -> Split:
         corpus = prepare(Text(paths=(data,), tokenizer=TokenizerFile(path=place), validation=0.0), progress=False)
     assert isinstance(corpus.train, Split), "text is prepared as running tokens"
     return corpus.train
+
+
+def read(model: Transformer, text: Split) -> None:
+    """Call the model on windows of a text, spread evenly over it."""
+    tables = [stack.max_length for stack in model.architecture.stacks.values()]
+    length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
+    for batch in windows(text, length, BATCH, most=WINDOWS):
+        model(torch.from_numpy(batch.tokens).to(model.device))
 
 
 def loss_of(old: Transformer, new: Transformer, text: Split) -> Loss:

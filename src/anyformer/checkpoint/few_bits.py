@@ -1,0 +1,67 @@
+"""Matrices in few bits on disk: their planes as tensors of their own, and a file that says what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from anyformer.checkpoint.manifest import CheckpointError
+from anyformer.describe import Value
+from anyformer.model import Architecture
+from anyformer.operations import Shape
+from anyformer.quantising import Quantised, Quantising, format_of
+
+QUANTISED = "quantised.json"
+
+
+class InFewBits(Value):
+    """The matrices of a checkpoint that are in few bits, their format, and the type that they are restored to."""
+
+    format: str
+    dtype: Literal["float32", "bfloat16", "float16"]
+    matrices: tuple[str, ...]
+
+
+def in_few_bits(tensors: Mapping[str, Tensor]) -> InFewBits | None:
+    """What is to be said of the matrices in few bits among these weights, None without any."""
+    matrices = {name: x for name, x in tensors.items() if isinstance(x, Quantised)}
+    if not matrices:
+        return None
+    (format,) = {x.format.name for x in matrices.values()}
+    (dtype,) = {str(x.dtype).removeprefix("torch.") for x in matrices.values()}
+    return InFewBits(format=format, dtype=dtype, matrices=tuple(matrices))  # type: ignore[arg-type]
+
+
+def planes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor by name; of a matrix in few bits its planes, as `NAME.codes`."""
+    found: dict[str, Tensor] = {}
+    for name, tensor in tensors.items():
+        if isinstance(tensor, Quantised):
+            found |= {f"{name}.{plane}": x for plane, x in tensor.planes.items()}
+        else:
+            found[name] = tensor
+    return found
+
+
+def gathered(tensors: Mapping[str, Tensor], said: InFewBits, architecture: Architecture, source: Path) -> dict[str, Tensor]:
+    """Weights by name, matrices in few bits from their planes. Raises `CheckpointError`, which names what is not there."""
+    weights, format = architecture.trained_cost(Shape()).weights, format_of(said.format)
+    if not isinstance(format, Quantising):
+        raise CheckpointError(f"{source}: {QUANTISED} says {said.format}, which is no format of few bits")
+    made = dict(tensors)
+    for name in said.matrices:
+        if name not in weights:
+            raise CheckpointError(f"{source}: {QUANTISED} names {name}, which this architecture does not have")
+        own = {}
+        for plane, (shape, dtype) in format.planes(weights[name].shape).items():
+            found = made.pop(f"{name}.{plane}", None)
+            if found is None or tuple(found.shape) != shape or found.dtype != dtype:
+                what = "is not there" if found is None else f"has shape {tuple(found.shape)} and type {found.dtype}"
+                raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, {dtype}")
+            own[plane] = found
+        made[name] = Quantised(own, format, weights[name].shape, getattr(torch, said.dtype))
+    return made

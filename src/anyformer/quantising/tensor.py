@@ -1,0 +1,131 @@
+"""A matrix in few bits that any operation may read: it is restored for that operation alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+from anyformer.describe import UserError
+from anyformer.quantising.formats import FORMATS, Quantising
+
+_ATEN = torch.ops.aten
+_SAME = (_ATEN.detach.default, _ATEN.alias.default, _ATEN.clone.default, _ATEN._to_copy.default)
+
+
+class Quantised(Tensor):
+    """A matrix (..., O, I) of type `dtype` that holds the planes of a format, and is not trained.
+
+    Every operation but a copy to another type or device, which stays quantised, sees the restored matrix. A linear map keeps
+    the planes alone for its backward pass.
+    """
+
+    format: Quantising
+    planes: Mapping[str, Tensor]
+
+    @staticmethod
+    def __new__(cls, planes: Mapping[str, Tensor], format: Quantising, shape: tuple[int, ...], dtype: torch.dtype) -> Quantised:
+        device = planes["codes"].device
+        made = torch.Tensor._make_wrapper_subclass(cls, shape, dtype=dtype, device=device)
+        made.format, made.planes = format, dict(planes)
+        for name, plane in planes.items():
+            setattr(made, _inner(name), plane)
+        return made
+
+    @classmethod
+    def of(cls, matrix: Tensor, format: Quantising) -> Quantised:
+        """The matrix, each number rounded to the nearest."""
+        return cls(format.quantised(matrix.detach()), format, tuple(matrix.shape), matrix.dtype)
+
+    @property
+    def restored(self) -> Tensor:
+        """The matrix as plain numbers."""
+        return self.format.restored(self.planes, tuple(self.shape)).to(self.dtype)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of the planes."""
+        return sum(plane.nbytes for plane in self.planes.values())
+
+    def become(self, other: Tensor) -> None:
+        """Become equal to another matrix of this format, in place."""
+        if not isinstance(other, Quantised) or other.format != self.format:
+            held = other.format.name if isinstance(other, Quantised) else f"plain {other.dtype}"
+            raise UserError(f"the matrix is stored as {self.format.name}, and the weights read are {held}")
+        for name, plane in self.planes.items():
+            plane.copy_(other.planes[name])
+
+    def __repr__(self) -> str:  # type: ignore[override]
+        return f"Quantised({self.format.name}, shape={tuple(self.shape)}, dtype={self.dtype}, device={self.device})"
+
+    def __tensor_flatten__(self) -> tuple[list[str], tuple[str, torch.dtype]]:
+        return [_inner(name) for name in self.planes], (self.format.name, self.dtype)
+
+    @staticmethod
+    def __tensor_unflatten__(
+        inner: Mapping[str, Tensor], context: tuple[str, torch.dtype], size: tuple[int, ...], stride: Any
+    ) -> Quantised:
+        planes = {name.removeprefix(_inner("")): plane for name, plane in inner.items()}
+        return Quantised(planes, format_named(context[0]), tuple(size), context[1])
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is F.linear and torch.is_grad_enabled():
+            bound = dict(zip(("input", "weight", "bias"), args, strict=False)) | kwargs
+            if isinstance(bound["weight"], Quantised) and bound["input"].requires_grad:
+                y = _Linear.apply(bound["input"], bound["weight"])  # type: ignore[no-untyped-call]
+                return y if bound.get("bias") is None else y + bound["bias"].to(y.dtype)
+        with torch._C.DisableTorchFunctionSubclass():
+            return func(*args, **kwargs)
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        kwargs = kwargs or {}
+        if func in _SAME and kwargs.get("layout") in (None, torch.strided):
+            held, device, copies = args[0], kwargs.get("device"), func is _ATEN.clone.default
+            planes = {name: plane.to(device, copy=copies) for name, plane in held.planes.items()}
+            return Quantised(planes, held.format, tuple(held.shape), kwargs.get("dtype") or held.dtype)
+        # In inference mode a view of this tensor, which was not made there, may not be one that was.
+        with torch.inference_mode(torch.is_inference_mode_enabled() and not func.is_view):
+            args, kwargs = tree_map_only(Quantised, lambda held: held.restored, (args, kwargs))
+            return func(*args, **kwargs)
+
+
+class _Linear(torch.autograd.Function):
+    """x W^T, which keeps W in few bits until the gradient of x = that of y times W is asked for."""
+
+    @staticmethod
+    def forward(ctx: Any, input: Tensor, weight: Quantised) -> Tensor:
+        ctx.weight = weight
+        return F.linear(input, weight.restored)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return gradient @ ctx.weight.restored.to(gradient.dtype), None
+
+
+def _inner(plane: str) -> str:
+    """The attribute under which a compiler finds a plane."""
+    return f"plane_{plane}"
+
+
+def restored(tensor: Tensor) -> Tensor:
+    """Plain numbers, whatever holds them."""
+    return tensor.restored if isinstance(tensor, Quantised) else tensor
+
+
+def stored_bytes(tensor: Tensor) -> int:
+    """Bytes that a tensor takes."""
+    return tensor.stored_bytes if isinstance(tensor, Quantised) else tensor.nbytes
+
+
+def format_named(name: str) -> Quantising:
+    """A format below 16 bits by its name."""
+    format = FORMATS[name]
+    assert isinstance(format, Quantising), f"{name} stores plain numbers"
+    return format
