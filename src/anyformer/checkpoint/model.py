@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,63 @@ class Adapted(Value):
     adapter: Adapter
 
 
+Take = Callable[[Tensor], Tensor]
+"""How a checkpoint takes a tensor: itself, or a copy that later updates leave alone; on the CPU and contiguous."""
+
+
+def shared(tensor: Tensor) -> Tensor:
+    """The tensor itself where it is on the CPU and contiguous."""
+    return tensor.detach().cpu().contiguous()
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A copy on the CPU."""
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a checkpoint is written from: tensors by file and name, texts by file, and what its manifest says."""
+
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    texts: Mapping[str, str]
+    tokenizer: Tokenizer | None
+    facts: Mapping[str, Any]
+
+
+def contents(
+    model: Transformer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    extra: Mapping[str, Mapping[str, Tensor]] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    take: Take = shared,
+) -> Contents:
+    """The contents of a model's checkpoint. `extra`: more files of tensors by name, such as the optimiser's state.
+
+    Weights of the model and those of its adapter are two files, so that either can be had without the other.
+    """
+    tensors = {name: take(x) for name, x in model.named_parameters()}
+    files = {WEIGHTS: {name: x for name, x in tensors.items() if name not in model.added}}
+    texts = {ARCHITECTURE: to_json(model.architecture)}
+    if model.adapter is not None:
+        files[ADAPTER_WEIGHTS] = {name: tensors[name] for name in model.added}
+        texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
+    more = {f"{name}.safetensors": {key: take(x) for key, x in named.items()} for name, named in (extra or {}).items()}
+    return Contents(files | more, texts, tokenizer, {"kind": "anyformer", **(facts or {})})
+
+
+def write(given: Contents, directory: Path) -> None:
+    """Write a checkpoint, whole or not at all."""
+    with writing(directory, given.facts) as partial:
+        for name, tensors in given.tensors.items():
+            save_file(dict(tensors), partial / name)
+        for name, text in given.texts.items():
+            (partial / name).write_text(text, encoding="utf-8")
+        if given.tokenizer is not None:
+            given.tokenizer.save(partial)
+
+
 def save(
     model: Transformer,
     directory: Path,
@@ -37,21 +95,8 @@ def save(
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a checkpoint, whole or not at all. `extra`: more files of tensors by name, such as the optimiser's state.
-
-    Weights of the model and those of its adapter are two files, so that either can be had without the other.
-    """
-    with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
-        tensors = weights(model)
-        save_file({name: x for name, x in tensors.items() if name not in model.added}, partial / WEIGHTS)
-        (partial / ARCHITECTURE).write_text(to_json(model.architecture), encoding="utf-8")
-        if model.adapter is not None:
-            save_file({name: tensors[name] for name in model.added}, partial / ADAPTER_WEIGHTS)
-            (partial / ADAPTER).write_text(to_json(Adapted(adapter=model.adapter)), encoding="utf-8")
-        if tokenizer is not None:
-            tokenizer.save(partial)
-        for name, more in (extra or {}).items():
-            save_file(_stored(more.items()), partial / f"{name}.safetensors")
+    """Write the checkpoint of a model, whole or not at all; see `contents`."""
+    write(contents(model, tokenizer=tokenizer, extra=extra, facts=facts), directory)
 
 
 def load(
@@ -94,11 +139,7 @@ def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, by name, on the CPU."""
-    return _stored(model.named_parameters())
-
-
-def _stored(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
+    return {name: shared(parameter) for name, parameter in model.named_parameters()}
 
 
 def read(path: Path) -> dict[str, Tensor]:

@@ -59,6 +59,20 @@ def foretell_training(
         yield f"a training step will take {_size(step.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
 
 
+def training_bytes(
+    architecture: Architecture,
+    *,
+    batch: int,
+    length: int,
+    plan: Plan,
+    accumulation: int = 1,
+    optimiser: Optimiser | None = None,
+    method: Method | None = None,
+) -> int:
+    """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
+    return _Request(architecture, batch, length, plan, accumulation, optimiser, method).bytes
+
+
 @dataclass(frozen=True)
 class _Request:
     """A training step, the user's or a smaller one."""
