@@ -8,9 +8,9 @@ write that training waits for.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from threading import Thread
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -41,8 +41,8 @@ class Saver:
     written: int = field(init=False)
     saves: int = field(default=0, init=False)
     waited: float = field(default=0.0, init=False)
-    _thread: Thread | None = field(default=None, init=False)
-    _error: Exception | None = field(default=None, init=False)
+    _writer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "checkpoint"), init=False)
+    _writing: Future[None] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.written = self.begun
@@ -52,7 +52,7 @@ class Saver:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._waiting():
-            self._join()
+            self._writer.shutdown()
         if error is None:
             self.check()
 
@@ -61,45 +61,40 @@ class Saver:
 
         Raises the error of the write before it.
         """
+
+        def written() -> None:
+            write()
+            self.written = step
+
         with self._waiting():
-            self._join()
-            self.check()
+            self._finish()
             write = take(copied if self.background else shared)
             self.begun, self.saves = step, self.saves + 1
-            self._thread = Thread(target=self._write, args=(step, write), name=f"checkpoint of step {step}")
-            self._thread.start()
+            self._writing = self._writer.submit(written)
             if not self.background:
-                self._join()
-                self.check()
+                self._finish()
 
     def then(self, act: Callable[[], T]) -> T:
         """Do something with the newest checkpoint, once it is written. Raises the error of its write."""
         with self._waiting():
-            self._join()
-            self.check()
+            self._finish()
             return act()
 
     def check(self) -> None:
-        """Raise the error of a write that failed, once."""
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        """Raise the error of a write that failed, without waiting for one that goes on."""
+        if self._writing is not None and self._writing.done():
+            done, self._writing = self._writing, None
+            done.result()
 
     def back(self, step: int) -> None:
         """Forget the checkpoints after a step, to which training goes back."""
         self.begun = self.written = step
 
-    def _write(self, step: int, write: Write) -> None:
-        try:
-            write()
-            self.written = step
-        except Exception as error:  # raised again where training waits for it or looks
-            self._error = error
-
-    def _join(self) -> None:
-        if self._thread is not None:
-            self._thread.join()
-            self._thread = None
+    def _finish(self) -> None:
+        """Wait for the writer, and raise its error."""
+        if self._writing is not None:
+            wait([self._writing])
+            self.check()
 
     @contextmanager
     def _waiting(self) -> Iterator[None]:
