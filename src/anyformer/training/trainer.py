@@ -247,7 +247,7 @@ def _seconds(act: Callable[[], object]) -> float:
 
 def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data, special=run.objective.special(run.length))
+    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
     least = run.objective.least_held_out
     for name, part in corpus.components.items():
         if len(part.validation) < least:
