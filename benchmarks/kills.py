@@ -46,7 +46,8 @@ MOST = 4
 
 @dataclass(frozen=True)
 class Killed:
-    """What the kills of a run came to: `during_a_save` left a half-written checkpoint, `lives` got to the run's end."""
+    """What the kills of a run came to: `during_a_save` left a half-written checkpoint, `before_the_first_update` left no
+    metrics; `chains` of lives, each to the run's end and `equal` to the run left alone."""
 
     model: str
     steps: int
@@ -156,7 +157,7 @@ def main() -> None:
             room.mkdir()
             found.append(kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=seed))
             print(found[-1], flush=True)
-    write_text(RESULT, json.dumps({"runs": [asdict(each) for each in found]}, indent=1) + "\n")
+            write_text(RESULT, json.dumps({"runs": [asdict(each) for each in found]}, indent=1) + "\n")
     if not all(each.equal for each in found):
         raise SystemExit("a killed run did not end as the run that was left alone")
 

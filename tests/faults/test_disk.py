@@ -17,6 +17,7 @@ from anyformer import checkpoint
 from anyformer.files import PlaceError
 from anyformer.training import resume, train
 from anyformer.training.saving import Saver, UnsavedError
+from anyformer.training.trainer import corpus_of
 
 QUIET = Console(quiet=True)
 
@@ -108,14 +109,10 @@ def test_files_are_those_of_the_moment_whether_training_waits_or_not(tmp_path, m
 def test_damaged_prepared_data_is_made_again_before_training(place, tmp_path):
     run = run_of("dense", tmp_path, steps=2, every=2)
     first = train(run, tmp_path / "first", console=QUIET)
-    tokens = next(path for path in sorted(first_data(run).glob("train-0*.bin")))
+    tokens = next(path for path in sorted(corpus_of(run).directory.glob("train-0*.bin")))
     good = tokens.read_bytes()
     tokens.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
     with pytest.warns(UserWarning, match=r"damaged cache is made again.*train-00000\.bin"):
         train(run, tmp_path / "second", console=QUIET)
     assert outcome(tmp_path / "second") == outcome(tmp_path / "first")
     assert tokens.read_bytes() == good
-
-
-def first_data(run) -> Path:
-    return faults.corpus_of(run).directory
