@@ -18,12 +18,13 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import safetensors.torch
+from benchmarks.kills import run_of
 from rich.console import Console
 from safetensors import SafetensorError
 
@@ -33,7 +34,6 @@ from anyformer.data.corpus import Corpus
 from anyformer.files import PlaceError, write_text
 from anyformer.training import train
 from anyformer.training.trainer import OPTIMISER, corpus_of
-from benchmarks.kills import run_of
 
 RESULT = Path(__file__).parent / "results" / "faults.json"
 FAULTS = (errno.ENOSPC, errno.EIO, errno.EACCES)
@@ -158,11 +158,13 @@ def contents_of(directory: Path) -> dict[str, bytes]:
 
 def fail(place: Place, offsets: int, number: int) -> list[str]:
     """Save at a disk that fails at so many offsets; a line for each offset at which something is not as it should be."""
-    model, tokenizer, manifest = checkpoint.load(place.newest)
+    model, tokenizer, _ = checkpoint.load(place.newest)
     target = checkpoint.directory_of(place.run, 9)
 
     def save() -> None:
-        given = checkpoint.contents(model, tokenizer=tokenizer, facts={"step": 9}, extra={"optimiser": dict(model.state_dict())})
+        given = checkpoint.contents(
+            model, tokenizer=tokenizer, facts={"step": 9}, extra={"optimiser": dict(model.state_dict())}
+        )
         checkpoint.write(given, target)
 
     save()

@@ -1,6 +1,6 @@
 """SIGKILL at uniform random moments: killed and resumed, a run ends with the bits of the run that was left alone.
 
-    python -m benchmarks.kills
+    python -m benchmarks.kills [NAME ...]
 
 A process that has everything imported forks each life of the run and kills it at a moment drawn uniformly between the fork and
 twice the run's share of a life, until it has been killed so often; then the run may end. If it ends before, the next
@@ -27,7 +27,6 @@ from typing import Any
 import torch
 from rich.console import Console
 
-from anyformer import checkpoint
 from anyformer.api import architecture
 from anyformer.data import Bytes, Text
 from anyformer.describe import change_all
@@ -40,6 +39,8 @@ MODELS = {
     "dense": "llama-3-8b", "experts": "mixtral-8x7b", "recurrent": "qwen3-next-80b-a3b", "windowed": "gemma-2-2b",
 }  # fmt: skip
 """Catalogue entries, of which the tiny form is trained."""
+RUNS = {"dense-long": (2000, 100, 30), **dict.fromkeys(MODELS, (200, 20, 5))}
+"""Updates, kills, and how many of these at least during a save."""
 MOST = 4
 """Times as many kills as asked for, if too few of them hit a save."""
 
@@ -105,7 +106,9 @@ def outcome(directory: Path) -> dict[str, Any]:
     """All that must be equal: every line of the metrics but for its seconds, and the digest of every file."""
     rows = [{key: value for key, value in row.items() if key != "seconds"} for row in journal.read_metrics(directory)]
     files = sorted((directory / "checkpoints").rglob("*"))
-    digests = {str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()}
+    digests = {
+        str(path.relative_to(directory)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()
+    }
     return {"rows": rows, "run": (directory / journal.RUN).read_text(), "files": digests}
 
 
@@ -145,20 +148,23 @@ def prepare_to_fork(place: Path) -> None:
 
 
 def main() -> None:
-    """All models, and the result."""
-    found: list[Killed] = []
+    """The runs asked for by the name of their model, or all, and the result."""
+    names = sys.argv[1:] or [*RUNS]
+    equal = True
     with tempfile.TemporaryDirectory() as place:
         os.environ["ANYFORMER_CACHE"] = f"{place}/cache"
         prepare_to_fork(Path(place))
-        for seed, (model, steps, kills, saves) in enumerate(
-            [("dense", 2000, 100, 30), *((model, 500, 20, 5) for model in MODELS)]
-        ):
-            room = Path(place) / f"{model}-{steps}"
+        for name in names:
+            steps, kills, saves = RUNS[name]
+            room = Path(place) / name
             room.mkdir()
-            found.append(kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=seed))
-            print(found[-1], flush=True)
-            write_text(RESULT, json.dumps({"runs": [asdict(each) for each in found]}, indent=1) + "\n")
-    if not all(each.equal for each in found):
+            model = name.partition("-")[0]
+            found = kill(model, room, steps=steps, every=2, kills=kills, during_a_save=saves, seed=[*RUNS].index(name))
+            print(found, flush=True)
+            earlier = json.loads(RESULT.read_text())["runs"] if RESULT.exists() else {}
+            write_text(RESULT, json.dumps({"runs": {**earlier, name: asdict(found)}}, indent=1) + "\n")
+            equal = equal and found.equal
+    if not equal:
         raise SystemExit("a killed run did not end as the run that was left alone")
 
 

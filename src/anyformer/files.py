@@ -106,6 +106,14 @@ def write_text(path: Path, text: str) -> None:
         partial.write_text(text, encoding="utf-8")
 
 
+def read_text(path: Path, damaged: type[UserError]) -> str:
+    """The text of a file in UTF-8. Raises `damaged`, which names the file, if it cannot be read or is no such text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise damaged(f"{path}: cannot be read ({error})") from None
+
+
 @contextlib.contextmanager
 def writing_directory(path: Path) -> Iterator[Path]:
     """Yield a temporary directory to fill, which becomes the new directory `path` on success; otherwise it is deleted."""

@@ -15,5 +15,5 @@ from anyformer.training.precision import Host
 @pytest.fixture(scope="package", autouse=True)
 def _measured() -> Iterator[None]:
     host = Host(torch.device("cpu"), {"fp32": 1e12, "bf16": 1e12})
-    with mock.patch.object(loop, "measured_host", lambda device: host):
+    with mock.patch.object(loop, "measured_host", return_value=host):
         yield

@@ -108,7 +108,7 @@ def test_files_are_those_of_the_moment_whether_training_waits_or_not(tmp_path, m
 
 def test_damaged_prepared_data_is_made_again_before_training(place, tmp_path):
     run = run_of("dense", tmp_path, steps=2, every=2)
-    first = train(run, tmp_path / "first", console=QUIET)
+    train(run, tmp_path / "first", console=QUIET)
     tokens = next(path for path in sorted(corpus_of(run).directory.glob("train-0*.bin")))
     good = tokens.read_bytes()
     tokens.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))

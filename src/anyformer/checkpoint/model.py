@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import Value, from_json, to_json
+from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import merged_weights
 from anyformer.plan import Plan
@@ -113,7 +114,7 @@ def load(
     """
     manifest = verify(directory)
     path = directory / ARCHITECTURE
-    architecture = from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
+    architecture = from_json(Architecture, read_text(path, CheckpointError), str(path))
     with torch.device("meta"):
         model = Transformer(architecture, plan)
     tensors = read(directory / WEIGHTS)
@@ -133,7 +134,7 @@ def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, 
     if ADAPTER_WEIGHTS not in manifest.files:
         raise CheckpointError(f"{directory}: has {ADAPTER}, but no {ADAPTER_WEIGHTS}")
     path = directory / ADAPTER
-    said = from_json(Adapted, path.read_text(encoding="utf-8"), str(path))
+    said = from_json(Adapted, read_text(path, CheckpointError), str(path))
     return said.adapter, read(directory / ADAPTER_WEIGHTS)
 
 
