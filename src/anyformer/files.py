@@ -7,6 +7,7 @@ import errno
 import glob
 import hashlib
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,11 @@ _REASONS = {
     errno.ENOTDIR: "a part of the path is a file, not a directory; choose another place",
     errno.EISDIR: "it is a directory; give the name of a file",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    errno.EFBIG: "the file is larger than the system allows; choose another place, or see ulimit -f",
+    errno.EIO: "the disk or its connection failed (input/output error); check it, or choose another place",
 }
+_RUST = re.compile(r"\(os error (\d+)\)")
+"""Where an error of a library in Rust, as safetensors, tells the system's number."""
 
 
 class PlaceError(UserError):
@@ -42,9 +47,9 @@ def disk_errors(path: Path) -> Iterator[None]:
             f"{path}: cannot be written: {_REASONS.get(error.errno or 0, error.strerror or str(error))}"
         ) from error
     except SafetensorError as error:
-        # safetensors writes from Rust, and its error has a text but no errno.
-        full = "No space left" in str(error)
-        raise PlaceError(f"{path}: cannot be written: {_REASONS[errno.ENOSPC] if full else error}") from error
+        found = _RUST.search(str(error))
+        number = int(found[1]) if found else 0
+        raise PlaceError(f"{path}: cannot be written: {_REASONS.get(number, str(error))}") from error
 
 
 def default_cache() -> Path:
@@ -99,6 +104,14 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file whole or not at all."""
     with writing(path) as partial:
         partial.write_text(text, encoding="utf-8")
+
+
+def read_text(path: Path, damaged: type[UserError]) -> str:
+    """The text of a file in UTF-8. Raises `damaged`, which names the file, if it cannot be read or is no such text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise damaged(f"{path}: cannot be read ({error})") from None
 
 
 @contextlib.contextmanager

@@ -77,11 +77,18 @@ def test_a_missing_file_and_a_damaged_manifest_are_named(saved):
         load(directory)
 
 
+def unsealed(text: str) -> dict:
+    """A manifest of the older format, which has no digest of its own."""
+    data = json.loads(text)
+    del data["sha256"]
+    return data | {"format": 1}
+
+
 def test_weights_of_another_architecture_are_refused(saved):
     directory, _ = saved
     text = (directory / "architecture.json").read_text().replace('"vocab": 37', '"vocab": 38')
     (directory / "architecture.json").write_text(text)
-    manifest = json.loads((directory / MANIFEST).read_text())
+    manifest = unsealed((directory / MANIFEST).read_text())
     manifest["files"]["architecture.json"] = {
         "bytes": len(text.encode()),
         "sha256": sha256(directory / "architecture.json"),
@@ -145,10 +152,10 @@ def test_a_place_without_a_checkpoint_is_refused(tmp_path):
 
 
 def wrong(change):
-    """A manifest changed in one place."""
+    """A manifest changed in one place, that only its structure gives away."""
 
     def apply(text: str) -> str:
-        data = json.loads(text)
+        data = unsealed(text)
         change(data)
         return json.dumps(data)
 
@@ -169,6 +176,9 @@ WRONG = {
     "weights that are not listed": wrong(lambda data: data["files"].pop("model.safetensors")),
     "a file elsewhere": wrong(lambda data: rename(data["files"], "architecture.json", "../architecture.json")),
     "an optimiser that is not listed": wrong(lambda data: data["files"].pop("optimiser.safetensors")),
+    "an older format with a digest": lambda text: json.dumps(json.loads(text) | {"format": 1}),
+    "no digest of its own": lambda text: json.dumps(unsealed(text) | {"format": 2}),
+    "one figure": lambda text: text.replace('"step": 2', '"step": 3'),
     "no table": lambda text: "[]",
     "deep nesting": lambda text: "[" * 100_000,
 }
@@ -198,6 +208,27 @@ def test_a_damaged_manifest_makes_way_for_the_older_checkpoint(two, damage):
     finally:
         path.write_text(good)
     assert checkpoint.latest(two)[0] == checkpoint.directory_of(two, 2)
+
+
+def test_a_manifest_of_the_older_format_is_read(saved):
+    directory, _ = saved
+    path = directory / MANIFEST
+    path.write_text(json.dumps(unsealed(path.read_text())))
+    assert checkpoint.verify(directory).facts["step"] == 7
+    checkpoint.add_facts(directory, validation_loss=1.5)
+    assert json.loads(path.read_text())["format"] == 2
+
+
+def test_what_does_not_verify_is_set_aside_and_no_longer_counts(tmp_path):
+    model = build(ZOO["llama"])
+    for step in (1, 2, 3):
+        checkpoint.save(model, checkpoint.directory_of(tmp_path, step), facts={"step": step})
+    (checkpoint.directory_of(tmp_path, 3) / MANIFEST).unlink()
+    aside = checkpoint.set_aside(tmp_path, after=2)
+    assert [path.name for path in aside] == ["damaged-step-00000003"]
+    assert aside[0].is_dir()
+    checkpoint.prune(tmp_path, keep=1)
+    assert checkpoint.steps(tmp_path) == [2], "of a whole one and a damaged one the whole one is kept"
 
 
 def test_facts_are_added_whole_or_not_at_all(saved):

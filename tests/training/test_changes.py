@@ -114,8 +114,8 @@ def test_the_best_loss_of_an_earlier_process_is_remembered(tiny, tmp_path, monke
     def scripted(model, *args, progress, **more):
         return Evaluated(next(losses), 10, 10, None)
 
-    real, saved = checkpoint.save, []
-    monkeypatch.setattr(checkpoint, "save", lambda model, at, **more: (saved.append(at.name), real(model, at, **more)))
+    real, saved = checkpoint.write, []
+    monkeypatch.setattr(checkpoint, "write", lambda given, at: (saved.append(at.name), real(given, at)))
     monkeypatch.setattr(trainer, "evaluate", scripted)
     run = change_all(tiny, {"steps": 3, "evaluation.every": 3, "checkpoints.every": 100, "checkpoints.keep": 1})
     train(run, tmp_path / "run", console=QUIET)

@@ -15,7 +15,7 @@ from anyformer.describe import UserError, change_all
 from anyformer.files import PlaceError
 from anyformer.training import loop, place, resume, train
 from anyformer.training.place import HeldError, checkpoint_bytes, holding
-from anyformer.training.session import UnsavedError
+from anyformer.training.saving import UnsavedError
 
 QUIET = Console(quiet=True)
 

@@ -70,7 +70,7 @@ def test_in_an_evaluation_what_is_trained_is_saved_and_the_evaluation_comes_agai
 
 
 def test_a_checkpoint_that_is_being_written_is_finished_first(tiny, tmp_path, monkeypatch, capfd):
-    signalling(monkeypatch, checkpoint, "save", signal.SIGTERM)
+    signalling(monkeypatch, checkpoint, "write", signal.SIGTERM)
     halted = train(tiny, tmp_path / "run", console=QUIET)
     assert (halted.step, halted.exit_code) == (3, 143)
     assert checkpoint.latest(tmp_path / "run") == (checkpoint.directory_of(tmp_path / "run", 3), [])
@@ -94,12 +94,12 @@ def test_in_the_first_update_nothing_was_trained(tiny, tmp_path, monkeypatch):
     assert "stopped before the first update; nothing was trained yet; continue with: " in console.export_text()
 
 
-def test_the_second_signal_ends_at_once(tiny, tmp_path, monkeypatch):
-    signalling(monkeypatch, checkpoint, "save")
-    signalling(monkeypatch, checkpoint.model, "weights")
+def test_the_second_signal_ends_once_the_writer_has(tiny, tmp_path, monkeypatch):
+    signalling(monkeypatch, checkpoint, "contents")
+    signalling(monkeypatch, checkpoint.model, "save_file")
     with pytest.raises(KeyboardInterrupt):
         train(tiny, tmp_path / "run", console=QUIET)
-    assert not list((tmp_path / "run" / "checkpoints").iterdir()), "nothing half is left"
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["step-00000003"], "nothing half is left"
 
 
 def test_learning_tokens_ends_with_a_signal_and_leaves_no_process(monkeypatch):

@@ -1,6 +1,6 @@
 """Models on disk: sealed directories of safetensors, verified before use. Nothing is ever unpickled."""
 
-from anyformer.checkpoint.history import best, directory_of, latest, prune, steps
+from anyformer.checkpoint.history import best, directory_of, drop, latest, prune, set_aside, steps, sweep
 from anyformer.checkpoint.manifest import (
     MANIFEST,
     CheckpointError,
@@ -9,17 +9,37 @@ from anyformer.checkpoint.manifest import (
     read_manifest,
     verify,
 )
-from anyformer.checkpoint.model import TOKENIZER, adapter_of, fill, load, read, restore, save, weights
+from anyformer.checkpoint.model import (
+    TOKENIZER,
+    Contents,
+    Take,
+    adapter_of,
+    contents,
+    copied,
+    fill,
+    load,
+    read,
+    restore,
+    save,
+    shared,
+    weights,
+    write,
+)
 
 __all__ = [
     "MANIFEST",
     "TOKENIZER",
     "CheckpointError",
+    "Contents",
     "Manifest",
+    "Take",
     "adapter_of",
     "add_facts",
     "best",
+    "contents",
+    "copied",
     "directory_of",
+    "drop",
     "fill",
     "latest",
     "load",
@@ -28,7 +48,11 @@ __all__ = [
     "read_manifest",
     "restore",
     "save",
+    "set_aside",
+    "shared",
     "steps",
+    "sweep",
     "verify",
     "weights",
+    "write",
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from pathlib import Path
 
 from anyformer.checkpoint.manifest import CheckpointError, read_manifest, verify
 
+ASIDE = "damaged-"
+"""What the name of a damaged checkpoint begins with once it is set aside."""
 _STEP = re.compile(r"step-(\d{8})\Z")
 
 
@@ -36,6 +39,18 @@ def latest(run: Path, also: tuple[str, ...] = ()) -> tuple[Path | None, list[str
     return None, damaged
 
 
+def set_aside(run: Path, after: int) -> list[Path]:
+    """Rename the checkpoints after step `after`, which do not verify, so that they neither count nor stand in the way."""
+    aside: list[Path] = []
+    for step in steps(run):
+        if step > after:
+            path = directory_of(run, step)
+            other = path.with_name(ASIDE + path.name)
+            shutil.rmtree(other, ignore_errors=True)
+            aside.append(path.rename(other))
+    return aside
+
+
 def best(run: Path) -> Path | None:
     """The checkpoint with the lowest validation loss, None if none was evaluated."""
     losses: list[tuple[float, int]] = []
@@ -49,9 +64,32 @@ def best(run: Path) -> Path | None:
     return directory_of(run, min(losses)[1]) if losses else None
 
 
-def prune(run: Path, keep: int) -> None:
-    """Delete all but the last `keep` checkpoints and the best."""
+def drop(run: Path, after: int) -> None:
+    """Delete the checkpoints after step `after`, to which training goes back."""
+    for step in reversed(steps(run)):
+        if step > after:
+            _delete(directory_of(run, step))
+
+
+def prune(run: Path, keep: int, also: int | None = None) -> None:
+    """Delete all but the last `keep` checkpoints, the best, and that of step `also`."""
     kept = {directory_of(run, step) for step in steps(run)[-keep:]} | {best(run)}
+    kept |= set() if also is None else {directory_of(run, also)}
     for step in steps(run):
         if directory_of(run, step) not in kept:
-            shutil.rmtree(directory_of(run, step), ignore_errors=True)
+            _delete(directory_of(run, step))
+
+
+def sweep(run: Path) -> None:
+    """Delete what a killed process left of checkpoints that it was writing or deleting; nobody else may write meanwhile."""
+    for path in (run / "checkpoints").glob(".step-*"):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def _delete(path: Path) -> None:
+    """Delete a checkpoint, which loses its name first: no half of it is ever found."""
+    nameless = path.with_name(f".{path.name}.deleted")
+    shutil.rmtree(nameless, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        path.rename(nameless)
+    shutil.rmtree(nameless, ignore_errors=True)

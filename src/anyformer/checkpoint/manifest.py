@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -20,7 +21,11 @@ WEIGHTS = "model.safetensors"
 ARCHITECTURE = "architecture.json"
 MODEL = (WEIGHTS, ARCHITECTURE)
 """The files that every checkpoint has."""
-FORMAT = 1
+FORMAT = 2
+DIGEST = "sha256"
+"""The key of a manifest's own digest: SHA-256 of its text with this digest left out."""
+UNSEALED = 1
+"""The format of older manifests, which have no digest of their own."""
 _SHA256 = re.compile(r"[0-9a-f]{64}\Z")
 
 
@@ -88,7 +93,8 @@ def read_manifest(directory: Path) -> Manifest:
     """The manifest of a checkpoint. Raises `CheckpointError` if it is missing or its structure is damaged."""
     path = directory / MANIFEST
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_bytes().decode()
+        data = json.loads(text)
     except FileNotFoundError:
         raise CheckpointError(f"{directory}: not a checkpoint, it has no {MANIFEST}") from None
     except (OSError, ValueError, RecursionError) as error:
@@ -96,8 +102,11 @@ def read_manifest(directory: Path) -> Manifest:
     problem = _problem(data)
     if problem:
         raise CheckpointError(f"{path}: damaged ({problem})")
-    if data["format"] != FORMAT:
-        raise CheckpointError(f"{path}: format {data['format']} is not known here (known: {FORMAT}); use a matching version")
+    if data["format"] not in (FORMAT, UNSEALED):
+        known = f"{UNSEALED} and {FORMAT}"
+        raise CheckpointError(f"{path}: format {data['format']} is not known here (known: {known}); use a matching version")
+    if data.get(DIGEST) != (_digest(text, data[DIGEST]) if data["format"] == FORMAT else None):
+        raise CheckpointError(f"{path}: changed since it was written, its SHA-256 differs from the one at its end")
     return Manifest(data["facts"], {name: Entry(entry["bytes"], entry["sha256"]) for name, entry in data["files"].items()})
 
 
@@ -108,6 +117,8 @@ def _problem(data: Any) -> str:
     for key in ("format", "facts", "files"):
         if key not in data:
             return f"has no {key!r}"
+    if data["format"] == FORMAT and not _is_digest(data.get(DIGEST)):
+        return f"has no {DIGEST!r} of its own, of 64 digits"
     facts, files = data["facts"], data["files"]
     if not isinstance(facts, dict) or not isinstance(files, dict):
         return "'facts' and 'files' should be tables"
@@ -118,9 +129,18 @@ def _problem(data: Any) -> str:
         return f"step should be a whole number, got {step!r}"
     for name, entry in files.items():
         size, digest = (entry.get("bytes"), entry.get("sha256")) if isinstance(entry, dict) else (None, None)
-        if name != Path(name).name or type(size) is not int or not (isinstance(digest, str) and _SHA256.match(digest)):
+        if name != Path(name).name or type(size) is not int or not _is_digest(digest):
             return f"the entry of {name!r} should have 'bytes' and a 'sha256' of 64 digits"
     return ""
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and bool(_SHA256.match(value))
+
+
+def _digest(text: str, at: str = "") -> str:
+    """SHA-256 of a manifest's text without its own digest, which is `at`."""
+    return hashlib.sha256((text.replace(at, "") if at else text).encode()).hexdigest()
 
 
 def verify(directory: Path, also: tuple[str, ...] = ()) -> Manifest:
@@ -152,8 +172,14 @@ def _measured(path: Path) -> tuple[int, str]:
 
 
 def _write_manifest(path: Path, facts: Mapping[str, Any], files: Mapping[str, Entry]) -> None:
-    data = {"format": FORMAT, "facts": dict(facts), "files": {name: vars(entry) for name, entry in files.items()}}
-    path.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
+    entries = {name: vars(entry) for name, entry in files.items()}
+    data = {"format": FORMAT, "facts": dict(facts), "files": entries, DIGEST: ""}
+    digest = _digest(_text(data))
+    path.write_text(_text({**data, DIGEST: digest}), encoding="utf-8")
+
+
+def _text(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, indent=2) + "\n"
 
 
 def _sync(path: Path) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from anyformer.checkpoint.few_bits import QUANTISED, InFewBits, gathered, in_few
 from anyformer.checkpoint.manifest import ARCHITECTURE, WEIGHTS, CheckpointError, Manifest, verify, writing
 from anyformer.data import Tokenizer
 from anyformer.describe import Value, from_json, to_json
+from anyformer.files import read_text
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapted
 from anyformer.plan import Plan
@@ -31,6 +33,65 @@ class Adapted(Value):
     adapter: Adapter
 
 
+Take = Callable[[Tensor], Tensor]
+"""How a checkpoint takes a tensor: itself, or a copy that later updates leave alone; on the CPU and contiguous."""
+
+
+def shared(tensor: Tensor) -> Tensor:
+    """The tensor itself where it is on the CPU and contiguous."""
+    return tensor.detach().cpu().contiguous()
+
+
+def copied(tensor: Tensor) -> Tensor:
+    """A copy on the CPU."""
+    return tensor.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a checkpoint is written from: tensors by file and name, texts by file, and what its manifest says."""
+
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    texts: Mapping[str, str]
+    tokenizer: Tokenizer | None
+    facts: Mapping[str, Any]
+
+
+def contents(
+    model: Transformer,
+    *,
+    tokenizer: Tokenizer | None = None,
+    extra: Mapping[str, Mapping[str, Tensor]] | None = None,
+    facts: Mapping[str, Any] | None = None,
+    take: Take = shared,
+) -> Contents:
+    """The contents of a model's checkpoint. `extra`: more files of tensors by name, such as the optimiser's state.
+
+    Weights of the model and those of its adapter are two files, so that either can be had without the other.
+    """
+    own = {name: x.detach() for name, x in model.named_parameters() if name not in model.added}
+    files = {WEIGHTS: {name: take(x) for name, x in planes(own).items()}}
+    texts = {ARCHITECTURE: to_json(model.bare)}
+    if (few := in_few_bits(own)) is not None:
+        texts[QUANTISED] = to_json(few)
+    if model.adapter is not None:
+        files[ADAPTER_WEIGHTS] = {name: take(x) for name, x in model.named_parameters() if name in model.added}
+        texts[ADAPTER] = to_json(Adapted(adapter=model.adapter))
+    more = {f"{name}.safetensors": {key: take(x) for key, x in named.items()} for name, named in (extra or {}).items()}
+    return Contents(files | more, texts, tokenizer, {"kind": "anyformer", **(facts or {})})
+
+
+def write(given: Contents, directory: Path) -> None:
+    """Write a checkpoint, whole or not at all."""
+    with writing(directory, given.facts) as partial:
+        for name, tensors in given.tensors.items():
+            save_file(dict(tensors), partial / name)
+        for name, text in given.texts.items():
+            (partial / name).write_text(text, encoding="utf-8")
+        if given.tokenizer is not None:
+            given.tokenizer.save(partial)
+
+
 def save(
     model: Transformer,
     directory: Path,
@@ -39,24 +100,8 @@ def save(
     extra: Mapping[str, Mapping[str, Tensor]] | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a checkpoint, whole or not at all. `extra`: more files of tensors by name, such as the optimiser's state.
-
-    Weights of the model and those of its adapter are two files, so that either can be had without the other.
-    """
-    with writing(directory, {"kind": "anyformer", **(facts or {})}) as partial:
-        tensors = weights(model)
-        own = {name: x for name, x in tensors.items() if name not in model.added}
-        save_file(planes(own), partial / WEIGHTS)
-        if (few := in_few_bits(own)) is not None:
-            (partial / QUANTISED).write_text(to_json(few), encoding="utf-8")
-        (partial / ARCHITECTURE).write_text(to_json(model.bare), encoding="utf-8")
-        if model.adapter is not None:
-            save_file({name: tensors[name] for name in model.added}, partial / ADAPTER_WEIGHTS)
-            (partial / ADAPTER).write_text(to_json(Adapted(adapter=model.adapter)), encoding="utf-8")
-        if tokenizer is not None:
-            tokenizer.save(partial)
-        for name, more in (extra or {}).items():
-            save_file(_stored(more.items()), partial / f"{name}.safetensors")
+    """Write the checkpoint of a model, whole or not at all; see `contents`."""
+    write(contents(model, tokenizer=tokenizer, extra=extra, facts=facts), directory)
 
 
 def load(
@@ -71,9 +116,9 @@ def load(
 
     `merge`: an adapter becomes one with the weights that it stands beside; else the model is that without the adapter.
     """
-    manifest = verify(directory)
+    manifest, architecture = verify(directory), _architecture(directory)
     with torch.device("meta"):
-        model = Transformer(_architecture(directory), plan)
+        model = Transformer(architecture, plan)
     tensors = stored_weights(directory)
     check(model, tensors, directory / WEIGHTS)
     found = adapter_of(directory, manifest) if merge else None
@@ -94,17 +139,13 @@ def adapter_of(directory: Path, manifest: Manifest) -> tuple[Adapter, dict[str, 
     if ADAPTER_WEIGHTS not in manifest.files:
         raise CheckpointError(f"{directory}: has {ADAPTER}, but no {ADAPTER_WEIGHTS}")
     path = directory / ADAPTER
-    said = from_json(Adapted, path.read_text(encoding="utf-8"), str(path))
+    said = from_json(Adapted, read_text(path, CheckpointError), str(path))
     return said.adapter, read(directory / ADAPTER_WEIGHTS)
 
 
 def weights(model: nn.Module) -> dict[str, Tensor]:
     """Every parameter once, by name, on the CPU."""
-    return _stored(model.named_parameters())
-
-
-def _stored(tensors: Iterable[tuple[str, Tensor]]) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous() for name, tensor in tensors}
+    return {name: shared(parameter) for name, parameter in model.named_parameters()}
 
 
 def stored_weights(directory: Path) -> dict[str, Tensor]:
@@ -112,13 +153,13 @@ def stored_weights(directory: Path) -> dict[str, Tensor]:
     tensors, path = read(directory / WEIGHTS), directory / QUANTISED
     if not path.is_file():
         return tensors
-    said = from_json(InFewBits, path.read_text(encoding="utf-8"), str(path))
+    said = from_json(InFewBits, read_text(path, CheckpointError), str(path))
     return gathered(tensors, said, _architecture(directory), directory / WEIGHTS)
 
 
 def _architecture(directory: Path) -> Architecture:
     path = directory / ARCHITECTURE
-    return from_json(Architecture, path.read_text(encoding="utf-8"), str(path))
+    return from_json(Architecture, read_text(path, CheckpointError), str(path))
 
 
 def read(path: Path) -> dict[str, Tensor]:

@@ -53,6 +53,11 @@ def foretell_training(
         yield f"a training step will take {_size(asked.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
 
 
+def training_bytes(step: Step, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
+    """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
+    return _Request(step, batch, length, plan, accumulation).bytes
+
+
 @dataclass(frozen=True)
 class _Request:
     """A training step, the user's or a smaller one."""

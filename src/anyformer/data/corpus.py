@@ -17,9 +17,10 @@ from anyformer.data.errors import DataError
 from anyformer.data.reading import Skipped, documents
 from anyformer.data.shards import Tokens, in_memory, open_numbers, token_dtype
 from anyformer.data.splitting import SPLITS
-from anyformer.data.tokenizers import Tokenizer
+from anyformer.data.tokenizers import CONFIG, Tokenizer
+from anyformer.files import sha256
 
-FORMAT = 3
+FORMAT = 4
 INDEX = "index.json"
 
 
@@ -110,6 +111,8 @@ class Corpus:
         tokenizer = Tokenizer.load(directory)
         if tokenizer.digest != index["tokenizer"]:
             raise DataError(f"{directory / 'tokenizer.json'}: its content changed; delete {directory} to have it made again")
+        if not (directory / CONFIG).is_file() or sha256(directory / CONFIG) != index["tokenizer_config"]:
+            raise DataError(f"{directory / CONFIG}: missing, or its content changed; delete {directory} to have it made again")
         names = {column: tuple(classes) for column, classes in index["names"].items()}
         train, validation = (_open_split(directory, name, index["splits"][name], tokenizer, names, verify) for name in SPLITS)
         skipped = tuple(Skipped(**entry) for entry in index["skipped"])
@@ -138,6 +141,7 @@ def write_corpus(directory: Path, made: Made, data: Mapping[str, Any], key: str)
         "digest": _checksum(content),
         "data": data,
         **content,
+        "tokenizer_config": sha256(directory / CONFIG),
         "skipped": [{"path": item.path, "reason": item.reason} for item in made.skipped],
         "sources": made.sources,
     }

@@ -21,7 +21,9 @@ from anyformer.data.specials import END_OF_TEXT, ROLES, SENTINEL_NAMES, RoleName
 
 TokenArray = NDArray[np.uint32]
 _END_NAMES = (END_OF_TEXT, "<|end_of_text|>", "</s>", "<eos>", "<｜end▁of▁sentence｜>", "<|eos|>", "[EOS]", "[SEP]")
-_FILE, _CONFIG, _TEMPLATE = "tokenizer.json", "tokenizer_config.json", "chat_template.jinja"
+_FILE, _TEMPLATE = "tokenizer.json", "chat_template.jinja"
+CONFIG = "tokenizer_config.json"
+"""The file with the tokens of special meaning and the chat template."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,14 +83,14 @@ class Tokenizer:
             raise DataError(f"{file}: no such file; a tokenizer is a tokenizer.json or a directory that has one") from None
         except (OSError, UnicodeDecodeError) as error:
             raise DataError(f"{file}: cannot be read ({error})") from None
-        return cls.parse(definition, _read_template(file) | _read_config(file.with_name(_CONFIG)), str(file))
+        return cls.parse(definition, _read_template(file) | _read_config(file.with_name(CONFIG)), str(file))
 
     def save(self, directory: str | Path) -> None:
         """Write `tokenizer.json` and `tokenizer_config.json`, which `load` and Hugging Face's AutoTokenizer read."""
         folder = Path(directory)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / _FILE).write_text(self.definition, encoding="utf-8")
-        (folder / _CONFIG).write_text(json.dumps(self._config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        (folder / CONFIG).write_text(json.dumps(self._config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
     def encode(self, text: str) -> list[int]:
         """The tokens of `text`, nothing added; `DataError` for text that this tokenizer cannot represent."""

@@ -12,13 +12,14 @@ from anyformer.files import sha256
 from anyformer.huggingface.errors import HuggingFaceError
 
 DIGESTS = "digests.json"
+FORMAT = 1
 
 
 def seal(directory: Path) -> None:
     """Write the size and SHA-256 of every file into `digests.json`; all files get the mode of a new file."""
     names = sorted(path.name for path in directory.iterdir())
     files = {name: {"bytes": (directory / name).stat().st_size, "sha256": sha256(directory / name)} for name in names}
-    (directory / DIGESTS).write_text(json.dumps({"format": 1, "files": files}, indent=2) + "\n", encoding="utf-8")
+    (directory / DIGESTS).write_text(json.dumps({"format": FORMAT, "files": files}, indent=2) + "\n", encoding="utf-8")
     for name in names:  # safetensors writes files that only their owner may read
         shutil.copymode(directory / DIGESTS, directory / name)
 
@@ -32,10 +33,10 @@ def check_seal(directory: Path, only: Iterable[str] | None = None) -> None:
     if not isfile(path):
         return
     try:
-        files = {
-            str(name): (int(entry["bytes"]), str(entry["sha256"]))
-            for name, entry in json.loads(path.read_text())["files"].items()
-        }
+        data = json.loads(path.read_text())
+        if data["format"] != FORMAT:
+            raise ValueError(f"format {data['format']!r} is not known here (known: {FORMAT})")
+        files = {str(name): (int(entry["bytes"]), str(entry["sha256"])) for name, entry in data["files"].items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise HuggingFaceError(f"{path}: cannot be read ({error}); export again, or delete it") from None
     for name in files if only is None else [name for name in only if name in files]:

@@ -4,10 +4,10 @@ from anyformer.training.journal import RunDirectoryError, read_run
 from anyformer.training.loop import resume, train
 from anyformer.training.run import Checkpoints, Evaluation, Run, default_run, load_run
 from anyformer.training.schedule import Constant, Cosine, InverseSquareRoot, Linear, WarmupStableDecay
-from anyformer.training.session import Trained
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stopped
 from anyformer.training.summary import Summary
+from anyformer.training.trained import Trained
 from anyformer.tuning import AdamW
 
 __all__ = [

@@ -70,7 +70,7 @@ class Budget:
         The pace is that of the updates since the first call, evaluations and checkpoints included.
         """
         now = clock()
-        if self._first is None:
+        if self._first is None or step <= self._first[0]:  # at the first call, and after going back
             self._first = step, now
             return steps
         before, since = self._first

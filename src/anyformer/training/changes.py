@@ -9,8 +9,9 @@ from anyformer.data import Corpus
 from anyformer.describe import UserError, Value, brief, change_all, diff
 from anyformer.training.run import Run
 
-FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample")
-"""The fields that decide when a run ends, how it is evaluated and what is kept, but not what an update computes."""
+FREE = ("steps", "minutes", "evaluation", "checkpoints", "sample", "non_finite", "spikes")
+"""The fields that decide when a run ends, how it is evaluated, what is kept and what becomes of instabilities, but not what an
+update computes."""
 
 
 class ChangedError(UserError):

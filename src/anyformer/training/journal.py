@@ -13,7 +13,7 @@ from typing import Any
 
 from anyformer.data import Corpus
 from anyformer.describe import UserError, from_toml, to_toml
-from anyformer.files import disk_errors, write_text
+from anyformer.files import disk_errors, read_text, write_text
 from anyformer.training.precision import Host
 from anyformer.training.run import Run
 
@@ -65,7 +65,7 @@ def read_run(directory: Path) -> Run:
     path = directory / RUN
     if not path.is_file():
         raise RunDirectoryError(f"{directory}: not a run directory, it has no {RUN}")
-    return from_toml(Run, path.read_text(encoding="utf-8"), str(path))
+    return from_toml(Run, read_text(path, RunDirectoryError), str(path))
 
 
 def environment(machine: Host) -> dict[str, Any]:
@@ -97,7 +97,7 @@ def rewind(directory: Path, step: int) -> None:
     """Drop the metrics of updates after `step`, which will be computed again, and a line that a kill truncated."""
     path = directory / METRICS
     kept = "".join(json.dumps(row) + "\n" for row in read_metrics(directory) if row["step"] <= step)
-    if path.exists() and path.read_text(encoding="utf-8") != kept:
+    if path.exists() and path.read_bytes() != kept.encode():
         write_text(path, kept)
 
 
@@ -105,9 +105,11 @@ def read_metrics(directory: Path) -> list[dict[str, Any]]:
     """Every whole line of the metrics, in order; none where nothing was written yet."""
     rows: list[dict[str, Any]] = []
     path = directory / METRICS
-    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.exists() else ():
         try:
-            rows.append(json.loads(line))
-        except json.JSONDecodeError:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
             continue
+        if isinstance(row, dict) and {"kind", "step"} <= row.keys():
+            rows.append(row)
     return rows

@@ -29,17 +29,19 @@ from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
+from anyformer.training.instability import Past
 from anyformer.training.invocation import command
-from anyformer.training.memory_meter import MemoryMeter, check_memory
+from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space, holding
 from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
-from anyformer.training.session import Session, Trained
+from anyformer.training.session import Session
 from anyformer.training.starting import kept_tokenizer, take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
+from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, corpus_of
 
 LONG_STEPS, LONG_MINUTES = 200, 2.0
@@ -120,10 +122,14 @@ def resume(
             console.out(f"changed after step {step}: {line}", highlight=False)
         if budget is not None:
             trainer = _fitted(directory, trainer, budget, stop, console, step)
+        checkpoint.sweep(directory)
+        for path in checkpoint.set_aside(directory, -1 if newest is None else step):
+            console.out(f"kept aside as {path}; delete it when you no longer need it", highlight=False)
         journal.rewind(directory, step)
         if trainer.run != stored:
             journal.write_run(directory, trainer.run)
-        session = Session(directory, trainer, machine, memory, console, stop, budget, step)
+        past = Past.of(facts.get("past"))
+        session = Session(directory, trainer, machine, memory, console, stop, budget, step, past)
         if session.complete:
             more = command("train", "--resume", directory, "--set", f"steps={2 * step}")
             console.out(f"{directory}: all {step} updates are done, nothing to do; for more: {more}", highlight=False)
@@ -159,7 +165,7 @@ def _prepared(
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
-    memory = MemoryMeter(machine.device)
+    memory = MemoryMeter(machine.device, room_for_copy(run, directory, machine.device))
     stop.doing = "building the model"
     source = run.start_from
 

@@ -14,7 +14,9 @@ from rich.console import Console
 from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
-from anyformer.costs.foretold import foretell_training
+from anyformer.costs.available import free_memory
+from anyformer.costs.foretold import CLOSE, foretell_training, training_bytes
+from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run
 
@@ -31,6 +33,8 @@ class MemoryMeter:
     largest growth of the process since, with memory that its allocator keeps; None where it is not measured."""
 
     device: torch.device
+    room: bool = True
+    """Whether a copy of a checkpoint's tensors fits beside the updates, on the CPU."""
     tensors: int | None = None
     resident: int | None = None
     _before: int | None = field(default=None, init=False)
@@ -60,6 +64,16 @@ def check_memory(run: Run, directory: Path, device: torch.device, console: Conso
         step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation, device=device
     ):
         console.out(line, highlight=False)
+
+
+def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
+    """Whether a copy of a checkpoint's tensors fits into the CPU's free memory, beside the updates if these are made there."""
+    updates = 0
+    if device.type == "cpu":
+        updates = training_bytes(
+            step_of(run, directory), batch=run.batch, length=run.length, plan=run.plan, accumulation=run.accumulation
+        )
+    return updates + checkpoint_bytes(run) <= CLOSE * free_memory(torch.device("cpu"))
 
 
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:

@@ -18,6 +18,7 @@ from anyformer.operations import Shape
 from anyformer.plan import Plan
 from anyformer.resolving import architecture, path_beside, pop_changes
 from anyformer.training.average import Average
+from anyformer.training.instability import NonFinite, Spikes, StopRun
 from anyformer.training.schedule import Cosine, Schedule
 from anyformer.training.starting import completed
 from anyformer.tuning import AdamW, Optimiser, Tuning
@@ -83,6 +84,10 @@ class Run(Value):
     """An average of the weights that is evaluated, sampled and exported in their place."""
     schedule: Schedule = Cosine()
     """How the learning rate changes over the steps."""
+    non_finite: NonFinite = StopRun()
+    """What to do about a batch whose loss or gradient is not finite."""
+    spikes: Spikes | None = None
+    """What to do about loss spikes. Absent: they are not looked for."""
     evaluation: Evaluation = Evaluation()
     """When and how to evaluate on held-out text."""
     checkpoints: Checkpoints = Checkpoints()

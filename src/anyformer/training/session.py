@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.costs import scaled
-from anyformer.data import Tokenizer
-from anyformer.describe import UserError
 from anyformer.files import PlaceError, write_text
-from anyformer.model import Transformer
 from anyformer.objectives.mixing import epochs, prompt_of
 from anyformer.training import budget as budgets
 from anyformer.training import journal
@@ -22,52 +20,23 @@ from anyformer.training.budget import Budget
 from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
+from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host, deterministic
 from anyformer.training.priced import flops_of, step_of
 from anyformer.training.run import Run
+from anyformer.training.saving import Saver, UnsavedError
+from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stop, Stopped
-from anyformer.training.summary import Summary, summarise
-from anyformer.training.trainer import Trainer, windows_of
-
-
-class UnsavedError(UserError):
-    """A run could not write to the disk; it can be continued from its last checkpoint."""
-
-    exit_code = 1
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The result of a run: its directory, the model, its tokenizer, and its losses.
-
-    `exit_code`: what a shell expects, 0 unless a signal stopped the run. `prompts`: of the sample, and of a command to
-    try next, `chat`: whether these are questions. `deadline`: the reading of the clock at which the run's minutes end.
-    """
-
-    directory: Path
-    model: Transformer
-    tokenizer: Tokenizer
-    step: int
-    exit_code: int = 0
-    validation: Evaluated | None = None
-    baseline: tuple[str, float] | None = None
-    """What a model without any context is, and its loss."""
-    summary: Summary | None = None
-    """Predicted beside measured figures, once the run is finished."""
-    prompts: tuple[str, ...] = ()
-    chat: bool = False
-    deadline: float | None = None
-
-    @property
-    def finished(self) -> bool:
-        return self.exit_code == 0
+from anyformer.training.summary import Waiting, summarise
+from anyformer.training.trained import Trained
+from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
 
 
 @dataclass
 class Session:
-    """The updates of a run from number `step` on; `saved`: the step of the newest checkpoint."""
+    """The updates of a run from number `step` on."""
 
     directory: Path
     trainer: Trainer
@@ -77,16 +46,19 @@ class Session:
     stop: Stop
     budget: Budget | None = None
     step: int = 0
+    past: Past = field(default_factory=Past)
     first: int = field(init=False)
-    saved: int = field(init=False)
+    saver: Saver = field(init=False)
+    began: float = field(init=False)
     best: float = field(init=False)
     """The lowest validation loss so far, of earlier processes too."""
     display: Display = field(init=False)
 
     def __post_init__(self) -> None:
         run, peak = self.run, self.machine.peaks[self.run.plan.precision]
-        self.first = self.saved = self.step
-        self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
+        self.first, self.began = self.step, budgets.clock()
+        self.saver = Saver(self.memory.room, self.step)
+        self.best = self._lowest()
         self.display = Display(
             self.console, self.steps, peak, flops_of(run, self.directory) // (run.batch * run.length), self.first
         )
@@ -112,14 +84,16 @@ class Session:
         try:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
-            try:
-                with deterministic(), self.display:
-                    self._train()
-                return self._finish()
-            except Stopped as stopped:
-                return self._halt(stopped)
+            with self.saver:
+                try:
+                    with deterministic(), self.display:
+                        self._train()
+                    return self._finish()
+                except Stopped as stopped:
+                    return self._halt(stopped)
         except PlaceError as error:
-            older = f"the checkpoint of step {self.saved} is whole" if self.saved else "there was no checkpoint before it"
+            written = self.saver.written
+            older = f"the checkpoint of step {written} is whole" if written else "there was no checkpoint before it"
             more = command("train", "--resume", self.directory)
             raise UnsavedError(f"{error}\nThe unfinished file is deleted, and {older}. Continue with: {more}") from error
 
@@ -128,10 +102,13 @@ class Session:
         return Trained(self.directory, self.trainer.finished(), self.trainer.corpus.tokenizer, self.step, exit_code)
 
     def _train(self) -> None:
+        if self.step == 0 and self.trainer.regular(1) is not None:
+            self._write()  # for a spike before the first checkpoint
         self._evaluate_if_due()  # if it was due when an earlier process ended
         if self.run.plan.compile == "on" and self.budget is None and self.step < self.steps:
             self.display.compiling()  # with minutes, timing an update has compiled it already
         while self.step < self.steps:
+            self.saver.check()
             self._update()
             if self.budget is not None:
                 self._shorten_if_late(self.budget)
@@ -148,7 +125,11 @@ class Session:
         with self.stop.window(f"finishing update {number} and saving it") as hold:
             trainer = self.trainer
             with self.memory.watching(number - self.first, trainer.model, trainer.trainee.optimiser, trainer.kept):
-                outcome = trainer.update(self.step, hold)
+                try:
+                    outcome = trainer.update(self.step, hold, self.past.passed)
+                except NonFiniteError as error:
+                    self._skip(number, error)
+                    return
             seconds = budgets.clock() - start
             # The largest share of an expert in each layer, and the tokens dropped; evaluations list all shares.
             experts = {
@@ -160,7 +141,57 @@ class Session:
                 data=outcome.data, **({"experts": experts} if experts else {}),
             )  # fmt: skip
             self.step = number
+            spike = None if run.spikes is None else run.spikes.spike(self.past.losses, outcome.loss)
+            self.past = self.past.after(outcome.loss, run.spikes, spike is not None)
+            if spike is not None:
+                self._spiked(spike)
         self.display.step(number, outcome.loss, run.batch * run.length, seconds)
+
+    def _skip(self, number: int, error: NonFiniteError) -> None:
+        """Leave a batch out, or raise the error if the run does not, or not so often."""
+        if error.lasting or not self.run.non_finite.skips(self.past.skipped):
+            raise NonFiniteError(f"{error}. {self.past.skipped} batches were left out before it.") from error
+        batch = self.step + self.past.passed
+        journal.append(self.directory, kind="skipped", step=number, batch=batch, reason=str(error))
+        self.past = self.past.skipping()
+        self._say(f"left out batch {batch}: {error}")
+
+    def _spiked(self, spike: Spike) -> None:
+        """Say that the newest update had a loss spike, and go back if the run does."""
+        target, spikes = self.trainer.regular(self.step), self.run.spikes
+        assert spikes is not None, "nobody else looks for spikes"
+        self._say(f"step {self.step}: {spike}")
+        if target is None:
+            journal.append(self.directory, kind="spike", step=self.step, **asdict(spike))
+        elif self.past.rewound < spikes.rewinds:
+            self._go_back(target, spike)
+        else:
+            raise SpikeError(
+                f"step {self.step}: {spike}, {self.past.rewound} times gone back already (spikes.most); {REMEDIES}"
+            )
+
+    def _go_back(self, target: int, spike: Spike) -> None:
+        """Continue from a checkpoint with the batches after the newest one; all after it is forgotten but for a line."""
+        origin, spiked, following = checkpoint.directory_of(self.directory, target), self.step, self.step + self.past.passed
+
+        def restore() -> int:
+            then = Past.of(checkpoint.verify(origin, (OPTIMISER,)).facts.get("past"))
+            self.trainer = self.trainer.restored(origin)
+            self.past = self.past.back(spiked - target, then)
+            checkpoint.drop(self.directory, target)
+            journal.rewind(self.directory, target)
+            return target + then.passed
+
+        first = self.saver.then(restore)
+        self.saver.back(target)
+        self.step, self.best = target, self._lowest()
+        # The line belongs to the update after the checkpoint: resumed from this checkpoint, the run comes here again.
+        facts = {"spiked": spiked, "batch": first, "batches": following - first, **asdict(spike)}
+        journal.append(self.directory, kind="rewound", step=target + 1, **facts)
+        self._say(f"went back to step {target}; batches {first} to {following - 1} are left out")
+
+    def _say(self, line: str) -> None:
+        self.console.out(line, style="yellow", highlight=False)
 
     def _shorten_if_late(self, budget: Budget) -> None:
         """Make fewer updates if they would not fit into the minutes, and record it, so that a resumed run does the same."""
@@ -175,12 +206,14 @@ class Session:
         self._save()
 
     def _save(self, validation: float | None = None) -> None:
-        """Write a checkpoint of the current step, if there is none."""
-        if self.saved == self.step:
-            return
+        """Begin to write a checkpoint of the current step, if there is none."""
+        if self.saver.begun != self.step:
+            self._write(validation)
+
+    def _write(self, validation: float | None = None) -> None:
+        step, past = self.step, self.past
         with self.stop.held("saving a checkpoint"):
-            self.trainer.save(self.directory, self.step, validation)
-            self.saved = self.step
+            self.saver.save(step, lambda take: self.trainer.saving(self.directory, step, validation, past, take))
 
     def _evaluate_if_due(self) -> None:
         """Evaluate if it is due and not done; the last evaluation comes after the checkpoint and has more tokens."""
@@ -200,14 +233,18 @@ class Session:
 
             result = self.trainer.evaluate(rows, done)
         with self.stop.held("saving a checkpoint"):
-            if self.saved == self.step:
-                checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=result.loss)
-                checkpoint.prune(self.directory, run.checkpoints.keep)
+            if self.saver.begun == self.step:
+                self.saver.then(partial(self._told, result.loss))
             elif result.loss < self.best:
                 self._save(result.loss)
             self._record(result, last=last)
             self.best = min(self.best, result.loss)
         self.display.evaluated(self.step, result.loss)
+
+    def _told(self, loss: float) -> None:
+        """Note the loss of the current step in its checkpoint."""
+        checkpoint.add_facts(checkpoint.directory_of(self.directory, self.step), validation_loss=loss)
+        self.trainer.prune(self.directory, self.step)
 
     def _record(self, result: Evaluated, *, last: bool) -> None:
         run = self.run
@@ -219,6 +256,9 @@ class Session:
             **({"experts": experts} if experts else {}),
         )  # fmt: skip
 
+    def _lowest(self) -> float:
+        return min((row["loss"] for row in self._evaluations()), default=float("inf"))
+
     def _evaluations(self) -> list[dict[str, Any]]:
         return [row for row in journal.read_metrics(self.directory) if row["kind"] == "validation"]
 
@@ -226,6 +266,7 @@ class Session:
         """Save the current step, and print how to continue."""
         self.stop.clear()
         self._save()
+        self.saver.then(lambda: None)
         if self.step:
             where = f"after step {self.step} of {self.steps}; everything trained is saved"
         else:
@@ -250,7 +291,9 @@ class Session:
         model = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
         title = f"{self.directory.resolve().name}: {model}, {run.batch} x {run.length} tokens per step"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
-        summary = summarise(run, step_of(run, self.directory), self.machine, rows, self.memory)
+        waiting = Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves)
+        update = step_of(run, self.directory)
+        summary = summarise(run, update, self.machine, rows, self.memory, waiting, self.past.lines())
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
         return Trained(

@@ -41,9 +41,10 @@ class Signal(Protocol):
 
 
 class NonFiniteError(UserError):
-    """A loss or gradient is not finite; the weights are those before the update."""
+    """A loss or gradient is not finite; the weights are those before the update, and `lasting`: not finite themselves."""
 
     exit_code = 1
+    lasting = False
 
 
 @dataclass(frozen=True)
@@ -113,13 +114,7 @@ def update(
     parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
     if not (math.isfinite(total) and math.isfinite(norm)):
-        for one in optimisers:
-            one.zero_grad(set_to_none=True)
-        where = locate(model, micro_batches)
-        raise NonFiniteError(
-            f"step {step}: the loss is {total} and the gradient's norm {norm}; {where}. Nothing was updated. "
-            f"Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, plan.precision = 'fp32'"
-        )
+        raise _not_finite(model, micro_batches, optimisers, f"step {step}: the loss is {total} and the gradient's norm {norm}")
     hold()
     for one in optimisers:
         for group in one.param_groups:
@@ -130,9 +125,24 @@ def update(
     return Outcome(total, norm, loads)
 
 
+def _not_finite(
+    model: Transformer, micro_batches: Sequence[Examples], optimisers: Sequence[torch.optim.Optimizer], what: str
+) -> NonFiniteError:
+    """The error, after forgetting the gradients."""
+    where = locate(model, micro_batches)
+    for one in optimisers:
+        one.zero_grad(set_to_none=True)
+    error = NonFiniteError(
+        f"{what}; {where}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
+        "plan.precision = 'fp32', or non_finite = {kind = 'skip'}, which leaves such batches out"
+    )
+    error.lasting = not all(parameter.isfinite().all() for parameter in model.parameters())
+    return error
+
+
 @torch.no_grad()
 def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
-    """The weight, or else the first module output, that is not finite, in words."""
+    """The weight, or else the first module output with its micro-batch, or else the gradient, that is not finite, in words."""
     for name, parameter in model.named_parameters():
         if not parameter.isfinite().all():
             return f"the weight {name} is not finite"
@@ -149,15 +159,20 @@ def locate(model: Transformer, micro_batches: Sequence[Examples]) -> str:
     handles = [module.register_forward_hook(watch(name)) for name, module in leaves]
     try:
         with autocast(model.plan, model.device):
-            for examples in micro_batches:
+            for number, examples in enumerate(micro_batches, 1):
                 model(
                     examples.tokens, examples.decoder_tokens, documents=examples.documents, prefix=examples.prefix,
                     padding=examples.padding, decoder_padding=examples.decoder_padding,
                     noise=Noise.fresh(len(examples.tokens), examples.tokens.device),
                 )  # fmt: skip
                 if broken:
-                    return f"the first output that is not finite is that of {broken[0]}"
+                    samples = f"samples {int(examples.rows.min())} to {int(examples.rows.max())}"
+                    where = f"in micro-batch {number} of {len(micro_batches)} ({samples})"
+                    return f"the first output that is not finite is that of {broken[0]}, {where}"
     finally:
         for handle in handles:
             handle.remove()
+    for name, parameter in model.named_parameters():
+        if parameter.grad is not None and not parameter.grad.isfinite().all():
+            return f"every forward output is finite, and the gradient of {name} is not"
     return "every forward output is finite, so it arose in the loss or the backward pass"

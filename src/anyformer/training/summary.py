@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
@@ -41,12 +41,27 @@ class Prediction:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """Seconds that training waited for checkpoints, of all `seconds` of this process since its first update, for `saves`."""
+
+    waited: float
+    seconds: float
+    saves: int
+
+    def __str__(self) -> str:
+        share = self.waited / self.seconds if self.seconds else 0.0
+        checkpoints = "1 checkpoint" if self.saves == 1 else f"{self.saves} checkpoints"
+        return f"waiting for {checkpoints}: {self.waited:.2g} s, {share:.1%} of the time"
+
+
+@dataclass(frozen=True)
 class Summary:
     """`memory`: bytes of tensors at the peak of an update; `flops`: FLOPs of an update, with every query-key pair, declared and
     counted.
 
     `mfu`: model FLOPs utilisation, of the peak measured when the run began; `resident`: largest growth of the process over its
-    size before the model was built, None where the system does not say; `notes`: remarks for the reader.
+    size before the model was built, None where the system does not say; `waiting`: for checkpoints; `notes`: remarks for the
+    reader.
     """
 
     tokens_per_second: Prediction
@@ -55,6 +70,7 @@ class Summary:
     flops_per_token: float
     mfu: Prediction
     resident: int | None = None
+    waiting: Waiting | None = None
     notes: tuple[str, ...] = ()
 
     def data(self) -> dict[str, Any]:
@@ -74,11 +90,20 @@ class Summary:
         wide = [max(len(row[i]) for row in rows) for i in range(4)]
         table = [f"{row[0]:<{wide[0]}}" + "".join(f"  {row[i]:>{wide[i]}}" for i in (1, 2, 3)) for row in rows]
         grown = f"memory of the process: {scaled(self.resident or 0)}B more than before the model, including freed memory"
-        return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
+        waiting = [str(self.waiting)] if self.waiting is not None and self.waiting.saves else []
+        return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *waiting, *self.notes]
 
 
-def summarise(run: Run, update: Step, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
-    """The summary of a run from its metrics; its speed is that of the median update.
+def summarise(
+    run: Run,
+    update: Step,
+    machine: Host,
+    rows: Iterable[dict[str, Any]],
+    memory: MemoryMeter,
+    waiting: Waiting | None = None,
+    remarks: Sequence[str] = (),
+) -> Summary:
+    """The summary of a run from its metrics; its speed is that of the median update. `remarks`: on what happened.
 
     Speed is predicted by the roofline of this machine as calibrated by `anyformer cost --measure`, or here at the end of a run
     of more than a minute; memory by `costs.step`, from `update`; both for eager mode.
@@ -118,7 +143,8 @@ def summarise(run: Run, update: Step, machine: Host, rows: Iterable[dict[str, An
         flops_per_token=per_token,
         resident=memory.resident,
         mfu=Prediction(*(None if speed is None else per_token * speed / peak for speed in (expected, rate))),
-        notes=tuple(notes),
+        waiting=waiting,
+        notes=(*remarks, *notes),
     )
 
 

@@ -65,6 +65,7 @@ class Trainee:
         """The trainee with the state that `evaluated` gave; its model has the weights that were saved with it already."""
         if self.average is not None:
             self.average.restore()
+        self.optimiser.state.clear()  # of later updates, where training goes back
         load_state_tensors(self.optimiser, self.model, state)
         restore_trained(self.model, state)
         return replace(self, still=Still.of(self.model, tuning))

@@ -25,6 +25,7 @@ from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
+from anyformer.training.instability import Past
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.place import checkpoint_bytes
@@ -136,10 +137,10 @@ class Trainer:
         # A batch without a single target has a loss of 0.
         return pieces, max(whole.count, 1.0)
 
-    def update(self, step: int, hold: Callable[[], None] = lambda: None) -> Outcome:
-        """Update number `step` (from 0). `hold`: see `step.update`."""
+    def update(self, step: int, hold: Callable[[], None] = lambda: None, passed: int = 0) -> Outcome:
+        """Update number `step` (from 0), with the batch `passed` places further on. `hold`: see `step.update`."""
         run = self.run
-        whole = self.training.at(step)
+        whole = self.training.at(step + passed)
         pieces, count = self._cut(whole)
         rate = run.learning_rate(step)
         outcome = update(
@@ -170,13 +171,15 @@ class Trainer:
         with averaged(self.trainee.averages):
             return plain(self.model)
 
-    def save(self, directory: Path, step: int, validation: float | None) -> None:
-        """Write a checkpoint after `step` updates, and delete old ones beyond those to keep."""
+    def saving(
+        self, directory: Path, step: int, validation: float | None, past: Past, take: checkpoint.Take
+    ) -> Callable[[], None]:
+        """Take all that the checkpoint after `step` updates holds; the function writes it, and deletes old ones beyond those to
+        keep."""
         with all_evaluated(self._trainees) as states:
             others = {name: dict(one.model.state_dict()) for name, one in self.learning.items()}
-            checkpoint.save(
+            taken = checkpoint.contents(
                 self.model,
-                checkpoint.directory_of(directory, step),
                 tokenizer=self.corpus.tokenizer,
                 extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others,
                 facts={
@@ -184,9 +187,28 @@ class Trainer:
                     "validation_loss": validation,
                     "data": self.corpus.digest,
                     "run": json.loads(to_json(self.run)),
+                    **past.facts(),
                 },
+                take=take,
             )
-        checkpoint.prune(directory, self.run.checkpoints.keep)
+
+        def write() -> None:
+            checkpoint.write(taken, checkpoint.directory_of(directory, step))
+            self.prune(directory, step)
+
+        return write
+
+    def prune(self, directory: Path, step: int) -> None:
+        """Delete the checkpoints beyond those to keep, but not that of `regular`, to which a run may go back."""
+        checkpoint.prune(directory, self.run.checkpoints.keep, also=self.regular(step + 1))
+
+    def regular(self, step: int) -> int | None:
+        """The step of the last regular checkpoint before update number `step` (from 1) is counted, None if no run goes back.
+
+        It depends on the run alone, not on when a process was stopped, so that a resumed run goes back to the same step.
+        """
+        run = self.run
+        return (step - 1) // run.checkpoints.every * run.checkpoints.every if run.spikes and run.spikes.rewinds else None
 
     def restored(self, directory: Path) -> Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
@@ -231,7 +253,7 @@ def _seconds(act: Callable[[], object]) -> float:
 
 def corpus_of(run: Run) -> Corpus:
     """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data, special=run.objective.special(run.length))
+    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
     least = run.objective.least_held_out
     for name, part in corpus.components.items():
         if len(part.validation) < least:

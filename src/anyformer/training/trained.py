@@ -1,0 +1,38 @@
+"""`Trained`: what a run gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from anyformer.data import Tokenizer
+from anyformer.model import Transformer
+from anyformer.training.evaluate import Evaluated
+from anyformer.training.summary import Summary
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The result of a run: its directory, the model, its tokenizer, and its losses.
+
+    `exit_code`: what a shell expects, 0 unless a signal stopped the run. `prompts`: of the sample, and of a command to
+    try next, `chat`: whether these are questions. `deadline`: the reading of the clock at which the run's minutes end.
+    """
+
+    directory: Path
+    model: Transformer
+    tokenizer: Tokenizer
+    step: int
+    exit_code: int = 0
+    validation: Evaluated | None = None
+    baseline: tuple[str, float] | None = None
+    """What a model without any context is, and its loss."""
+    summary: Summary | None = None
+    """Predicted beside measured figures, once the run is finished."""
+    prompts: tuple[str, ...] = ()
+    chat: bool = False
+    deadline: float | None = None
+
+    @property
+    def finished(self) -> bool:
+        return self.exit_code == 0
