@@ -126,7 +126,7 @@ def _bound(operation: KernelTime, time: StepTime) -> str:
     shares = time.hardware.efficiency
     if operation.bound == "compute":
         share = shares.attention if operation.unit == "attention" else shares.matrix
-        return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(time.precision))}FLOP/s x {share})"
+        return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(operation.number))}FLOP/s x {share})"
     if operation.bound == "memory":
         return f"{scaled(operation.bytes)}B / ({scaled(time.hardware.bandwidth)}B/s x {shares.of_bandwidth(operation.unit)})"
     return "the launch of its kernels"

@@ -177,7 +177,7 @@ class FineTuning:
 
     def seconds(self, batch: int, hardware: Hardware) -> float:
         """Roofline time of a step: frozen matrices get no gradient, layers before the first that learns no backward pass."""
-        return step_of(self._work(batch), self._shape(batch), self.plan.number, hardware, "train").seconds
+        return step_of(self._work(batch), self._shape(batch), self.plan.precision.unit, hardware, "train").seconds
 
     def flops(self, batch: int) -> int:
         """FLOPs of a step, every query-key pair counted, as its time is priced: gradients that nothing needs within the first
@@ -279,4 +279,4 @@ class FineTuning:
             outputs, inputs = self._weights[path].shape
             flops = 3 * 2 * rows * rank * (inputs + outputs)
             moved = 3 * size * (rows * (inputs + outputs + 2 * rank) + rank * (inputs + outputs))
-            yield Kernel(Address(path), "adapter", "matrix", Flops(flops, flops), flops, moved, launches=6)
+            yield Kernel(Address(path), "adapter", "matrix", Flops(flops, flops), flops, moved, launches=6, number=self.plan.precision.unit)

@@ -70,7 +70,7 @@ def reached(sheet: CostSheet) -> str:
     assert hardware is not None, "priced on hardware"
     shares = hardware.efficiency
     return (
-        f"counted on: {hardware.rate(sheet.precision)}, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in "
+        f"counted on: {hardware.rate(sheet.plan.precision.unit)}, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in "
         f"attention; {scaled(hardware.bandwidth)}B/s, {shares.memory:.0%} of it"
     )
 

@@ -37,7 +37,7 @@ the product that follows; a softmax receives one gradient and gives one."""
 BLOCK_BYTES = 22.0
 """Such bytes of attention by blocks, for each element of q, k and v that it saves, whatever their type: gradients, and
 scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
-TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
+TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1, "fp16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
 

@@ -33,7 +33,9 @@ def change_all(value: V, changes: Mapping[str, Any]) -> V:
         *parents, last = resolve(value, path)
         table: Any = data
         for key in parents:
-            table = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+            inner = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+            # A part written as its kind alone is a table once a field of it is set.
+            table[key] = table = {"kind": inner} if isinstance(inner, str) else inner
         if new is None and isinstance(table, dict):
             table.pop(last, None)
         else:

@@ -85,8 +85,9 @@ def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Tr
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
         base = merged_weights(model.adapter, base, {name: values[name] for name in model.added})
+    plan = model.plan if model.plan.precision.narrow is None else model.plan.but(precision=model.plan.number)
     with torch.device("meta"):
-        made = Transformer(model.architecture, model.plan)
+        made = Transformer(model.architecture, plan)
     for name, module in made.named_modules():
         for leaf, empty in list(module.named_parameters(recurse=False)):
             value = base[f"{name}.{leaf}" if name else leaf]

@@ -47,7 +47,7 @@ def _trace(question: Question, small: Reduced) -> Saved:
         if question.shape.prefix and small.architecture.shape_of_model == "decoder-only":
             more = {"prefix": torch.full((question.shape.batch,), question.shape.prefix)}
         with torch.autograd.graph.saved_tensors_hooks(call.pack, call.unpack):
-            with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16"):
+            with torch.autocast("cpu", torch.bfloat16, enabled=plan.precision.autocasts):
                 outputs = model.predictions(*inputs, **more)
             output = outputs[0]
             if small.architecture.head is not None:
