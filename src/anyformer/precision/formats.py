@@ -36,7 +36,7 @@ class NumberFormat:
     sign: int = 1
     """Bits of the sign: 1, or 0 for numbers above zero alone."""
     special: Special = "none"
-    """Codes that are no number: `ieee`: the highest exponent is infinity and NaN; `nan`: all ones are NaN; `none`: there are none."""
+    """Codes that are no number: `ieee`: the highest exponent is infinity and NaN; `nan`: all ones are NaN; `none`: none."""
     dtype: torch.dtype | None = None
     """The type that torch casts to and from; None: torch has none that holds one number an element."""
 
@@ -119,8 +119,9 @@ NUMBER_FORMATS = {
 def rounded(tensor: Tensor, format: NumberFormat, overflow: Overflow = "saturate") -> Tensor:
     """`tensor` with every number rounded to the nearest of `format`, ties to the even one; same shape and type.
 
-    What rounds beyond the largest number becomes the largest with `saturate`; with `infinity` it becomes infinite where the format
-    has that, else NaN, else the largest. NaN stays NaN, even where the format has none. Not differentiable.
+    What rounds beyond the largest number becomes the largest with `saturate`; with `infinity` it becomes infinite, or NaN in a
+    format without infinity, or the largest in one without either. NaN stays NaN, even where the format has none.
+    Not differentiable.
     """
     if format.sign == 0:
         raise ValueError(f"{format.name} holds powers of two, for scales: round numbers to another format")

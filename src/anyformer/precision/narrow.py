@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 from anyformer.describe import Count
 from anyformer.precision.precision import Narrow, Scaling
 
+
 class Fp8(Narrow):
     """8-bit products (Micikevicius et al. 2022, arXiv 2209.05433): E4M3 for inputs and weights, E5M2 for gradients.
 

@@ -33,8 +33,8 @@ LEAST = 1e-12
 class ScaledFormat:
     """Numbers in `element`, each multiplied before rounding by the S of its tensor, row or block: q = round(x S), x = q / S.
 
-    `row`: all numbers along the last dimension, which of a weight (O, I) is one output channel. `block`: `block` neighbours along
-    the last dimension, of which the last block may be shorter. How S is stored is `scale`:
+    `row`: all numbers along the last dimension, which of a weight (O, I) is one output channel. `block`: `block` neighbours
+    along the last dimension, of which the last block may be shorter. How S is stored is `scale`:
       fp32: S = largest / max |x|
       e8m0: S = 2^(floor(log2 largest) - floor(log2 max |x|)) (OCP microscaling formats, 2023, 6.3)
       fp8_e4m3: 1 / S = p rounded(max |x| / (largest p)), p = max over all |x| / (largest 448), one fp32 number (NVFP4)
@@ -115,4 +115,5 @@ def spread(by: Tensor, format: ScaledFormat, length: int) -> Tensor:
 def blocks(tensor: Tensor, size: int) -> Tensor:
     """(..., I) to (..., ceil(I / size), size), a shorter last block filled with zeros."""
     missing = -tensor.shape[-1] % size
-    return torch.nn.functional.pad(tensor, (0, missing)).unflatten(-1, (-1, size))
+    padded = torch.nn.functional.pad(tensor, (0, missing))
+    return padded.reshape(*tensor.shape[:-1], -1, size)
