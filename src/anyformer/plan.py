@@ -16,8 +16,8 @@ class Plan(Value):
     """How an architecture is computed: precision, attention kernel, chunks of recurrences, checkpointing, compilation."""
 
     precision: Precision = Auto()
-    """The number formats of training: `auto`, `fp32`, `tf32`, `bf16`, `pure_bf16`, `fp16`, `fp8`, `mxfp8`, `nvfp4`, by that word
-    or as a table with more to say: `precision = { kind = "fp8", scaling = "running" }`."""
+    """The number formats of training: `auto`, `fp32`, `tf32`, `bf16`, `pure_bf16`, `fp16`, `fp8`, `mxfp8` or `nvfp4`, by that
+    word, or as a table with more to say: `precision = { kind = "fp8", scaling = "running" }`."""
     attention: Literal["auto", "plain", "sdpa"] = "auto"
     """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths). `sdpa` writes no
     scores: torch's scaled_dot_product_attention, and for soft-caps, sinks and dropout in training, which that lacks, a kernel

@@ -45,9 +45,7 @@ def time_of(*arguments, **options):
     ],
 )
 def test_the_longest_of_three_waits_decides(flops, moved, launches, expected):
-    assert (
-        timed(Kernel(Address("x"), "", "matrix", Flops(flops, flops), flops, moved, launches=launches), TOY) == expected
-    )
+    assert timed(Kernel(Address("x"), "", "matrix", Flops(flops, flops), flops, moved, launches=launches), TOY) == expected
 
 
 def test_shares_of_the_peaks_stretch_time():

@@ -279,4 +279,13 @@ class FineTuning:
             outputs, inputs = self._weights[path].shape
             flops = 3 * 2 * rows * rank * (inputs + outputs)
             moved = 3 * size * (rows * (inputs + outputs + 2 * rank) + rank * (inputs + outputs))
-            yield Kernel(Address(path), "adapter", "matrix", Flops(flops, flops), flops, moved, launches=6, number=self.plan.precision.unit)
+            yield Kernel(
+                Address(path),
+                "adapter",
+                "matrix",
+                Flops(flops, flops),
+                flops,
+                moved,
+                launches=6,
+                number=self.plan.precision.unit,
+            )

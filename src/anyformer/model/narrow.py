@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from torch import Tensor, nn
+from torch import nn
 
 from anyformer.operations import Weight
 from anyformer.precision import Narrow, Precision
@@ -38,8 +38,3 @@ def histories(model: nn.Module) -> Iterator[tuple[str, Running]]:
     for name, module in model.named_modules():
         if isinstance(module, NarrowLinear) and module.running is not None:
             yield name, module.running
-
-
-def history_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The greatest magnitudes of the updates before, by the path of the linear map."""
-    return {name: running.maxima for name, running in histories(model)}

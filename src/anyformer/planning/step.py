@@ -10,10 +10,10 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import Kernel, Unit, update
 from anyformer.costs.roofline import timed
 from anyformer.plan import Checkpointing
-from anyformer.precision import Precision
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.stages import Row, Stage
+from anyformer.precision import Precision
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from anyformer.precision.fp16 import Fp16
 from anyformer.precision.narrow import Fp8, Mxfp8, Nvfp4
 from anyformer.precision.plain import Auto, Bf16, Fp32, Tf32
-from anyformer.precision.precision import BYTES, Narrow, Number, Precision, Scaling
+from anyformer.precision.precision import BYTES, Kind, Narrow, Number, Precision, Scaling
 from anyformer.precision.pure_bf16 import PureBf16
 
 if TYPE_CHECKING:
@@ -104,6 +104,7 @@ __all__ = [
     "Fp8",
     "Fp16",
     "Fp32",
+    "Kind",
     "Mxfp8",
     "Narrow",
     "Number",

@@ -7,6 +7,8 @@ from typing import ClassVar, Literal
 from anyformer.describe import Count, Registry, Value
 
 Number = Literal["fp32", "bf16", "fp16"]
+Kind = Literal["auto", "fp32", "tf32", "bf16", "pure_bf16", "fp16", "fp8", "mxfp8", "nvfp4"]
+"""The kinds of precision of this package, as a command line offers them."""
 Scaling = Literal["tensor", "channel", "running", "block"]
 """What shares a scale: a tensor; a row or column of it; a tensor by its greatest magnitudes so far; a block of numbers."""
 BYTES: dict[str, int] = {"fp32": 4, "bf16": 2, "fp16": 2}

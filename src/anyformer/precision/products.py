@@ -78,7 +78,7 @@ class _Products(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx: Any, x_ZI: Tensor, weight_OI: Tensor, operand: Stored, once: bool) -> Tensor:  # type: ignore[override]
+    def forward(ctx: Any, x_ZI: Tensor, weight_OI: Tensor, operand: Stored, once: bool) -> Tensor:
         x = operand(x_ZI, "input")
         ctx.operand, ctx.once, ctx.dtype = operand, once, x_ZI.dtype
         ctx.save_for_backward(weight_OI, *(x if once else (x_ZI,)))
@@ -87,7 +87,7 @@ class _Products(torch.autograd.Function):
             return product(x, operand(weight_OI, "weight"), x_ZI.dtype, exact=False)
 
     @staticmethod
-    def backward(ctx: Any, gradient_ZO: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, gradient_ZO: Tensor) -> tuple[Tensor | None, ...]:
         weight_OI, *kept = ctx.saved_tensors
         operand, once = ctx.operand, ctx.once
         g = operand(gradient_ZO, "gradient")
@@ -162,6 +162,7 @@ class NarrowLinear(nn.Linear):
         rows = len(flat)
         if missing := -rows % ROWS:
             flat = F.pad(flat, (0, 0, 0, missing))
-        y = _Products.apply(flat, self.weight, partial(self.maker.operand, note=self.training), self.once)  # type: ignore[no-untyped-call]
+        operand = partial(self.maker.operand, note=self.training)
+        y: Tensor = _Products.apply(flat, self.weight, operand, self.once)  # type: ignore[no-untyped-call]
         y = (y[:rows] if missing else y).view(*x.shape[:-1], self.out_features)
         return y if self.bias is None else y + self.bias.to(y.dtype)

@@ -16,8 +16,8 @@ class Running:
     """
 
     def __init__(self, history: int) -> None:
-        self.maxima = torch.zeros(len(OPERANDS), history)
-        self.seen = torch.zeros(len(OPERANDS))
+        self.maxima = torch.zeros(len(OPERANDS), history, device="cpu")
+        self.seen = torch.zeros(len(OPERANDS), device="cpu")
 
     def maximum(self, operand: str, x: Tensor, *, note: bool) -> Tensor:
         """The magnitude (0-d, fp32) that `operand` is scaled by; with `note` that of `x` counts for later updates."""

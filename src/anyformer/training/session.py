@@ -23,8 +23,9 @@ from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.invocation import command
+from anyformer.training.loss_scale import scale_figures
 from anyformer.training.memory_meter import MemoryMeter
-from anyformer.training.precision import Host, deterministic
+from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.stop import Stop, Stopped
@@ -84,7 +85,7 @@ class Session:
     display: Display = field(init=False)
 
     def __post_init__(self) -> None:
-        run, peak = self.run, self.machine.peaks[self.run.plan.precision]
+        run, peak = self.run, self.machine.peak(self.run.plan)
         self.first = self.saved = self.step
         self.best = min((row["loss"] for row in self._evaluations()), default=float("inf"))
         self.display = Display(self.console, self.steps, peak, flops_of(run) // (run.batch * run.length), self.first)
@@ -111,7 +112,7 @@ class Session:
             for line in epochs(self.trainer.training, self.steps * self.run.batch):
                 self.console.out(line, highlight=False)
             try:
-                with deterministic(), self.display:
+                with deterministic(), units(self.run.plan), self.display:
                     self._train()
                 return self._finish()
             except Stopped as stopped:
@@ -153,9 +154,10 @@ class Session:
                 path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
             }
             journal.append(
-                self.directory, kind="train", step=number, loss=outcome.loss, gradient_norm=outcome.gradient_norm,
+                self.directory, kind="train", step=number, loss=outcome.loss,
+                gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=run.learning_rate(self.step), seconds=round(seconds, 4),
-                **({"experts": experts} if experts else {}),
+                **({"experts": experts} if experts else {}), **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
         self.display.step(number, outcome.loss, run.batch * run.length, seconds)

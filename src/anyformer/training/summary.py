@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
@@ -15,6 +15,7 @@ from anyformer.costs.kernels import kernels
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.training.loss_scale import scale_note
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
 from anyformer.training.priced import counted_flops, method_of
@@ -79,7 +80,7 @@ class Summary:
         return [*(line.rstrip() for line in table), *([] if self.resident is None else [grown]), *self.notes]
 
 
-def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: MemoryMeter) -> Summary:
+def summarise(run: Run, machine: Host, rows: Sequence[dict[str, Any]], memory: MemoryMeter) -> Summary:
     """The summary of a run from its metrics; its speed is that of the median update.
 
     Speed is predicted by the roofline of this machine as calibrated by `anyformer cost --measure`, or here at the end of a run
@@ -91,11 +92,13 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
     flops, peak_bytes = update_figures(run.architecture, run.piece, run.accumulation, run.plan, run.optimiser, method_of(run))
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
-    expected, notes = None, []
+    expected, notes = None, scale_note(rows)
     if run.plan.compile == "on":
         notes.append("predicted for eager mode; this run was compiled, which is faster and needs less memory")
     if hardware is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
+    elif run.plan.precision.unit not in hardware.peaks:
+        notes.append(f"speed is not predicted: this machine was calibrated for {' and '.join(hardware.peaks)}")
     else:
         step = step_time(run.architecture, run.piece, run.plan, hardware, "train", accumulation=run.accumulation)
         if not run.tuning.everything:
@@ -110,7 +113,7 @@ def summarise(run: Run, machine: Host, rows: Iterable[dict[str, Any]], memory: M
             )
     per_token = flops.predicted / tokens
     # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
-    peak = max(machine.peaks[run.plan.precision], per_token * (rate or 0))
+    peak = max(machine.peak(run.plan), per_token * (rate or 0))
     return Summary(
         tokens_per_second=Prediction(expected, rate),
         memory=Prediction(peak_bytes, memory.tensors),
