@@ -16,7 +16,7 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.inference import FORMATS, Format
 from anyformer.costs.kernels import Kernel, kernels
-from anyformer.costs.memory import States
+from anyformer.costs.memory import MASTER, States
 from anyformer.costs.peak import Find, PeakMemory, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning
@@ -65,6 +65,8 @@ class Method:
     optimiser: Optimiser
     number: Literal["fp32", "bf16"] = "fp32"
     averaged: bool = False
+    masters: bool = False
+    """Whether the optimiser keeps a copy in fp32 of each weight that learns."""
 
 
 def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
@@ -138,7 +140,8 @@ class FineTuning:
     @cached_property
     def optimiser(self) -> int:
         """Bytes of the optimiser's state."""
-        return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values()))
+        kept = MASTER * self.method.masters * self.tuned.parameters
+        return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values())) + kept
 
     def peak(self, batch: int, accumulation: int = 1) -> PeakMemory:
         """Peak memory of a step, by the same walk as `cost`; `batch`: rows of one of `accumulation` micro-batches."""

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anyformer.costs.memory import ADAM, States
+from anyformer.costs.memory import ADAM, States, states_of
 from anyformer.model import Architecture
 from anyformer.model.narrow import chosen
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
@@ -109,7 +109,7 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     if mode == "train":
         units = RECOMPUTED[plan.checkpointing]
         work = [_recomputed(kernel) if kernel.unit in units and kernel.address.layer is not None else kernel for kernel in work]
-        work.append(update(tally.parameters))
+        work.append(update(tally.parameters, states_of(plan.precision)))
     return work
 
 

@@ -15,7 +15,7 @@ from typing import Literal
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
-from anyformer.costs.memory import ADAM, States
+from anyformer.costs.memory import MASTER, States, states_of
 from anyformer.costs.saved import SavedTensor
 from anyformer.model import Architecture
 from anyformer.operations import Address, Shape
@@ -91,15 +91,17 @@ def peak_memory(
     source_length: int | None = None,
     prefix: int = 0,
     plan: Plan | None = None,
-    states: States = ADAM,
+    states: States | None = None,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`.
+    `batch`: rows of one of `accumulation` micro-batches; `states`: by default those of the plan's precision with Adam;
+    `optimiser`: whose state counts, with the copies in fp32 that the precision keeps, instead of that of `states`.
     """
     plan = plan or Plan()
+    states = states or states_of(plan.precision)
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     tally = architecture.trained_cost(shape, plan)
@@ -108,7 +110,9 @@ def peak_memory(
     # Layers that are recomputed save in the backward pass what they would have saved in the forward pass.
     uncheckpointed = saved if plan.checkpointing == "none" else activations(architecture, shape, plan.but(checkpointing="none"))
     count = sum(counts.values())
-    held = states.optimiser * count if optimiser is None else sum(map(optimiser.state_bytes, tally.weights.values()))
+    held = states.optimiser * count
+    if optimiser is not None:
+        held = sum(map(optimiser.state_bytes, tally.weights.values())) + MASTER * plan.precision.masters * count
     persistent = Holding(weights=states.weights * count, optimiser=held)
     copies = saved.casts if states.weights > plan.activation_bytes else 0
     return peak_of(
@@ -170,7 +174,11 @@ def peak_of(
         persistent=base.total,
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=LOSS_COPIES * logits),
         in_backward=base + largest + Holding(gradients=newest),
-        at_update=replace(base, gradients=gradients + max(newest, gradient_bytes * tied)),
+        at_update=replace(
+            base,
+            gradients=gradients + max(newest, gradient_bytes * tied),
+            temporaries=base.temporaries + plan.precision.update_bytes * max(counts.values(), default=0),
+        ),
     )
 
 

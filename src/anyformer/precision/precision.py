@@ -32,6 +32,11 @@ class Precision(Value):
     """Bytes of each weight that learns, and of its gradient."""
 
     @property
+    def update_bytes(self) -> int:
+        """Bytes for each number of a weight while it is updated: of its gradient, or of itself too, in fp32."""
+        return 0
+
+    @property
     def masters(self) -> bool:
         """Whether the optimiser keeps a copy of each weight in fp32."""
         return False

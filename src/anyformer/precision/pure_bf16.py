@@ -24,5 +24,9 @@ class PureBf16(Precision):
     """How an update smaller than the step between two bf16 numbers is kept: in a copy in fp32, or by chance."""
 
     @property
+    def update_bytes(self) -> int:
+        return 4 if self.masters else 8
+
+    @property
     def masters(self) -> bool:
         return self.rounding == "masters"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.precision import Bf16, Fp32, Precision
 from anyformer.tuning import Adapter, Lora
 
 
@@ -47,6 +48,12 @@ class Question:
     recomputed: bool = False
     scoreless: bool = False
     learning: Learning | None = None
+
+    @property
+    def precision(self) -> Precision:
+        """The precision that saves the same tensors: those of one number format, or with narrow products."""
+        given = self.plan.precision
+        return given if given.narrow is not None else Bf16() if given.autocasts else Fp32()
 
     def learns(self, path: str) -> bool:
         return self.learning is None or path in self.learning.weights

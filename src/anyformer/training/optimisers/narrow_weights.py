@@ -13,7 +13,7 @@ from anyformer.parts.call.noise import mix
 from anyformer.training.optimisers.rules import Rule, State, counter
 
 MASTER, UPDATES = "master", "roundings"
-AT_ONCE = 1 << 20
+AT_ONCE = 1 << 14
 """Numbers that are rounded at once: the chances of each take 8 bytes."""
 
 
