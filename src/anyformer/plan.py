@@ -5,21 +5,19 @@ from __future__ import annotations
 from typing import Literal
 
 from anyformer.describe import Count, Value
+from anyformer.precision import BYTES, Auto, Number, Precision
 
-Precision = Literal["fp32", "bf16"]
 Checkpointing = Literal["none", "selective", "full"]
 """Operations recomputed in the backward pass: none; all but matrix products and attention, whose outputs are saved
 (Korthikanti et al. 2022, arXiv 2205.05198, choose by cost too); every layer from its input (Chen et al. 2016, 1604.06174)."""
-BYTES: dict[str, int] = {"fp32": 4, "bf16": 2}
 
 
 class Plan(Value):
     """How an architecture is computed: precision, attention kernel, chunks of recurrences, checkpointing, compilation."""
 
-    precision: Literal["auto", "fp32", "bf16"] = "auto"
-    """`bf16`: weights stay fp32, matrix products and the residual stream run in bfloat16 (autocast).
-    `auto`: a run measures a matrix product in both on its machine and takes the faster; prices without a machine are for bf16,
-    the format that figures are quoted in."""
+    precision: Precision = Auto()
+    """The number formats of training: `auto`, `fp32`, `tf32`, `bf16`, `pure_bf16`, `fp16`, `fp8`, `mxfp8` or `nvfp4`, by that
+    word, or as a table with more to say: `precision = { kind = "fp8", scaling = "running" }`."""
     attention: Literal["auto", "plain", "sdpa"] = "auto"
     """Kernel: `plain` writes scores, softmax and mixing out (what a compiler fuses best at short lengths). `sdpa` writes no
     scores: torch's scaled_dot_product_attention, and for soft-caps, sinks and dropout in training, which that lacks, a kernel
@@ -34,9 +32,14 @@ class Plan(Value):
     """torch.compile: `auto` compiles long jobs where a compiler is present, and says in one line when it is not."""
 
     @property
-    def number(self) -> Precision:
-        """The number format of products, activations and decode state in prices: an unresolved `auto` is bf16."""
-        return "fp32" if self.precision == "fp32" else "bf16"
+    def number(self) -> Number:
+        """The number format of activations and decode state; an unresolved `auto` is bf16."""
+        return self.precision.number
+
+    @property
+    def named(self) -> str:
+        """The precision by its kind; an unresolved `auto` is bf16."""
+        return self.number if self.precision == Auto() else self.precision.kind
 
     @property
     def activation_bytes(self) -> int:

@@ -128,6 +128,6 @@ def test_a_plan_is_in_the_precision_of_its_hardware():
     made = architecture("gpt2", tiny=True)
     sheet = af.cost(made, length=LENGTH, hardware="m1")
     planned = price_layout(made, Layout(), length=LENGTH, hardware="m1", plan=Plan())
-    assert sheet.precision == planned.machine.precision == "fp32"
+    assert sheet.precision == planned.machine.precision.kind == "fp32"
     assert planned.memory == sheet.memory
     assert planned.memory.copies == 0

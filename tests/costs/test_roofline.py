@@ -21,6 +21,7 @@ from anyformer.model import decoder_only
 from anyformer.operations import Address, Flops, Shape
 from anyformer.parts import Attention, Embedding, residual
 from anyformer.plan import Plan
+from anyformer.precision import Bf16, Fp32
 
 ALL = Efficiency(matrix=1, attention=1, memory=1, elementwise=1, network=1)
 TOY = Hardware("toy", "toy", {"fp32": 50.0, "bf16": 100.0}, 10.0, 1e9, 1.0, 1.0, 1, "made up", ALL, launch=0.5)
@@ -44,23 +45,21 @@ def time_of(*arguments, **options):
     ],
 )
 def test_the_longest_of_three_waits_decides(flops, moved, launches, expected):
-    assert (
-        timed(Kernel(Address("x"), "", "matrix", Flops(flops, flops), flops, moved, launches=launches), TOY, "bf16") == expected
-    )
+    assert timed(Kernel(Address("x"), "", "matrix", Flops(flops, flops), flops, moved, launches=launches), TOY) == expected
 
 
 def test_shares_of_the_peaks_stretch_time():
     half = TOY.but(efficiency=Efficiency(matrix=0.5, attention=0.25, memory=0.3, elementwise=0.2))
     for unit, seconds in (("matrix", 20.0), ("attention", 40.0)):
-        assert timed(Kernel(Address("x"), "", unit, Flops(1000, 1000), 1000, 1), half, "bf16") == (seconds, "compute")
-    assert timed(Kernel(Address("x"), "", "memory", Flops(), 0, 100), half, "bf16") == (50.0, "memory")
+        assert timed(Kernel(Address("x"), "", unit, Flops(1000, 1000), 1000, 1), half) == (seconds, "compute")
+    assert timed(Kernel(Address("x"), "", "memory", Flops(), 0, 100), half) == (50.0, "memory")
 
 
 def test_at_the_ridge_both_waits_are_equal():
     ridge = TOY.ridge("bf16")
     assert ridge == 10
-    assert timed(Kernel(Address("x"), "", "matrix", Flops(), int(100 * ridge), 99), TOY, "bf16")[1] == "compute"
-    assert timed(Kernel(Address("x"), "", "matrix", Flops(), int(100 * ridge), 101), TOY, "bf16")[1] == "memory"
+    assert timed(Kernel(Address("x"), "", "matrix", Flops(), int(100 * ridge), 99), TOY)[1] == "compute"
+    assert timed(Kernel(Address("x"), "", "matrix", Flops(), int(100 * ridge), 101), TOY)[1] == "memory"
 
 
 def test_a_step_is_the_sum_of_its_kernels():
@@ -173,8 +172,8 @@ def test_this_machine_is_measured():
     assert 1e8 < here.bandwidth < 1e14
     assert 1e-8 < here.launch < 1e-2
     assert here.memory > 1e8
-    assert here.resolved(Plan()).precision in ("fp32", "bf16")
-    assert hardware_of("h100").resolved(Plan(precision="fp32")).precision == "fp32"
+    assert here.resolved(Plan()).precision in (Fp32(), Bf16())
+    assert hardware_of("h100").resolved(Plan(precision="fp32")).precision == Fp32()
 
 
 def test_the_sheet_has_a_time_where_hardware_is_named():

@@ -17,6 +17,7 @@ from anyformer.planning.layout import Layout
 from anyformer.planning.planner import Machine, machine_of, plan_training, price_layout, priced
 from anyformer.planning.stages import row_of, stages
 from anyformer.planning.step import step_time
+from anyformer.precision import Fp32
 from effort import calls
 
 BF16 = Plan(precision="bf16")
@@ -104,7 +105,7 @@ def test_every_named_accelerator_can_be_planned_for(name):
 def test_precision_is_that_of_the_plan_or_of_the_faster_products():
     assert machine_of("h100", Plan(precision="fp32")).peak == 67e12
     assert machine_of("h100", Plan(precision="auto")).peak == 989.4e12
-    assert machine_of("m1", Plan(precision="auto")).precision == "fp32"
+    assert machine_of("m1", Plan(precision="auto")).precision == Fp32()
     half, full = (
         price_layout(architecture("gpt2"), Layout(), length=1024, plan=Plan(precision=how)) for how in ("bf16", "fp32")
     )

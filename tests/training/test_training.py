@@ -224,7 +224,7 @@ def test_a_weight_that_is_not_finite_is_named(tiny):
             {"kind": "any_of", "masks": [{"kind": "causal"}, {"kind": "prefix"}]},
             "has no prefix.*never be trained",
         ),
-        ("plan.precision", "fp8", "precision"),
+        ("plan.precision", "fp9", "precision"),
     ],
 )
 def test_a_senseless_run_is_refused(tiny, path, value, words):

@@ -6,7 +6,7 @@ import json as jsons
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 import typer
 
@@ -26,6 +26,7 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.costs.kernels import Mode
@@ -102,11 +103,11 @@ def run(
         ),
     ] = None,
     precision: Annotated[
-        Literal["auto", "fp32", "bf16"],
+        Kind,
         machine_option(
-            help="The number format of matrix products, their inputs and their outputs. auto takes bf16 where the hardware has "
-            "it.",
-            metavar="auto|fp32|bf16",
+            help="The number formats of training: of products, their inputs and outputs, of weights and gradients. auto takes "
+            "16 bits where the hardware has them.",
+            metavar="|".join(get_args(Kind)),
         ),
     ] = "auto",
     checkpointing: Annotated[
@@ -159,7 +160,7 @@ def run(
         from anyformer.pictures.style import check_picture
 
         check_picture(plot)
-    plan = Plan(precision=precision, checkpointing=checkpointing or "none")
+    plan = Plan.parse({"precision": precision, "checkpointing": checkpointing or "none"})
     if measured:
         for name, architecture in made.items():
             measuring.run(

@@ -50,7 +50,7 @@ def _memory(best: Candidate) -> str:
 
 def _assumed(planned: Planned) -> str:
     hardware = planned.machine.hardware
-    reached, rate = hardware.efficiency, hardware.rate(planned.machine.precision)
+    reached, rate = hardware.efficiency, hardware.rate(planned.machine.precision.unit)
     return (
         f"Assumed: {reached.matrix:.0%} of {rate} in matrix products, {reached.attention:.0%} in attention, "
         f"{reached.network:.0%} of the links' bandwidth, {reached.overlap:.0%} of compute hides transfers of weights and "

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 
@@ -24,6 +24,7 @@ from anyformer.cli.arguments import (
     stand_in_warnings,
     workload_option,
 )
+from anyformer.precision import Kind
 
 if TYPE_CHECKING:
     from anyformer.costs.fine_tuning import Method
@@ -78,12 +79,13 @@ def run(
         ),
     ] = "h100",
     precision: Annotated[
-        Literal["bf16", "fp32"],
+        Kind,
         machine_option(
-            help="The number format of matrix products. With bf16, trained weights and sums still stay in fp32.",
-            metavar="bf16|fp32",
+            help="The number formats of training. With all but pure_bf16, trained weights and sums stay in fp32. auto takes 16 "
+            "bits where the hardware has them.",
+            metavar="|".join(get_args(Kind)),
         ),
-    ] = "bf16",
+    ] = "auto",
     length: Annotated[
         int | None,
         workload_option(
@@ -139,7 +141,7 @@ def run(
         raise UserError(f"training is planned for one architecture, got {', '.join(names)}; several go with --serve")
     default = LENGTHS["serve" if serve else "finetune" if finetune else "train"]
     length = length or min(default, *(longest(each) or default for each in made.values()))
-    on, plan = hardware_of(hardware), Plan(precision=precision)
+    on, plan = hardware_of(hardware), Plan.parse({"precision": precision})
     if not json:
         for name, each in made.items():
             for warning in (*stand_in_warnings(name), *beyond_tables(each, length)):

@@ -41,10 +41,11 @@ def short_costs(architecture: Architecture, batch: int, length: int | None) -> I
     from anyformer.costs.figures import flops, size
     from anyformer.costs.page import longest, warnings
     from anyformer.plan import Plan
+    from anyformer.precision import Bf16
 
     table = longest(architecture)
     length = length or min(LENGTH, table or LENGTH)
-    sheet = cost(architecture, batch=batch, length=length, mode="prefill", plan=Plan(precision="bf16"))
+    sheet = cost(architecture, batch=batch, length=length, mode="prefill", plan=Plan(precision=Bf16()))
     forward = sheet.flops.total.exact
     rows = {
         "parameters": f"{sheet.params.total:,}",

@@ -9,6 +9,7 @@ from anyformer.costs.inference import read_per_step
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.precision import Bf16
 from anyformer.quantising import FORMATS
 
 
@@ -43,7 +44,7 @@ def _training_flops(architecture: Architecture, length: int) -> int:
 
 
 def _decode_bytes(architecture: Architecture, length: int) -> int:
-    return read_per_step(architecture, FORMATS["bf16"], length=length, plan=Plan(precision="bf16")).total
+    return read_per_step(architecture, FORMATS["bf16"], length=length, plan=Plan(precision=Bf16())).total
 
 
 PRICES: Mapping[str, Callable[[Architecture, int], int]] = {

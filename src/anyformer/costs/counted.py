@@ -81,7 +81,7 @@ def states(architecture: Architecture, shape: Shape, plan: Plan) -> Iterator[Com
     tally = architecture.cost(Shape(batch=shape.batch, length=1, capacity=shape.length, source=shape.source), plan)
     if architecture.decoder is None or architecture.latents is not None or tally.breaks("stepwise"):
         return
-    dtype = torch.bfloat16 if plan.precision == "bf16" else torch.float32
+    dtype = torch.bfloat16 if plan.activation_bytes == 2 else torch.float32
     state = build(architecture, plan, device="meta").state(shape.batch, shape.length, source=shape.source, dtype=dtype)
     predicted = {**sums(tally, tally.state_bytes.items()), "positions": Slots.bytes(*state.slots.positions.shape)}
     layers = [

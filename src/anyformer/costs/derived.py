@@ -7,7 +7,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from anyformer.costs.counts import located
 from anyformer.costs.figures import NOTHING, Figure, count, flops, scaled, seconds, size
 from anyformer.costs.kernels import Mode
-from anyformer.costs.memory import ADAM
+from anyformer.costs.memory import states_of
 from anyformer.costs.page import AT, shown
 from anyformer.costs.roofline import KernelTime, StepTime
 from anyformer.costs.rows import Row, Section
@@ -63,7 +63,7 @@ def _step(sheet: CostSheet) -> Section:
 
 def _training(sheet: CostSheet) -> Section:
     """Bytes per parameter (Rajbhandari et al. 2020), and memory at the peak by purpose."""
-    N, states, memory = sheet.params.total, ADAM, sheet.memory
+    N, states, memory = sheet.params.total, states_of(sheet.plan.precision), sheet.memory
     formulas = {
         "weights": f"weights in fp32: {states.weights} x {N:,}",
         "gradients": f"gradients in fp32 of the weights passed by then, at most {states.gradients} x {N:,}",
@@ -126,7 +126,7 @@ def _bound(operation: KernelTime, time: StepTime) -> str:
     shares = time.hardware.efficiency
     if operation.bound == "compute":
         share = shares.attention if operation.unit == "attention" else shares.matrix
-        return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(time.precision))}FLOP/s x {share})"
+        return f"{scaled(operation.executed)}FLOP / ({scaled(time.hardware.peak(operation.number))}FLOP/s x {share})"
     if operation.bound == "memory":
         return f"{scaled(operation.bytes)}B / ({scaled(time.hardware.bandwidth)}B/s x {shares.of_bandwidth(operation.unit)})"
     return "the launch of its kernels"

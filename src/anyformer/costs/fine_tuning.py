@@ -15,7 +15,7 @@ from anyformer.costs.counts import located
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.holding import Holding
 from anyformer.costs.kernels import Kernel, kernels
-from anyformer.costs.memory import States
+from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.peak import Find, peak_of
 from anyformer.costs.roofline import step_of
@@ -49,6 +49,8 @@ class Method:
     optimiser: Optimiser
     number: Literal["fp32", "bf16"] = "fp32"
     averaged: bool = False
+    masters: bool = False
+    """Whether the optimiser keeps a copy in fp32 of each weight that learns."""
 
 
 def methods(architecture: Architecture, rank: int = 16) -> Iterator[Method]:
@@ -124,7 +126,8 @@ class FineTuning:
     @cached_property
     def optimiser(self) -> int:
         """Bytes of the optimiser's state."""
-        return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values()))
+        kept = MASTER * self.method.masters * self.tuned.parameters
+        return sum(map(self.method.optimiser.state_bytes, self.tuned.learning.values())) + kept
 
     def peak(self, batch: int, accumulation: int = 1) -> PeakMemory:
         """Peak memory of a step, by the same walk as `cost`; `batch`: rows of one of `accumulation` micro-batches."""
@@ -163,7 +166,7 @@ class FineTuning:
 
     def seconds(self, batch: int, hardware: Hardware) -> float:
         """Roofline time of a step: frozen matrices get no gradient, layers before the first that learns no backward pass."""
-        return step_of(self._work(batch), self._shape(batch), self.plan.number, hardware, "train").seconds
+        return step_of(self._work(batch), self._shape(batch), self.plan.precision.unit, hardware, "train").seconds
 
     def flops(self, batch: int) -> int:
         """FLOPs of a step, every query-key pair counted, as its time is priced: gradients that nothing needs within the first
@@ -265,4 +268,13 @@ class FineTuning:
             outputs, inputs = self._weights[path].shape
             flops = 3 * 2 * rows * rank * (inputs + outputs)
             moved = 3 * size * (rows * (inputs + outputs + 2 * rank) + rank * (inputs + outputs))
-            yield Kernel(Address(path), "adapter", "matrix", Flops(flops, flops), flops, moved, launches=6)
+            yield Kernel(
+                Address(path),
+                "adapter",
+                "matrix",
+                Flops(flops, flops),
+                flops,
+                moved,
+                launches=6,
+                number=self.plan.precision.unit,
+            )

@@ -87,7 +87,7 @@ def _remedy(step: _Request, free: int) -> str:
     order = get_args(Checkpointing)
     for how in order[order.index(step.plan.checkpointing) + 1 :]:
         changes.append((f"plan.checkpointing = '{how}'", replace(step, plan=step.plan.but(checkpointing=how))))
-    if step.plan.precision != "bf16":
+    if step.plan.number == "fp32":
         changes.append(("plan.precision = 'bf16'", replace(step, plan=step.plan.but(precision="bf16"))))
     rows = step.accumulation * _largest(
         step.batch // step.accumulation, lambda count: replace(step, batch=count * step.accumulation).bytes <= free

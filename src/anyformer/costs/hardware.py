@@ -14,7 +14,8 @@ from typing import Any
 
 from anyformer.costs.figures import scaled
 from anyformer.describe import UserError, did_you_mean
-from anyformer.plan import Plan, Precision
+from anyformer.plan import Plan
+from anyformer.precision import Auto
 
 T, G, GIB = 1e12, 1e9, 2**30
 
@@ -58,8 +59,8 @@ class Hardware:
     name: str
     title: str
     peaks: Mapping[str, float]
-    """FLOP/s of the fastest unit by precision: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8. Times are computed from those
-    of fp32 and bf16, or fp16 in its place; `anyformer list --hardware` shows all."""
+    """FLOP/s of the fastest unit by number format: fp32 (no tf32), tf32, fp16, bf16, fp8, fp4, int8. `anyformer list
+    --hardware` shows all."""
     bandwidth: float
     """Bytes/s of the memory."""
     memory: float
@@ -104,12 +105,10 @@ class Hardware:
         return self.peak(precision) / self.bandwidth
 
     def resolved(self, plan: Plan) -> Plan:
-        """The plan with `auto` precision resolved: the faster of fp32 and 16 bits on this hardware."""
-        if plan.precision != "auto":
+        """The plan with `auto` precision resolved: the fastest of fp32, bf16 and fp16, the first of equal ones."""
+        if plan.precision != Auto():
             return plan
-        half = max(self.peaks.get("bf16", 0.0), self.peaks.get("fp16", 0.0))
-        faster: Precision = "bf16" if half > self.peaks.get("fp32", 0.0) else "fp32"
-        return plan.but(precision=faster)
+        return plan.but(precision=max(("fp32", "bf16", "fp16"), key=lambda number: self.peaks.get(number, 0.0)))
 
     def but(self, **changes: object) -> Hardware:
         """A copy with other figures: another efficiency, say."""

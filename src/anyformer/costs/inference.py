@@ -10,6 +10,7 @@ from anyformer.model import Architecture
 from anyformer.operations import Address, Shape, Tally, Weight, distinct_experts
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
+from anyformer.precision import Bf16
 from anyformer.quantising import Format
 
 Growth = Literal["every token", "to its window", "never", "with the source"]
@@ -72,7 +73,7 @@ def decode_state(
     all four follow from what the parts declare at other lengths.
     """
     source_length = architecture.source_of(context, source)
-    plan = plan or Plan(precision="bf16")
+    plan = plan or Plan(precision=Bf16())
 
     def state(length: int, source_length: int) -> Mapping[Address, int]:
         if not length:
@@ -124,7 +125,7 @@ def read_per_step(
     Every weight once, but of a table only the rows looked up (all of it where the head is tied to it), and of X experts the
     X (1 - (1 - k / X)^B) that B tokens, each choosing k at random, are expected to choose.
     """
-    plan = plan or Plan(precision="bf16")
+    plan = plan or Plan(precision=Bf16())
     source_length = (source or length) if architecture.two_inputs else 0
     tally = architecture.folded_cost(Shape(batch=batch, past=length, source=source_length), plan)
     tied = None if architecture.head_table is None else architecture.head_table[0]

@@ -11,10 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from anyformer.costs.memory import ADAM, States
+from anyformer.costs.memory import ADAM, States, states_of
 from anyformer.model import Architecture
+from anyformer.model.narrow import chosen
 from anyformer.operations import Address, Contraction, Elementwise, ExpertProduct, Flops, Node, Pairs, Product, Shape
 from anyformer.plan import Checkpointing, Plan
+from anyformer.precision import Narrow
 
 Mode = Literal["train", "prefill", "decode"]
 Unit = Literal["matrix", "attention", "memory", "optimiser"]
@@ -51,6 +53,8 @@ class Kernel:
     state: int = 0
     state_ranks: int = 1
     """Ranks among which the decode state can be divided, at most."""
+    number: str = "bf16"
+    """The format of the operands of its products, whose peak rate it reaches."""
 
     @property
     def bytes(self) -> int:
@@ -77,6 +81,7 @@ class Kernel:
             self.path,
             -(-self.state // min(ranks, self.state_ranks)),
             self.state_ranks,
+            self.number,
         )
 
     @property
@@ -104,7 +109,7 @@ def kernels(architecture: Architecture, shape: Shape, plan: Plan, mode: Mode) ->
     if mode == "train":
         units = RECOMPUTED[plan.checkpointing]
         work = [_recomputed(kernel) if kernel.unit in units and kernel.address.layer is not None else kernel for kernel in work]
-        work.append(update(tally.parameters))
+        work.append(update(tally.parameters, states_of(plan.precision)))
     return work
 
 
@@ -118,12 +123,14 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
     passes, size = 3 if mode == "train" else 1, plan.activation_bytes
     work = node.tally.own_work
     products = {name: product for name, product in work.items() if isinstance(product, Product | ExpertProduct)}
-    at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes)
+    at = Kernel(node.address, "", "matrix", Flops(), 0, 0, layers=node.times, launches=passes, number=_number(plan))
     moved = gathered = 0
     for name, product in products.items():
         rows = product.exact_rows if isinstance(product, ExpertProduct) else product.rows
         flops, share = product.flops, _share(product)
-        yield replace(
+        weight = node.tally.own_weights.get(f"{name}.weight")
+        narrow = None if mode != "train" or weight is None else chosen(plan.precision, weight)
+        wide = replace(
             at,
             name=name,
             flops=Flops(flops.dense * passes, flops.exact * passes),
@@ -133,6 +140,7 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             share=share,
             path=node.name(name),
         )
+        yield from (wide,) if narrow is None or isinstance(product, ExpertProduct) else _narrow(wide, product, narrow, size)
         moved += rows * (product.inputs if product.residual else product.outputs)
         if product.residual and isinstance(product, ExpertProduct):
             # Rows are gathered for their experts, and their outputs added up: each is read and written twice over.
@@ -154,6 +162,37 @@ def _of_node(node: Node, plan: Plan, mode: Mode) -> Iterator[Kernel]:
             state_ranks=1 if state is None else state.ranks,
             share="experts" if gathered else "features",
         )
+
+
+def _number(plan: Plan) -> str:
+    """The format of the operands of products that are not narrow."""
+    return plan.precision.unit if plan.precision.narrow is None else plan.number
+
+
+def _narrow(wide: Kernel, product: Product, narrow: Narrow, size: int) -> Iterator[Kernel]:
+    """The three products of a weight on operands of fewer bits, and the kernels that round those.
+
+    X, dO and W are each read by two products, and rounded from `size` bytes a number, the weight from 4 in both passes; O, dX
+    and dW are written as they are elsewhere.
+    """
+    numbers, bits = product.rows * (product.inputs + product.outputs), narrow.bits
+    weight = product.weight_read
+    yield replace(
+        wide,
+        number=narrow.unit,
+        moves=int(numbers * (size + 2 * bits / 8)),
+        weights=int(weight * (size + 2 * bits / 8)),
+    )
+    yield replace(
+        wide,
+        name=f"{wide.name} rounding",
+        unit="memory",
+        flops=Flops(),
+        executed=0,
+        moves=int(numbers * (size + bits / 8)),
+        weights=int(2 * weight * (4 + bits / 8)),
+        launches=4,
+    )
 
 
 def _operands(pairs: Pairs) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from anyformer.precision import Precision
+
 
 @dataclass(frozen=True)
 class States:
@@ -28,4 +30,12 @@ class States:
 
 
 ADAM = States()
-"""All in fp32, which is how this library trains under `precision = "bf16"` too: products read copies in bf16."""
+"""All in fp32, as in every precision but one with weights in bf16: products read copies in their own format."""
+MASTER = 4
+"""Bytes of the copy of a weight in fp32 that an optimiser keeps."""
+
+
+def states_of(precision: Precision) -> States:
+    """Bytes of a weight, its gradient and Adam's state, with a copy in fp32 where the precision keeps one."""
+    weight = precision.weight_bytes
+    return States(weight, weight, ADAM.optimiser + MASTER * precision.masters)

@@ -69,9 +69,9 @@ def reached(sheet: CostSheet) -> str:
     """The hardware's peaks, and the shares of them that times count on."""
     hardware = sheet.hardware
     assert hardware is not None, "priced on hardware"
-    shares = hardware.efficiency
+    shares, rate = hardware.efficiency, hardware.rate(sheet.plan.precision.unit)
     return (
-        f"counted on: {hardware.rate(sheet.precision)}, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in "
+        f"counted on: {rate}, {shares.matrix:.0%} of it in products and {shares.attention:.0%} in "
         f"attention; {scaled(hardware.bandwidth)}B/s, {shares.memory:.0%} of it"
     )
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from anyformer.costs.activations import Activations, activations
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
-from anyformer.costs.memory import ADAM, States
+from anyformer.costs.memory import MASTER, States, states_of
 from anyformer.costs.moments import PeakMemory
 from anyformer.costs.saved import SavedTensor, Signal
 from anyformer.model import Architecture
@@ -36,7 +36,7 @@ the product that follows; a softmax receives one gradient and gives one."""
 BLOCK_BYTES = 22.0
 """Such bytes of attention by blocks, for each element of q, k and v that it saves, whatever their type: gradients, and
 scores of one block in fp32 beside the 64-bit integers that its dropout is drawn from."""
-TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1})
+TIED_COPIES: Mapping[str, int] = MappingProxyType({"fp32": 2, "bf16": 1, "fp16": 1})
 """A table read as embedding and as head gets two gradients. That of the head is a transposed view in fp32, to which nothing
 can be added in place, so their sum is a third; in bf16 it is a fresh copy, which takes the sum."""
 
@@ -49,17 +49,19 @@ def peak_memory(
     source_length: int | None = None,
     prefix: int = 0,
     plan: Plan | None = None,
-    states: States = ADAM,
+    states: States | None = None,
     accumulation: int = 1,
     optimiser: Optimiser | None = None,
     signal: Signal | None = None,
 ) -> PeakMemory:
     """Peak memory of a step in eager mode: forward, backward, and a fused update, which needs no copies of its own.
 
-    `batch`: rows of one of `accumulation` micro-batches; `optimiser`: whose state counts, instead of that of `states`;
+    `batch`: rows of one of `accumulation` micro-batches; `states`: by default those of the plan's precision with Adam;
+    `optimiser`: whose state counts, with the copies in fp32 that the precision keeps, instead of that of `states`;
     `signal`: the loss and what it reads, by default the cross-entropy of a token at every position of rows without padding.
     """
     plan = plan or Plan()
+    states = states or states_of(plan.precision)
     source = architecture.source_of(length, source_length)
     shape = Shape(batch=batch, length=length, source=source, prefix=prefix)
     tally = architecture.trained_cost(shape, plan)
@@ -69,7 +71,9 @@ def peak_memory(
     stored = plan.but(checkpointing="none")
     uncheckpointed = saved if plan == stored else activations(architecture, shape, stored, signal=signal)
     count = sum(counts.values())
-    held = states.optimiser * count if optimiser is None else sum(map(optimiser.state_bytes, tally.weights.values()))
+    held = states.optimiser * count
+    if optimiser is not None:
+        held = sum(map(optimiser.state_bytes, tally.weights.values())) + MASTER * plan.precision.masters * count
     persistent = Holding(weights=states.weights * count, optimiser=held)
     copies = saved.casts if states.weights > plan.activation_bytes else 0
     return peak_of(
@@ -131,7 +135,11 @@ def peak_of(
         persistent=base.total,
         at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=LOSS_COPIES * logits),
         in_backward=base + largest + Holding(gradients=newest),
-        at_update=replace(base, gradients=gradients + max(newest, gradient_bytes * tied)),
+        at_update=replace(
+            base,
+            gradients=gradients + max(newest, gradient_bytes * tied),
+            temporaries=base.temporaries + plan.precision.update_bytes * max(counts.values(), default=0),
+        ),
         in_forward=base + Holding(copies=copies, activations=saved.forward),
     )
 

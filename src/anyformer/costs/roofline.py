@@ -14,7 +14,7 @@ from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import Kernel, Mode, Unit, kernels
 from anyformer.model import Architecture
 from anyformer.operations import Flops, Shape
-from anyformer.plan import Plan, Precision
+from anyformer.plan import Plan
 
 Bound = Literal["compute", "memory", "launch"]
 LAUNCHING = 0.5
@@ -38,6 +38,8 @@ class KernelTime:
     bytes: int
     seconds: float
     bound: Bound
+    number: str
+    """The format of the operands of its products."""
 
     @property
     def intensity(self) -> float:
@@ -50,7 +52,8 @@ class StepTime:
     """One step of one accelerator, as if everything fitted into its memory: no communication."""
 
     hardware: Hardware
-    precision: Precision
+    precision: str
+    """The number format whose peak the largest products reach."""
     mode: Mode
     tokens: int
     """Positions computed: batch * length in training and prefill, batch in decoding."""
@@ -139,15 +142,15 @@ def step_time(
         kernel if kernel.unit == "optimiser" else replace(kernel, layers=kernel.layers * accumulation)
         for kernel in kernels(architecture, shape, plan, mode)
     )
-    return step_of(work, replace(shape, batch=shape.batch * accumulation), plan.number, hardware, mode)
+    return step_of(work, replace(shape, batch=shape.batch * accumulation), plan.precision.unit, hardware, mode)
 
 
-def step_of(work: Iterable[Kernel], shape: Shape, precision: Precision, hardware: Hardware, mode: Mode) -> StepTime:
+def step_of(work: Iterable[Kernel], shape: Shape, precision: str, hardware: Hardware, mode: Mode) -> StepTime:
     """Roofline time of kernels."""
     # Kinds of layers are timed one by one, as they may differ in window or width, and their equal kernels summed.
     kinds: dict[str, list[KernelTime]] = {}
     for kernel in work:
-        kinds.setdefault(kernel.title, []).append(_over_layers(kernel, *timed(kernel, hardware, precision)))
+        kinds.setdefault(kernel.title, []).append(_over_layers(kernel, *timed(kernel, hardware)))
     operations = tuple(together(name, kernels) for name, kernels in kinds.items())
     return StepTime(hardware, precision, mode, shape.rows, operations)
 
@@ -163,6 +166,7 @@ def _over_layers(kernel: Kernel, seconds: float, bound: Bound) -> KernelTime:
         kernel.bytes * n,
         seconds * n,
         bound,
+        kernel.number,
     )
 
 
@@ -180,15 +184,16 @@ def together(name: str, operations: Sequence[KernelTime]) -> KernelTime:
         sum(operation.bytes for operation in operations),
         sum(seconds.values()),
         max(seconds, key=lambda bound: seconds[bound]),
+        operations[0].number,
     )
 
 
-def timed(kernel: Kernel, hardware: Hardware, precision: Precision) -> tuple[float, Bound]:
+def timed(kernel: Kernel, hardware: Hardware) -> tuple[float, Bound]:
     """Seconds of one kernel in one layer, and its bound."""
     shares = hardware.efficiency
     share = shares.attention if kernel.unit == "attention" else shares.matrix
     seconds: dict[Bound, float] = {
-        "compute": kernel.executed / (hardware.peak(precision) * share),
+        "compute": kernel.executed / (hardware.peak(kernel.number) * share) if kernel.executed else 0.0,
         "memory": kernel.bytes / (hardware.bandwidth * shares.of_bandwidth(kernel.unit)),
         "launch": kernel.launches * hardware.launch,
     }

@@ -23,7 +23,7 @@ from anyformer.costs.roofline import StepTime, step_of
 from anyformer.costs.sizing import Remark, remarks
 from anyformer.model import Architecture
 from anyformer.operations import Flops, Shape, Tally
-from anyformer.plan import Plan, Precision
+from anyformer.plan import Plan
 from anyformer.quantising import FORMATS, USUAL
 
 MODES: tuple[Mode, ...] = ("train", "prefill", "decode")
@@ -69,14 +69,14 @@ class CostSheet:
         return Shape(batch=self.batch, length=length, past=past, source=self.source, prefix=self.prefix)
 
     @property
-    def precision(self) -> Precision:
-        """Number type of products, activations and decode state; where no hardware resolves it, `auto` is bf16."""
-        return self.plan.number
+    def precision(self) -> str:
+        """The kind of the plan's precision; where no hardware resolves it, `auto` is bf16."""
+        return self.plan.named
 
     @property
     def unit(self) -> str:
-        """The precision, or on a chip without it the one in its place: fp16 for bf16."""
-        return self.precision if self.hardware is None else self.hardware.unit(self.precision)
+        """The number type of activations and decode state."""
+        return self.plan.number
 
     @property
     def tokens(self) -> int:
@@ -158,6 +158,11 @@ class CostSheet:
         """Bytes of all weights by format."""
         return {name: stored(self._tally.weights, FORMATS[name]) for name in USUAL}
 
+    @property
+    def _stored(self) -> str:
+        """The format of weights that are not quantised, by its width: those of fp16 and of bf16 are of 16 bits."""
+        return "fp32" if self.plan.number == "fp32" else "bf16"
+
     @cached_property
     def state(self) -> DecodeState:
         """Decode state of all positions of the call."""
@@ -180,7 +185,7 @@ class CostSheet:
         """Bytes that decoding one token for each row reads, weights in the plan's precision."""
         return read_per_step(
             self.architecture,
-            FORMATS[self.precision],
+            FORMATS[self._stored],
             batch=self.batch,
             length=self.length,
             source=self.source or None,
@@ -192,13 +197,13 @@ class CostSheet:
         """Roofline time of the step on the hardware that was named."""
         if self.hardware is None:
             return None
-        return step_of(self._kernels, self.shape, self.precision, self.hardware, self.mode)
+        return step_of(self._kernels, self.shape, self.plan.precision.unit, self.hardware, self.mode)
 
     @property
     def required_bytes(self) -> int:
         """Memory that the call takes: in training the peak of a step, else the weights and the decode state."""
         if self.mode != "train":
-            return self.weights[self.precision] + self.state_bytes
+            return self.weights[self._stored] + self.state_bytes
         return self.memory.total
 
     @property

@@ -36,7 +36,9 @@ def change_all(value: V, changes: Mapping[str, Any]) -> V:
         *parents, last = _resolved(value, path, kinds)
         table: Any = data
         for key in parents:
-            table = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+            inner = table.setdefault(key, {}) if isinstance(table, dict) else table[key]
+            # A part written as its kind alone is a table once a field of it is set.
+            table[key] = table = {"kind": inner} if isinstance(inner, str) else inner
         if last == "kind" and (part := _of_kind(_at(value, parents), new)):
             kinds[path.removesuffix(".kind")] = parents, part
             _leave_out_defaults(table, _at(value, parents), part)

@@ -60,6 +60,8 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         """The value that a table with a `kind` describes; an instance of `base` as it is."""
         if isinstance(data, base):
             return data
+        if isinstance(data, str) and getattr(base, "bare", False):
+            data = {"kind": data}
         if not isinstance(data, Mapping):
             raise PydanticCustomError("kind_table", "should be a table with a kind")
         if "kind" not in data:
@@ -76,7 +78,8 @@ class Registry(Mapping[str, "type[BaseModel]"]):
         """The validator of a field annotated with `base`: it reads the registry at each call, so later classes count too."""
 
         def alternatives(_: CoreSchema, __: Any) -> dict[str, Any]:
-            return {"anyOf": [{REFERENCE: entry.__name__} for entry in self.values()]}
+            words = [{"type": "string", "enum": list(self)}] if getattr(base, "bare", False) else []
+            return {"anyOf": [*words, *({REFERENCE: entry.__name__} for entry in self.values())]}
 
         return core_schema.no_info_plain_validator_function(
             lambda data: self.parse(base, data), metadata={"pydantic_js_functions": [alternatives]}

@@ -24,11 +24,13 @@ class Value(BaseModel):
 
     `through`: the fields that a path may leave out, so that `decoder.layer.attention.heads` finds its way through `variants`,
     `steps`, `branches` and `sublayer`. `kinds`: the registry of a family of parts, held by its base class; None elsewhere.
+    `bare`: whether the word of its kind stands for the value of that kind without other fields, as `precision = "bf16"`.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, validate_default=True, allow_inf_nan=False)
     through: ClassVar[tuple[str, ...]] = ()
     kinds: ClassVar[Registry | None] = None
+    bare: ClassVar[bool] = False
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -103,7 +105,9 @@ class Value(BaseModel):
 
     def plain(self) -> dict[str, Any]:
         """Plain dicts, lists, numbers and strings: `kind` first, then the fields in order; absent parts are left out."""
-        return as_data(self)  # type: ignore[no-any-return]
+        # The kind comes first, wherever a class declares it.
+        names = sorted(type(self).model_fields, key=lambda name: name != "kind")
+        return {name: as_data(item) for name in names if (item := getattr(self, name)) is not None}
 
     @property
     def digest(self) -> str:
@@ -136,9 +140,8 @@ def numbers(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, int]]
 def as_data(value: Any) -> Any:
     """`value` as plain data, recursively."""
     if isinstance(value, Value):
-        # The kind comes first, wherever a class declares it.
-        names = sorted(type(value).model_fields, key=lambda name: name != "kind")
-        return {name: as_data(item) for name in names if (item := getattr(value, name)) is not None}
+        data = value.plain()
+        return data["kind"] if value.bare and data == type(value)().plain() else data
     if isinstance(value, Mapping):
         return {name: as_data(item) for name, item in value.items()}
     if isinstance(value, tuple | list):

@@ -12,8 +12,9 @@ from anyformer.describe import Value, brief, diff
 from anyformer.model import Architecture
 from anyformer.parts import Block, Stack
 from anyformer.plan import Plan
+from anyformer.precision import Bf16
 
-_PLAN = Plan(precision="bf16")
+_PLAN = Plan(precision=Bf16())
 _Pair = tuple[tuple[str, ...], Any, Any]
 """The path of a value, and the value on the left and on the right."""
 

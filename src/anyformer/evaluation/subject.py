@@ -15,11 +15,12 @@ from anyformer.files import default_cache
 from anyformer.loading import load, trained_length
 from anyformer.model import Transformer
 from anyformer.plan import Plan
+from anyformer.precision import Fp32
 from anyformer.training.run import Run, default_run, load_run
 
 FALLBACK_LENGTH = 2048
 """T of a model of which neither a run, a configuration nor a position table says one."""
-PLAN = Plan(precision="fp32", compile="off")
+PLAN = Plan(precision=Fp32(), compile="off")
 """Products in the type of the stored weights."""
 
 

@@ -84,7 +84,7 @@ def measure(
     resolved = on.resolved(plan)
     decode_states = [*states(architecture, shape, resolved)]
     comparisons += (*decode_states, *run(trial, shape, resolved, device, on, progress))
-    title = f"{batch} x {length:,} tokens, {resolved.precision}, on {on.title}"
+    title = f"{batch} x {length:,} tokens, {resolved.named}, on {on.title}"
     return Measured(title, trial.reduced, tuple(comparisons), () if decode_states else ("it keeps no decode state",))
 
 

@@ -120,7 +120,8 @@ def plain(model: Transformer, weights: Mapping[str, Tensor] | None = None) -> Tr
     base = {name: value for name, value in values.items() if name not in model.added}
     if model.adapter is not None:
         base = model.adapter.merged(base, {name: values[name] for name in model.added})
-    return made_of(model.architecture, model.plan, base)
+    narrow = model.plan.precision.narrow is not None
+    return made_of(model.architecture, model.plan.but(precision=model.plan.number) if narrow else model.plan, base)
 
 
 def made_of(architecture: Architecture, plan: Plan, weights: Mapping[str, Tensor]) -> Transformer:

@@ -13,6 +13,7 @@ from anyformer.model.architecture import Architecture
 from anyformer.model.checks import check_ahead, check_inputs, check_weights
 from anyformer.model.initialise import Described, assemble
 from anyformer.model.inputs import Call, CallOptions, StackInput, count_positions, rearranged
+from anyformer.model.narrow import narrow_products
 from anyformer.model.prefix import reads_prefix
 from anyformer.operations import Shape, Weight
 from anyformer.parts.attention.latents import LatentsModule
@@ -55,6 +56,7 @@ class Transformer(Described):
         self.mtp = None
         if architecture.mtp is not None and architecture.decoder is not None:
             self.mtp = architecture.mtp.build(width, architecture.decoder, self.plan, "mtp")
+        narrow_products(self, self.plan.precision, self._tally.weights)
         self._output = "encoder" if architecture.decoder is None else "decoder"
         # A prefix that no mask reads would only keep a call from the faster kernels.
         self._reads_prefix = architecture.two_inputs or reads_prefix(architecture)

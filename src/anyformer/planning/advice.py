@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, takewhile
 
-from anyformer.costs.memory import ADAM
+from anyformer.costs.memory import states_of
 from anyformer.model import Architecture
 from anyformer.operations import Shape
 from anyformer.plan import Plan
@@ -61,7 +61,7 @@ def _length(architecture: Architecture, planned: Planned, plan: Plan) -> int | N
 def _ranks(architecture: Architecture, planned: Planned, plan: Plan) -> int | None:
     """The fewest of twice, four times ... as many accelerators that fit."""
     # States spread evenly take so many, without activations.
-    states = ADAM.total * architecture.folded_cost(Shape(source=1), plan).parameters
+    states = states_of(plan.precision).total * architecture.folded_cost(Shape(source=1), plan).parameters
     least = states // planned.machine.hardware.usable_memory
     doubles = takewhile(lambda ranks: ranks <= MOST_RANKS, (planned.ranks << n for n in count(1)))
     return next((n for n in doubles if n >= least and _fits(architecture, planned, plan, n, planned.length)), None)

@@ -87,7 +87,7 @@ def price_layout(
     """Price one layout; refuses an impossible one. The layout's checkpointing counts, whatever the plan's."""
     if reasons := problems(layout, bounds(architecture), length):
         raise UserError(f"{layout} is not possible: {'; '.join(reasons)}")
-    machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
+    machine = machine_of(hardware, plan := plan or Plan())
     row = row_of(architecture, length, plan.but(precision=machine.precision), source_length, prefix)
     return priced(row, stages(row, layout.pp, layout.chunks), layout, machine)
 
@@ -110,7 +110,7 @@ def plan_training(
     Searched: tp up to a node; pp up to a layer per stage; chunks; ep over the experts; states sharded over all replicas, over
     those of one node, or not; micro-batches of 1 to 8; the least sharding and checkpointing that fit, or `checkpointing` alone.
     """
-    machine = machine_of(hardware, plan := plan or Plan(precision="bf16"))
+    machine = machine_of(hardware, plan := plan or Plan())
     sequences = batch_tokens // length
     if sequences < 1:
         raise UserError(f"a batch of {batch_tokens:,} tokens holds no sequence of {length:,}: raise it, or shorten the length")
@@ -145,7 +145,7 @@ def plan_training(
 def machine_of(hardware: str | Hardware, plan: Plan) -> Machine:
     """The hardware, by its name or itself, with the plan's precision, of which `auto` is the faster one there."""
     on = hardware_of(hardware)
-    return Machine(on, on.resolved(plan).number)
+    return Machine(on, on.resolved(plan).precision)
 
 
 def _mesh(layout: Layout) -> tuple[int, ...]:

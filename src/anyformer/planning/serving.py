@@ -244,7 +244,7 @@ class _Search:
         """Seconds of computing and of sending while `batch` rows of each replica, `tokens` in all, pass all stages."""
         work = [kernel for kernel in self._work(mode, batch) if kernel.share != "experts"]
         work += [kernel for kernel in self._work(mode, batch * layout.dp) if kernel.share == "experts"]
-        parts = (timed(self._of_rank(kernel, layout), self.on, self.plan.number)[0] * kernel.layers for kernel in work)
+        parts = (timed(self._of_rank(kernel, layout), self.on)[0] * kernel.layers for kernel in work)
         return sum(parts), self._sending(layout, tokens)
 
     @cached_property

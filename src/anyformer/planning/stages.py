@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from anyformer.costs.counts import located
 from anyformer.costs.holding import Holding
 from anyformer.costs.kernels import Kernel, kernels
-from anyformer.costs.memory import ADAM, States
+from anyformer.costs.memory import ADAM, States, states_of
 from anyformer.costs.peak import peak_memory
 from anyformer.model import Architecture
 from anyformer.operations import Address, ExpertProduct, Node, Product, Shape
@@ -193,7 +193,16 @@ def row_of(architecture: Architecture, length: int, plan: Plan, source_length: i
         return by_name
 
     parameters = {name: _parameters(nodes) for name, nodes in groups.items()}
-    return Row(tuple(units), parameters, architecture.width, length, plan.activation_bytes, by_unit, unsharded)
+    return Row(
+        tuple(units),
+        parameters,
+        architecture.width,
+        length,
+        plan.activation_bytes,
+        by_unit,
+        unsharded,
+        states_of(plan.precision),
+    )
 
 
 def place(at: Address, architecture: Architecture) -> str:

@@ -9,10 +9,11 @@ from functools import lru_cache
 from anyformer.costs.hardware import Hardware
 from anyformer.costs.kernels import Kernel, Unit, update
 from anyformer.costs.roofline import timed
-from anyformer.plan import Checkpointing, Precision
+from anyformer.plan import Checkpointing
 from anyformer.planning import communication, links
 from anyformer.planning.layout import Layout
 from anyformer.planning.stages import Row, Stage
+from anyformer.precision import Precision
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Machine:
 
     @property
     def peak(self) -> float:
-        return self.hardware.peak(self.precision)
+        return self.hardware.peak(self.precision.unit)
 
 
 def sent(row: Row, stage: Stage, layout: Layout) -> Sent:
@@ -130,10 +131,10 @@ def _stage_time(row: Row, stage: Stage, layout: Layout, machine: Machine) -> Lay
     spent: dict[Unit, float] = {}
     for name, units in Counter(unit.kernels for unit in stage.units).items():
         for kernel in _of_rank(row, name, layout.micro_batch, layout.checkpointing, layout.tp, layout.ep, layout.sp):
-            seconds, _ = timed(kernel, on, machine.precision)
+            seconds, _ = timed(kernel, on)
             spent[kernel.unit] = spent.get(kernel.unit, 0.0) + units * m * seconds
     shard = stage.parameters.dense(layout.tp) // layout.fsdp + stage.parameters.of_experts(layout.ep) // layout.expert_fsdp
-    updating, _ = timed(update(shard, row.states), on, machine.precision)
+    updating, _ = timed(update(shard, row.states), on)
     time = LayoutTime(
         products=spent.get("matrix", 0.0),
         mixing=spent.get("attention", 0.0),

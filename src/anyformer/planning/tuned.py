@@ -49,7 +49,7 @@ def choices(
     """
     plan = hardware.resolved(plan)
     for method in (*own, *methods(architecture, rank)):
-        if plan.number in ("bf16", method.number):
+        if plan.number != "fp32" or method.number == "fp32":
             yield _choice(architecture, method, hardware, batch, length, plan)
 
 

@@ -13,6 +13,7 @@ from anyformer.model import Architecture, Transformer
 from anyformer.objectives import CausalObjective
 from anyformer.objectives.feed import TextFeed
 from anyformer.plan import Plan
+from anyformer.precision import Fp32
 from anyformer.surgery.errors import SurgeryError
 from anyformer.surgery.report import Loss
 from anyformer.training.evaluate import evaluate
@@ -50,7 +51,7 @@ def loss_of(old: Transformer, new: Transformer, text: Split) -> Loss:
     """The loss of both models on the same windows, spread evenly over the text, in fp32."""
     tables = [stack.max_length for model in (old, new) for stack in model.architecture.stacks.values()]
     length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
-    objective, plan = CausalObjective(), Plan(precision="fp32")
+    objective, plan = CausalObjective(), Plan(precision=Fp32())
     feed = TextFeed(text, length, BATCH, 0, isolate=False, sampling="epochs", make=objective.next_tokens)
     before, after = (evaluate(model, objective, feed, plan, most=WINDOWS) for model in (old, new))
     return Loss(before.loss, after.loss, after.count)

@@ -8,6 +8,7 @@ from anyformer.model import Architecture, build
 from anyformer.operations import Shape
 from anyformer.parts.call.state import Slots
 from anyformer.plan import Plan
+from anyformer.precision import Bf16, Fp32
 from anyformer.testing.close import equal, refusal, unequal
 from anyformer.testing.inputs import B, S, T, inputs, padded, tokens
 from anyformer.testing.traits import limits
@@ -129,7 +130,7 @@ def state_takes_the_declared_bytes(architecture: Architecture) -> None:
     model = build(architecture, device="meta")
     call = Shape(batch=3, length=1, capacity=20, source=S if architecture.two_inputs else 0)
     slots = 20 + (S if architecture.source == "prefix" else architecture.virtual_tokens or 0)
-    for plan, dtype in ((Plan(precision="fp32"), torch.float32), (Plan(precision="bf16"), torch.bfloat16)):
+    for plan, dtype in ((Plan(precision=Fp32()), torch.float32), (Plan(precision=Bf16()), torch.bfloat16)):
         held = model.state(3, 20, source=S, dtype=dtype).nbytes
         declared = architecture.cost(call, plan).total_state_bytes + Slots.bytes(3, slots)
-        assert held == declared, f"declares {declared} bytes of decode state in {plan.precision} and holds {held}"
+        assert held == declared, f"declares {declared} bytes of decode state in {plan.number} and holds {held}"

@@ -34,7 +34,7 @@ from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.partners import keep_partners
 from anyformer.training.place import check_space, holding
-from anyformer.training.precision import Host, check_alone, default_device, measured_host, resolve, thread_hint
+from anyformer.training.precision import Host, check_alone, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
 from anyformer.training.session import Session
@@ -156,6 +156,7 @@ def _prepared(
     begun: bool = False,
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
+    notes = [*notes, *check_units(run.plan, machine.device)]
     check_memory(run, directory, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"

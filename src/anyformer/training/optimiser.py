@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 import torch
 from torch import Tensor
 
 from anyformer.model import Transformer
+from anyformer.precision import Precision
 from anyformer.training.averaging import TRAINED, Averages, none
 from anyformer.training.optimisers import adafactor, adamw, adamw_8bit, lion, muon, schedule_free, sgd
+from anyformer.training.optimisers.narrow_weights import narrowed
 from anyformer.training.optimisers.rules import COUNTERS, Learner
 from anyformer.tuning import SGD, Adafactor, AdamW, AdamW8bit, Lion, Muon, Optimiser, ScheduleFree
 
 if TYPE_CHECKING:
     pass
 
+WIDE = 4
+"""Bytes of a weight in fp32."""
 BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
     AdamW().kind: adamw.build,
     AdamW8bit().kind: adamw_8bit.build,
@@ -30,13 +35,35 @@ BUILDERS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
 """Functions that build optimisers over the parameters that learn, by the kind of their descriptions."""
 
 
-def build_optimiser(optimiser: Optimiser, model: Transformer) -> torch.optim.Optimizer:
-    """The optimiser of a description, over all parameters of `model` that take a gradient, in groups of equal pace."""
+BY_RULE: Mapping[str, Callable[..., torch.optim.Optimizer]] = {**BUILDERS, AdamW().kind: adamw.by_rule}
+"""The same, each with a rule of ours for every weight."""
+
+
+def build_optimiser(
+    optimiser: Optimiser, model: Transformer, precision: Precision | None = None, seed: int = 0
+) -> torch.optim.Optimizer:
+    """The optimiser of a description, over all parameters of `model` that take a gradient, in groups of equal pace.
+
+    A `precision` with weights in bf16 rounds these parameters, and the optimiser begins with what it keeps of them in fp32;
+    `seed`: of roundings by chance.
+    """
     declared = model.declared
     parameters = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     paces = optimiser.paces({name: declared[name] for name in parameters})
     learners = [Learner(parameter, declared[name], paces[name]) for name, parameter in parameters.items()]
-    return BUILDERS[optimiser.kind](optimiser, learners)
+    if precision is None or precision.weight_bytes == WIDE:
+        return BUILDERS[optimiser.kind](optimiser, learners)
+    built, names = BY_RULE[optimiser.kind](optimiser, learners), {parameter: name for name, parameter in parameters.items()}
+    groups, built.param_groups = built.param_groups, []
+    for group in groups:
+        for parameter in group["params"]:
+            # Chances are keyed by the weight's name, so every weight is a group.
+            key = crc32(f"{seed}/{names[parameter]}".encode())
+            rule = narrowed(group["rule"], masters=precision.masters, key=key)
+            built.add_param_group({**group, "params": [parameter], "rule": rule})
+            built.state[parameter].update(rule.start(parameter))
+            parameter.data = parameter.data.to(torch.bfloat16)
+    return built
 
 
 def averages_of(optimiser: Optimiser, built: torch.optim.Optimizer) -> Averages:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from anyformer.costs import scaled
-from anyformer.costs.memory import ADAM
+from anyformer.costs.memory import ADAM, MASTER
 from anyformer.describe import UserError
 from anyformer.files import PlaceError, check_file, check_parents, disk_errors
 from anyformer.operations import Shape
@@ -79,9 +79,11 @@ def checkpoint_bytes(run: Run) -> int:
     tuned = run.tuning.of(declared)
     every = [*declared.weights.values(), *tuned.added.values()]
     averages = run.average is not None or run.optimiser.averages
-    beside = ADAM.weights if averages else 0
+    precision = run.plan.precision
+    beside = MASTER * precision.masters + (precision.weight_bytes if averages else 0)
     state = sum(run.optimiser.state_bytes(weight) + beside * weight.count for weight in tuned.learning.values())
-    return ADAM.weights * sum(weight.count for weight in every) + state
+    narrower = (ADAM.weights - precision.weight_bytes) * tuned.parameters
+    return ADAM.weights * sum(weight.count for weight in every) - narrower + state
 
 
 def check_space(directory: Path, run: Run) -> None:

@@ -14,17 +14,25 @@ import torch
 from anyformer.costs.calibration import DTYPES, fastest
 from anyformer.describe import UserError
 from anyformer.plan import Plan
+from anyformer.precision import Auto
 
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
+CAPABILITIES = {"tf32": (8, 0), "fp8": (8, 9)}
+"""The least compute capability of NVIDIA GPUs with products in a format."""
 SMALL = 100_000
 """Parameters below which one thread may be faster than several."""
 
 
 @dataclass(frozen=True)
 class Host:
-    """The device of a run, and the measured peak of matrix products in FLOP/s for each precision."""
+    """The device of a run, and the measured peak of matrix products in FLOP/s for some number formats."""
 
     device: torch.device
     peaks: dict[str, float]
+
+    def peak(self, plan: Plan) -> float:
+        """FLOP/s of products in the format of the plan's activations; the greatest measured where that was not measured."""
+        return self.peaks.get(plan.number, max(self.peaks.values()))
 
     @property
     def name(self) -> str:
@@ -73,7 +81,7 @@ def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
     `compile` becomes `on` for long jobs where compiling works, else `off`, with the reason.
     """
     notes: list[str] = []
-    if plan.precision == "auto":
+    if plan.precision == Auto():
         plan = plan.but(precision=max(machine.peaks, key=lambda name: machine.peaks[name]))
     if plan.compile != "off":
         problem = compile_problem(machine.device.type) if long or plan.compile == "on" else "the job is short"
@@ -110,10 +118,46 @@ def compile_problem(device_type: str) -> str:
 
 
 def autocast(plan: Plan, device: torch.device) -> contextlib.AbstractContextManager[object]:
-    """Matrix products and the residual stream in bf16 if the plan says so; weights stay as they are."""
-    if plan.precision == "bf16":
-        return torch.autocast(device.type, dtype=torch.bfloat16)
+    """Matrix products and the residual stream in the plan's 16 bits, where it has such; weights stay as they are."""
+    if plan.precision.autocasts:
+        return torch.autocast(device.type, dtype=AUTOCAST[plan.number])
     return contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def units(plan: Plan) -> Iterator[None]:
+    """Within, products in fp32 may round their operands to TF32 where the plan says so, and nowhere else."""
+    before = torch.backends.cuda.matmul.allow_tf32
+    torch.backends.cuda.matmul.allow_tf32 = plan.precision.unit == "tf32"
+    try:
+        yield
+    finally:
+        torch.backends.cuda.matmul.allow_tf32 = before
+
+
+def check_units(plan: Plan, device: torch.device) -> list[str]:
+    """Notes on products that this device only emulates. Raises `UserError` for a precision that it has no units for."""
+    precision = plan.precision
+    capability = torch.cuda.get_device_capability(device) if device.type == "cuda" else None
+    least = CAPABILITIES.get(precision.unit)
+    if precision.unit == "tf32" and (capability is None or least is None or capability < least):
+        raise UserError(
+            f"plan.precision = 'tf32': {device.type} has no TF32 units, which NVIDIA GPUs have since Ampere; take 'fp32'"
+        )
+    narrow = precision.narrow
+    if narrow is None:
+        return []
+    if narrow.emulated or capability is None:
+        return [
+            f"plan.precision = {precision.kind!r} is emulated on {device.type}: operands are rounded and multiplied in fp32, "
+            "which shows the loss and gives no speed"
+        ]
+    if least is not None and capability < least:
+        raise UserError(
+            f"plan.precision = {precision.kind!r}: this GPU's compute capability is {capability[0]}.{capability[1]}, and 8-bit "
+            f"products start at {least[0]}.{least[1]}; take 'bf16'"
+        )
+    return []
 
 
 @contextlib.contextmanager

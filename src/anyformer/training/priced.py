@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from anyformer.costs.examples import examples
 from anyformer.costs.fine_tuning import Method
+from anyformer.costs.memory import ADAM
 from anyformer.costs.step import Second, Step
 from anyformer.model import Architecture, Transformer, build
 from anyformer.objectives import ObjectiveSignal, Partner
@@ -26,7 +27,15 @@ def method_of(run: Run) -> Method | None:
     """How the run fine-tunes; None for a run in which every weight learns and no average is kept."""
     if run.tuning.everything and run.average is None:
         return None
-    return Method("this run", run.tuning, run.optimiser, averaged=run.average is not None)
+    precision = run.plan.precision
+    return Method(
+        "this run",
+        run.tuning,
+        run.optimiser,
+        "fp32" if precision.weight_bytes == ADAM.weights else "bf16",
+        averaged=run.average is not None,
+        masters=precision.masters,
+    )
 
 
 def step_of(run: Run, directory: Path | None = None) -> Step:

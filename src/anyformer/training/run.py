@@ -48,6 +48,10 @@ class Checkpoints(Value):
     """How many of the latest checkpoints to keep; the best one is always kept."""
 
 
+AVERAGED = 4
+"""Bytes of a weight that an average of weights can follow."""
+
+
 class Run(Value):
     """Architecture, plan, data, objective, optimiser and schedule: what `anyformer train` runs."""
 
@@ -125,6 +129,17 @@ class Run(Value):
             )
         if self.optimiser.averages and self.average is not None:
             raise ValueError(f"optimiser.kind = {self.optimiser.kind!r} averages weights already: leave average out")
+        precision = self.plan.precision
+        if self.average is not None and precision.weight_bytes < AVERAGED:
+            raise ValueError(
+                f"average keeps weights in fp32, and plan.precision = {precision.kind!r} has none but the optimiser's: leave "
+                "average out, or set plan.precision = 'bf16'"
+            )
+        if self.tuning.adapter is not None and precision.narrow is not None:
+            raise ValueError(
+                f"tuning.adapter stands beside frozen matrices; plan.precision = {precision.kind!r} is for those that learn: "
+                "set plan.precision = 'bf16'"
+            )
         if self.optimiser.groups:
             self.optimiser.paces(self.tuning.of(self.architecture.trained_cost(Shape(source=1))).learning)
         return self

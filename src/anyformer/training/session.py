@@ -22,8 +22,9 @@ from anyformer.training.display import Display
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
+from anyformer.training.loss_scale import scale_figures
 from anyformer.training.memory_meter import MemoryMeter
-from anyformer.training.precision import Host, deterministic
+from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.priced import flops_of, step_of
 from anyformer.training.run import Run
 from anyformer.training.saving import Saver, UnsavedError
@@ -55,7 +56,7 @@ class Session:
     display: Display = field(init=False)
 
     def __post_init__(self) -> None:
-        run, peak = self.run, self.machine.peaks[self.run.plan.precision]
+        run, peak = self.run, self.machine.peak(self.run.plan)
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
         self.best = self._lowest()
@@ -86,7 +87,7 @@ class Session:
                 self.console.out(line, highlight=False)
             with self.saver:
                 try:
-                    with deterministic(), self.display:
+                    with deterministic(), units(self.run.plan), self.display:
                         self._train()
                     return self._finish()
                 except Stopped as stopped:
@@ -136,9 +137,11 @@ class Session:
                 path: {"largest": max(load.shares), "dropped": load.dropped_share} for path, load in outcome.loads.items()
             }
             journal.append(
-                self.directory, kind="train", step=number, loss=outcome.loss, gradient_norm=outcome.gradient_norm,
+                self.directory, kind="train", step=number, loss=outcome.loss,
+                gradient_norm=None if outcome.skipped else outcome.gradient_norm,
                 tokens=number * run.batch * run.length, learning_rate=run.learning_rate(self.step), seconds=round(seconds, 4),
                 data=outcome.data, **({"experts": experts} if experts else {}),
+                **scale_figures(trainer.scale, skipped=outcome.skipped),
             )  # fmt: skip
             self.step = number
             spike = None if run.spikes is None else run.spikes.spike(self.past.losses, outcome.loss)

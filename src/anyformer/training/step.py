@@ -17,6 +17,7 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.parts.experts.router import rebalance
 from anyformer.plan import Plan
+from anyformer.training.loss_scale import LossScale
 from anyformer.training.precision import autocast
 
 LossFunction = Callable[[Examples, Noise | None], tuple[Tensor, dict[str, Load]]]
@@ -58,6 +59,8 @@ class Outcome:
     gradient_norm: float
     loads: Mapping[str, Load] = field(default_factory=dict)
     data: str = ""
+    skipped: bool = False
+    """Whether the scaled gradient overflowed, so that no weight changed."""
 
 
 def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None) -> LossFunction:
@@ -95,46 +98,66 @@ def update(
     clip: float | None,
     hold: Callable[[], None] = lambda: None,
     others: Sequence[torch.optim.Optimizer] = (),
+    scale: LossScale | None = None,
 ) -> Outcome:
     """One update from `micro_batches` of `count` targets in all: the loss is the mean over these.
 
     `rate`: of the optimiser, which a group of parameters has times its own factor.
     `hold` is called before the first weight changes: until then the update may be abandoned, afterwards it must be finished.
     `others`: optimisers of second models that learn from the same loss; the gradient's norm is that of all.
+    `scale`: the loss is multiplied by it before the backward pass, and an update whose gradient overflows is skipped.
     """
     total = 0.0
     loads: dict[str, Load] = {}
     for examples in micro_batches:
         summed, more = loss(examples, Noise.at(seed, step, examples.rows))
         mean = summed / count
-        mean.backward()  # type: ignore[no-untyped-call]
+        (mean if scale is None else scale.times(mean)).backward()  # type: ignore[no-untyped-call]
         total += mean.item()
         loads = add_loads(loads, more)
     optimisers = (optimiser, *others)
     parameters = [p for one in optimisers for group in one.param_groups for p in group["params"] if p.grad is not None]
+    if scale is not None:
+        scale.undo(parameters)
     norm = nn.utils.clip_grad_norm_(parameters, clip if clip is not None else float("inf")).item()
+    if scale is not None and math.isfinite(total) and not (math.isfinite(norm) or scale.exhausted):
+        hold()
+        for one in optimisers:
+            one.zero_grad(set_to_none=True)
+        scale.overflowed()
+        return Outcome(total, norm, loads, skipped=True)
     if not (math.isfinite(total) and math.isfinite(norm)):
-        raise _not_finite(model, micro_batches, optimisers, f"step {step}: the loss is {total} and the gradient's norm {norm}")
+        at = "" if scale is None else f" at a loss scale of {scale.value:g}"
+        wider = "'fp32'" if scale is None else "'bf16', whose range is that of fp32"
+        raise _not_finite(
+            model, micro_batches, optimisers, f"step {step}: the loss is {total} and the gradient's norm {norm}{at}", wider
+        )
     hold()
     for one in optimisers:
         for group in one.param_groups:
             group["lr"] = rate * group["factor"]
         one.step()
         one.zero_grad(set_to_none=True)
+    if scale is not None:
+        scale.passed()
     rebalance(model, {path: load.counts for path, load in loads.items()})
     return Outcome(total, norm, loads)
 
 
 def _not_finite(
-    model: Transformer, micro_batches: Sequence[Examples], optimisers: Sequence[torch.optim.Optimizer], what: str
+    model: Transformer,
+    micro_batches: Sequence[Examples],
+    optimisers: Sequence[torch.optim.Optimizer],
+    what: str,
+    wider: str,
 ) -> NonFiniteError:
-    """The error, after forgetting the gradients."""
+    """The error, after forgetting the gradients. `wider`: the precision to advise."""
     where = locate(model, micro_batches)
     for one in optimisers:
         one.zero_grad(set_to_none=True)
     error = NonFiniteError(
         f"{what}; {where}. Nothing was updated. Remedies: a lower optimiser.learning_rate, a longer schedule.warmup, clip, "
-        "plan.precision = 'fp32', or non_finite = {kind = 'skip'}, which leaves such batches out"
+        f"plan.precision = {wider}, or non_finite = {{kind = 'skip'}}, which leaves such batches out"
     )
     error.lasting = not all(parameter.isfinite().all() for parameter in model.parameters())
     return error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from statistics import median
@@ -14,6 +14,7 @@ from anyformer.costs.kernels import kernels
 from anyformer.costs.step import Step
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.training.loss_scale import scale_note
 from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.precision import Host
 from anyformer.training.priced import counted_flops
@@ -98,7 +99,7 @@ def summarise(
     run: Run,
     update: Step,
     machine: Host,
-    rows: Iterable[dict[str, Any]],
+    rows: Sequence[dict[str, Any]],
     memory: MemoryMeter,
     waiting: Waiting | None = None,
     remarks: Sequence[str] = (),
@@ -114,11 +115,13 @@ def summarise(
     flops, peak_bytes = update_figures(update, run.piece, run.accumulation, run.plan)
     assert flops.predicted is not None
     hardware = known(machine.device) if sum(seconds) > LONG_SECONDS else remembered(machine.device)
-    expected, notes = None, []
+    expected, notes = None, scale_note(rows)
     if run.plan.compile == "on":
         notes.append("predicted for eager mode; this run was compiled, which is faster and needs less memory")
     if hardware is None:
         notes.append("speed is predicted once this machine is calibrated: by anyformer cost NAME --measure, or a longer run")
+    elif run.plan.precision.unit not in hardware.peaks:
+        notes.append(f"speed is not predicted: this machine was calibrated for {' and '.join(hardware.peaks)}")
     else:
         step = step_time(run.architecture, run.piece, run.plan, hardware, "train", accumulation=run.accumulation)
         if update.seconds:
@@ -135,7 +138,7 @@ def summarise(
             )
     per_token = flops.predicted / tokens
     # The peak was measured in a moment; if the machine was busy then, the run itself shows a higher one.
-    peak = max(machine.peaks[run.plan.precision], per_token * (rate or 0))
+    peak = max(machine.peak(run.plan), per_token * (rate or 0))
     return Summary(
         tokens_per_second=Prediction(expected, rate),
         memory=Prediction(peak_bytes, memory.tensors),

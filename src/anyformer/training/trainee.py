@@ -38,7 +38,7 @@ class Trainee:
     @staticmethod
     def of(model: Transformer, run: Run, tuning: Tuning) -> Trainee:
         """The trainee before its first update; `tuning`: what of the model learns."""
-        optimiser = build_optimiser(run.optimiser, model)
+        optimiser = build_optimiser(run.optimiser, model, run.plan.precision, run.seed)
         average = None if run.average is None else run.average.of(model)
         averages = averages_of(run.optimiser, optimiser) if average is None else average.weights
         return Trainee(model, optimiser, Still.of(model, tuning), average, averages)

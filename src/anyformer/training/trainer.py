@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from torch import Tensor
+
 from anyformer import checkpoint
 from anyformer.data import Corpus, DataError, Files, prepare
 from anyformer.describe import DescriptionError, to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
+from anyformer.model.narrow import histories
 from anyformer.objectives import Examples, Feed, Setting
 from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.parts.call.noise import Noise
+from anyformer.precision.running import Running
 from anyformer.training import budget
 from anyformer.training.adapting import tune
 from anyformer.training.allocator import keep_freed_memory
@@ -26,16 +30,17 @@ from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
+from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.place import checkpoint_bytes
-from anyformer.training.precision import Host, deterministic
+from anyformer.training.precision import Host, deterministic, units
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
-OPTIMISER = "optimiser.safetensors"
+OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
 DISK_RATE = 2e8
 """Bytes of a checkpoint hashed and written in a second, estimated low."""
 
@@ -55,6 +60,8 @@ class Trainer:
     loss: LossFunction
     training: Feed
     held_out: Feed
+    scale: LossScale | None = None
+    """Of the loss, in a precision that needs one."""
 
     @staticmethod
     def start(
@@ -81,7 +88,8 @@ class Trainer:
             name: Trainee.of(partners[name], run, Tuning()) for name, one in run.objective.partners.items() if one.learns
         }
         loss = loss_function(model, run.objective, run.plan, partners)
-        return Trainer(run, corpus, Trainee.of(model, run, run.tuning), partners, learning, loss, training, held_out)
+        trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
+        return Trainer(run, corpus, trainee, partners, learning, loss, training, held_out, scale)
 
     @property
     def model(self) -> Transformer:
@@ -116,7 +124,7 @@ class Trainer:
             for each in (self.trainee, *self.learning.values()):
                 each.optimiser.zero_grad(set_to_none=True)
 
-        with deterministic():
+        with deterministic(), units(self.run.plan):
             first = _seconds(gradients)
             # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
             gradient = _seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
@@ -143,13 +151,29 @@ class Trainer:
         whole = self.training.at(step + passed)
         pieces, count = self._cut(whole)
         rate = run.learning_rate(step)
+        for _, running in self._histories():
+            running.begin()
         outcome = update(
             self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
-            count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold,
+            count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold, scale=self.scale,
         )  # fmt: skip
-        for one in self._trainees.values():
-            one.updated()
+        if not outcome.skipped:
+            for one in self._trainees.values():
+                one.updated()
+            for _, running in self._histories():
+                running.end()
         return replace(outcome, data=whole.digest)
+
+    def _histories(self) -> Iterator[tuple[str, Running]]:
+        """Scales of the updates before, of every model that learns, by name."""
+        for name, one in self._trainees.items():
+            for path, running in histories(one.model):
+                yield f"{name}/{path}", running
+
+    def _numbers(self) -> dict[str, Tensor]:
+        """What the precision keeps from update to update beside weights and optimisers."""
+        kept = {} if self.scale is None else self.scale.tensors()
+        return kept | {path: running.maxima for path, running in self._histories()}
 
     @property
     def kept(self) -> int:
@@ -181,7 +205,7 @@ class Trainer:
             taken = checkpoint.contents(
                 self.model,
                 tokenizer=self.corpus.tokenizer,
-                extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others,
+                extra={Path(_state_file(name)).stem: state for name, state in states.items()} | others | self._extra(),
                 facts={
                     "step": step,
                     "validation_loss": validation,
@@ -210,6 +234,11 @@ class Trainer:
         run = self.run
         return (step - 1) // run.checkpoints.every * run.checkpoints.every if run.spikes and run.spikes.rewinds else None
 
+    def _extra(self) -> dict[str, dict[str, Tensor]]:
+        """The file of a checkpoint for what the precision keeps, where it keeps anything."""
+        numbers = self._numbers()
+        return {Path(NUMBERS).stem: numbers} if numbers else {}
+
     def restored(self, directory: Path) -> Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
@@ -219,6 +248,12 @@ class Trainer:
         learning = {
             name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()
         }
+        if self._numbers():
+            numbers = checkpoint.read(directory / NUMBERS)
+            if self.scale is not None:
+                self.scale.restore(numbers)
+            for path, running in self._histories():
+                running.maxima = numbers[path]
         return replace(self, trainee=trainee, learning=learning)
 
     @property

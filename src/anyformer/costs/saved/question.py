@@ -12,6 +12,7 @@ from anyformer.describe import Value
 from anyformer.model import Architecture, Transformer
 from anyformer.operations import Shape
 from anyformer.plan import Plan
+from anyformer.precision import Bf16, Fp32, Precision
 from anyformer.tuning import Adapter, Lora
 from anyformer.tuning.adapter import LowRank
 
@@ -84,6 +85,12 @@ class Question:
     def rows_each(self) -> int:
         """Rows that make one sample: a batch is a multiple of it."""
         return 1 if self.signal is None else self.signal.rows_each
+
+    @property
+    def precision(self) -> Precision:
+        """The precision that saves the same tensors: those of one number format, or with narrow products."""
+        given = self.plan.precision
+        return given if given.narrow is not None else Bf16() if given.autocasts else Fp32()
 
     def learns(self, path: str) -> bool:
         return self.learning is None or path in self.learning.weights

@@ -107,7 +107,7 @@ def _key(question: Question) -> str:
     facts = {
         "architecture": question.architecture.digest,
         "shape": astuple(question.shape),
-        "plan": [question.plan.number, question.plan.attention, question.plan.chunk],
+        "plan": [question.precision.plain(), question.plan.attention, question.plan.chunk],
         "how": [question.recomputed, question.scoreless],
         "learning": None
         if learning is None
@@ -126,7 +126,8 @@ def _key(question: Question) -> str:
 def _code() -> str:
     """A digest of torch's version and of the size and time of every file that is traced."""
     here = Path(__file__).parents[2]
-    files = sorted(path for room in ("tuning", "parts", "model", "costs", "objectives") for path in (here / room).rglob("*.py"))
+    rooms = ("precision", "tuning", "parts", "model", "costs", "objectives")
+    files = sorted(path for room in rooms for path in (here / room).rglob("*.py"))
     stats = [(str(path.relative_to(here)), (stat := path.stat()).st_size, stat.st_mtime_ns) for path in files]
     return sha256(json.dumps([torch.__version__, stats]).encode()).hexdigest()
 

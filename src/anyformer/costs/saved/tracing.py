@@ -42,7 +42,7 @@ def _alike(saved: Saved, layer: str, other: str) -> bool:
 @torch.inference_mode(False)
 @torch.enable_grad()
 def _trace(question: Question, small: Reduced) -> Saved:
-    plan = question.plan.but(precision=question.plan.number, checkpointing="none")
+    plan = question.plan.but(precision=question.precision, checkpointing="none")
     model = build(small.architecture, plan, device="meta").train()
     call = Watched(question, small, model)
     with call, Scoreless(call.attended) if question.scoreless else nullcontext():
@@ -84,4 +84,4 @@ def _own_loss(question: Question, signal: Signal, model: Transformer, call: Watc
 
 
 def _products_in(plan: Plan) -> torch.autocast:
-    return torch.autocast("cpu", torch.bfloat16, enabled=plan.precision == "bf16")
+    return torch.autocast("cpu", torch.bfloat16, enabled=plan.precision.autocasts)

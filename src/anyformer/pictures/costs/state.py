@@ -74,7 +74,7 @@ def draw_state(axes: Axes, sheets: Mapping[str, CostSheet]) -> None:
     axes.grid()
     if len(sheets) == 1:
         _memory_left(axes, first)
-    axes.set_title(f"decode state of {first.batch:,} sequence{'s' if first.batch > 1 else ''}, {first.precision}")
+    axes.set_title(f"decode state of {first.batch:,} sequence{'s' if first.batch > 1 else ''}, {first.unit}")
     below(axes)
 
 

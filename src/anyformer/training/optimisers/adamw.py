@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from anyformer.training.optimisers.rules import Learner, State, grouped
+from anyformer.training.optimisers.rules import ByRule, Learner, State, grouped
 from anyformer.tuning import AdamW
 
 
@@ -35,3 +35,9 @@ class AdamRule:
             fused=True, amsgrad=False, beta1=self.betas[0], beta2=self.betas[1], lr=rate, weight_decay=decay,
             eps=self.eps, maximize=False,
         )  # fmt: skip
+
+
+def by_rule(optimiser: AdamW, learners: Sequence[Learner]) -> torch.optim.Optimizer:
+    """The same updates, one weight after the other."""
+    rule = AdamRule(optimiser.betas, optimiser.eps)
+    return ByRule(learners, lambda _: rule, optimiser.learning_rate)

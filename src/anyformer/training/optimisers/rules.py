@@ -15,7 +15,7 @@ from anyformer.tuning import Pace
 State = dict[str, Tensor]
 """The state of one weight by name: tensors alone, so that a checkpoint holds all of it."""
 
-COUNTERS = ("updates", "rates")
+COUNTERS = ("updates", "rates", "roundings")
 """Names of single numbers in a state, which stay on the CPU, where they are read."""
 
 
