@@ -11,9 +11,10 @@ import hashlib
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import parso
 from cosmic_ray.ast import ast_nodes, get_ast
@@ -109,21 +110,41 @@ def _subtle(name: str) -> bool:
 
 
 def sample(
-    root: Path, rooms: tuple[str, ...], count: int, seed: int, done: Callable[[int], None] = lambda n: None
+    root: Path,
+    rooms: tuple[str, ...],
+    count: int,
+    seed: int,
+    done: Callable[[int], None] = lambda n: None,
+    known: dict[str, Any] | None = None,
 ) -> list[Mutant]:
-    """`count` mutants of the files below `rooms`, all places of all files equally likely."""
+    """`count` mutants of the files below `rooms`, all places of all files equally likely.
+
+    `known`: what an earlier call found, as plain data; it is brought up to date, and only changed files are read again.
+    """
     files = sorted(path for room in rooms for path in (root / room).rglob("*.py"))
     texts = {path.relative_to(root).as_posix(): path.read_text(encoding="utf-8") for path in files}
+    names = {path: _hash(seed, path, text) for path, text in texts.items()}
+    known = {} if known is None else known
+    for name in set(known) - set(names.values()):
+        del known[name]
     places = []
     for number, (path, text) in enumerate(texts.items()):
-        places += places_of(path, text, seed)
+        if names[path] not in known:
+            found = [[place.key, place.line, place.choices] for place in places_of(path, text, seed)]
+            known[names[path]] = {"places": found, "drawn": {}}
+        each = known[names[path]]["places"]
+        places += [Place(key, path, line, tuple((name, at) for name, at in choices)) for key, line, choices in each]
         done(number + 1)
     chosen: list[Mutant] = []
     for place in sorted(places, key=lambda place: place.key):
         if len(chosen) == count:
             break
-        if (mutant := drawn(place, texts[place.path])) is not None:
-            chosen.append(mutant)
+        before = known[names[place.path]]["drawn"]
+        if place.key not in before:
+            mutant = drawn(place, texts[place.path])
+            before[place.key] = None if mutant is None else asdict(mutant)
+        if before[place.key] is not None:
+            chosen.append(Mutant(**before[place.key]))
     return chosen
 
 

@@ -320,3 +320,10 @@ def test_an_image_keeps_its_orientation_and_its_middle() -> None:
     cut = image_field(row, "image", 3, 4, 4)
     assert cut[:, :2].min() == 255
     assert cut[:, 2:].max() == 0
+
+
+def test_reasons_come_the_most_frequent_first_and_then_by_name():
+    skips = Skips(10)
+    for number, reason in enumerate(["no text", "cut", "no text", "bad", "no text", "cut", "bad", "alone"]):
+        skips.add(BadRecord(f"f:{number}", reason, "mend it"))
+    assert skips.report() == ["3 records: no text", "2 records: bad", "2 records: cut", "1 record: alone"]

@@ -65,6 +65,9 @@ def test_an_edit_changes_the_sample_nowhere_else(tree):
     after = keys()
     assert before.items() <= after.items()
     assert len(after) == len(before) + 1
+    known: dict[str, object] = {}
+    twice = [sample(tree, ("src/small/room",), 100, 0, known=known) for _ in range(2)]
+    assert [{mutant.key: mutant.after for mutant in each} for each in twice] == [after, after]
     few = [mutant.key for mutant in sample(tree, ("src/small/room",), 5, seed=0)]
     assert few == sorted(after)[:5]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,7 @@ def shortened(run: Run, steps: int) -> Run:
 
 def finish(*words: str) -> None:
     """`anyformer train` with these words in another process, to its end."""
-    done = subprocess.run(_command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    done = subprocess.run(_command(*words), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=_environment(), check=False)
     if done.returncode:
         raise _failed(done.returncode, done.stdout)
 
@@ -119,7 +120,7 @@ def finish(*words: str) -> None:
 def killed_after(step: int, directory: Path, *words: str) -> int:
     """`anyformer train` in another process, killed once so many updates are in its metrics; the last that was made."""
     with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(_command(*words), stdout=said, stderr=subprocess.STDOUT)
+        process = subprocess.Popen(_command(*words), stdout=said, stderr=subprocess.STDOUT, env=_environment())
         try:
             while process.poll() is None and _done(directory) < step:
                 time.sleep(WAIT)
@@ -134,6 +135,12 @@ def killed_after(step: int, directory: Path, *words: str) -> int:
 
 def _command(*words: str) -> list[str]:
     return [sys.executable, "-m", "anyformer", "train", *words]
+
+
+def _environment() -> dict[str, str]:
+    """That of this process; a path to this very package first, wherever the working directory is."""
+    paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _failed(code: int, said: bytes) -> UserError:

@@ -1,0 +1,21 @@
+"""The lines that tell how far a long reading is, where no bar can be drawn."""
+
+from __future__ import annotations
+
+from anyformer.data import progress
+
+
+def test_lines_say_what_is_done_and_what_is_left(monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    advance = progress._lines("reading", 10_000_000)
+    advance(1_000_000)
+    assert capsys.readouterr().err == "", "too early for a line"
+    now += 20
+    advance(2_000_000)
+    assert capsys.readouterr().err == "reading: 3 of 10 MB, 47 s left\n"
+    advance(2_000_000)
+    assert capsys.readouterr().err == ""
+    now += 30
+    advance(5_000_000)
+    assert capsys.readouterr().err == "reading: 10 of 10 MB, 0 s left\n"
