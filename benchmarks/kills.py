@@ -69,7 +69,7 @@ def run_of(model: str, place: Path, steps: int, every: int) -> Run:
         data=Text(paths=(str(text),), tokenizer=Bytes(), validation=0.1),
         evaluation=Evaluation(every=max(7, steps // 20), batches=2, final_tokens=256, baseline=False),
         checkpoints=Checkpoints(every=every, keep=2), plan=Plan(precision="fp32", compile="off"),
-        architecture=change_all(architecture(MODELS[model], tiny=True), {"decoder.dropout": 0.1}),
+        architecture=change_all(architecture(MODELS[model], tiny=True), {"decoder.dropout": 0.1, "mtp": None}),
     )  # fmt: skip
 
 

@@ -136,7 +136,10 @@ def test_no_code_of_the_package_unpickles():
     for path in Path(anyformer.__file__).parent.rglob("*.py"):
         if path.parts[-2:] == ("testing", "built.py"):
             continue
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not any(word in text for word in (*forbidden, "load(")):
+            continue
+        for node in ast.walk(ast.parse(text)):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not forbidden & {name.split(".")[0] for name in names}, path
