@@ -1,0 +1,109 @@
+"""`anyformer quantise`: a checkpoint in few bits that everything else reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+import anyformer as af
+from anyformer import checkpoint
+from anyformer.checkpoint.few_bits import gathered, in_few_bits, planes
+from anyformer.costs.inference import weight_bytes
+from anyformer.data import Bytes
+from anyformer.data.vocabulary import make_tokenizer
+from anyformer.quantising import FORMATS, Quantised, dense, quantised, stored_bytes
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory, call):
+    """A checkpoint of a tiny Llama over bytes with its tokenizer, a text, and the checkpoint in int4, calibrated."""
+    place = tmp_path_factory.mktemp("quantise")
+    tokenizer = make_tokenizer(Bytes(), lambda: iter(()), lambda: iter(()))
+    model = af.build(af.architecture("llama-3-8b", tiny=True), seed=3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.mul_(3)
+    checkpoint.save(model, place / "whole", tokenizer=tokenizer, facts={"length": 96})
+    (place / "text.txt").write_text("the quick brown fox jumps over the lazy dog. " * 60)
+    made = call(
+        "quantise", "whole", "--format", "int4-32", "--calibrate", "text.txt", "--data", "text.txt", "--out", "small", cwd=place
+    )
+    assert made.returncode == 0, made.stderr
+    (place / "said").write_text(made.stdout)
+    return place
+
+
+def test_the_page_says_what_is_saved_and_what_it_costs(place):
+    words = " ".join((place / "said").read_text().split())
+    report = checkpoint.read_manifest(place / "small").facts["quantised"]
+    assert "small: int4-32 weights: " in words
+    assert f"{len(report['errors'])} calibrated on text.txt loss on" in words
+    assert report["loss"]["before"] != report["loss"]["after"]
+    architecture = af.architecture(place / "whole")
+    assert (report["before"], report["after"]) == tuple(
+        weight_bytes(architecture, FORMATS[name]) for name in ("fp32", "int4-32")
+    )
+
+
+def test_the_file_holds_the_bytes_of_the_price(place):
+    model, _ = af.load(place / "small")
+    stored = sum(tensor.nbytes for tensor in load_file(place / "small" / "model.safetensors").values())
+    assert stored == sum(map(stored_bytes, model.parameters())) == weight_bytes(model.architecture, FORMATS["int4-32"])
+
+
+def test_it_generates_evaluates_and_exports(place, call):
+    for words in (
+        ["generate", "small", "the quick", "--max-tokens", "4"],
+        ["generate", "whole", "the quick", "--max-tokens", "4", "--quantise", "int8", "--precision", "fp32"],
+        ["eval", "small", "--data", "text.txt", "--precision", "fp32"],
+        ["export", "small", "exported"],
+    ):
+        made = call(*words, cwd=place)
+        assert made.returncode == 0, made.stderr
+    tokens = torch.tensor([[1, 2, 3, 4]])
+    small, exported = af.load(place / "small")[0], af.load(place / "exported")[0]
+    with torch.no_grad():
+        torch.testing.assert_close(dense(small)(tokens), exported(tokens))
+
+
+def test_a_type_is_that_of_the_numbers_restored(place):
+    model, _ = af.load(place / "small", dtype=torch.float32)
+    assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+    assert any(isinstance(parameter, Quantised) for parameter in model.parameters())
+
+
+def test_words_that_are_wrong_are_refused(place, call):
+    for words, said in (
+        (
+            ["quantise", "whole", "--format", "int5", "--out", "other"],
+            "'int5' is no format of weights; there are fp32",
+        ),
+        (["quantise", "small", "--format", "int8", "--out", "other"], "in few bits already"),
+        (["quantise", "whole", "--format", "nf4", "--calibrate", "text.txt", "--out", "other"], "nf4 has no calibrated form"),
+        (["generate", "whole", "a", "--quantise", "int5"], "'int5' is no format"),
+    ):
+        made = call(*words, cwd=place)
+        assert made.returncode == 2
+        assert said in made.stderr
+        assert not (place / "other").exists()
+
+
+def test_planes_that_are_missing_or_wrong_are_named(place):
+    made = quantised(af.build(af.architecture("llama-3-8b", tiny=True)), FORMATS["int8"])[0]
+    weights = checkpoint.weights(made)
+    said, stored = in_few_bits(weights), planes(weights)
+    first = said.matrices[0]
+    assert all(torch.equal(planes(gathered(stored, said, made.architecture, place))[name], x) for name, x in stored.items())
+    with pytest.raises(checkpoint.CheckpointError, match=f"{first}.scales is not there; int8 stores"):
+        gathered({name: x for name, x in stored.items() if name != f"{first}.scales"}, said, made.architecture, place)
+    with pytest.raises(checkpoint.CheckpointError, match=f"{first}.codes has shape"):
+        gathered({**stored, f"{first}.codes": torch.zeros(3)}, said, made.architecture, place)
+
+
+def test_json(place, call):
+    found = json.loads(call("quantise", "whole", "--out", "printed", "--json", cwd=place).stdout)
+    assert found["format"] == "int8"
+    assert found["after"] < found["before"]
