@@ -28,7 +28,10 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure of each text: a sum, and the number that it is divided by. `places`: of the JSON, sum and count."""
+    """A figure of each text: a sum and the number that it is divided by, from their places in the JSON.
+
+    `minus`: the place of what is taken from the sum; `chance`: of what frequencies alone reach; `share`: shown in per cent.
+    """
 
     title: str
     unit: str
@@ -36,7 +39,8 @@ class Measure:
     place: tuple[str, ...]
     count: int | tuple[str, ...]
     chance: str | None = None
-    sign: str = ""
+    minus: tuple[str, ...] = ()
+    share: bool = False
 
     def of(self, row: Mapping[str, Any]) -> tuple[Floats, Floats] | None:
         """(texts,) each: the sums and the counts of one shape with one seed; None where it has none."""
@@ -45,7 +49,8 @@ class Measure:
             return None
         counts = np.full(len(values), float(self.count)) if isinstance(self.count, int) else _at(row, self.count)
         assert counts is not None, "a sum has a count"
-        return values, counts
+        taken = _at(row, self.minus) if self.minus else 0.0
+        return values - taken, counts
 
 
 MEASURES = {
@@ -53,10 +58,13 @@ MEASURES = {
         "going on, as pre-trained", "nats per token", True, ("continued",), HALF, "continued"
     ),
     "continued_after": Measure("going on, after more updates", "nats per token", True, ("continued_after",), HALF, "continued"),
-    "filled": Measure("a hidden word, both sides", "share right of 10", False, ("filled", "right"), GAPS, "filled"),
-    "left": Measure("a hidden word, left side only", "share right of 10", False, ("filled", "left_right"), GAPS, "filled"),
+    "gained": Measure("what more updates gain", "nats per token", False, ("continued",), HALF, minus=("continued_after",)),
+    "filled": Measure("a hidden word, both sides", "share right of 10", False, ("filled", "right"), GAPS, "filled", share=True),
+    "left": Measure(
+        "a hidden word, left side only", "share right of 10", False, ("filled", "left_right"), GAPS, "filled", share=True
+    ),
     "nats": Measure("a hidden word, both sides", "nats among 10", True, ("filled", "nats"), GAPS),
-    "classified": Measure("telling the class", "share right of 20", False, ("classified",), 1, "classified"),
+    "classified": Measure("telling the class", "share right of 20", False, ("classified",), 1, "classified", share=True),
     "summed_up": Measure("summing up", "nats per token", True, ("summed_up", "nats"), ("summed_up", "tokens")),
 }  # fmt: skip
 PANELS = ("continued", "continued_after", "filled", "classified", "summed_up")
@@ -85,7 +93,7 @@ CLAIMS = (
     ),
     Claim(
         'T5\'s training "is not similar to \'prompt+answer\' format, need further finetuning"', '"CS190C lecture 3", 1.3',
-        ("t5", "continued_after"), ("t5", "continued"), "T5's going on, after more updates against before",
+        ("t5", "gained"), ("gpt", "gained"), "what more updates gain in going on: T5 against GPT",
     ),
     Claim(
         'Decoder-only: "Lacks bidirectional context"', SUMMARY,
@@ -243,7 +251,7 @@ def _own(study: Study) -> str:
 
 def _number(value: float, measure: Measure, *, signed: bool = False) -> str:
     sign = "+" if signed else ""
-    return f"{value:{sign}.3f}" if measure.lower else f"{value:{sign}.1%}"
+    return f"{value:{sign}.1%}" if measure.share else f"{value:{sign}.3f}"
 
 
 def _signed(interval: Interval, measure: Measure) -> str:
@@ -263,7 +271,7 @@ def draw(study: Study, path: Path = PICTURE) -> None:
     """A panel for each ability: the mean with its interval over texts, and a dot for each seed."""
     with drawing(path, 11.0, 3.3) as figure:
         figure.set_facecolor("white")
-        for number, (axes, name) in enumerate(zip(figure.subplots(1, len(PANELS)), PANELS, strict=True)):
+        for axes, name in zip(figure.subplots(1, len(PANELS)), PANELS, strict=True):
             measure = MEASURES[name]
             for column, shape in enumerate(NAMES):
                 interval = study.interval(shape, name)
@@ -282,7 +290,7 @@ def draw(study: Study, path: Path = PICTURE) -> None:
             axes.set_ylabel(f"{measure.unit}, {'less' if measure.lower else 'more'} is better", fontsize=8)
             axes.grid(axis="y")
             axes.tick_params(labelsize=8)
-            if number and not measure.lower:
+            if measure.share:
                 axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}")
 
 
@@ -299,9 +307,11 @@ anyformer train recipes/shapes/prefix.toml   # a decoder that reads the first pa
 ```
 
 All four are of one width (128), one kind of layer (RMS norms before attention and network, rotary positions, SwiGLU) and one
-tied vocabulary of 2,048; only the mask, the stacks and the objective differ. Parameters: {parameters}. T5's 3 + 3 layers have
-narrower networks, for its cross-attention. Each saw the same {tokens:,} tokens of Python's library in the same order, in
-{updates} updates of 16 texts of 128 tokens, at one learning rate, with {seeds}.
+tied vocabulary of 2,048; only the mask, the stacks and the objective differ. T5's 3 + 3 layers have narrower networks, for its
+cross-attention. Each saw the same {tokens:,} tokens of Python's library in the same order, in {updates} updates of 16 texts of
+128 tokens, at one learning rate, with {seeds}.
+
+Parameters: {parameters}.
 
 ![Five panels, one for each ability, with the four shapes side by side](pictures/shapes.svg)
 

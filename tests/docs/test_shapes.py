@@ -44,8 +44,9 @@ def test_the_page_is_that_of_its_result(maker):
 
 def test_a_verdict_needs_the_interval_and_every_seed(maker):
     """The first shape is better by 20 nats with both seeds; then by 20 with one and worse by 10 with the other."""
-    compared = ("gpt", "continued"), ("bert", "continued")
-    claim = next(each for each in maker["CLAIMS"] if (each.first, each.second) == compared)
+    claim = next(
+        each for each in maker["CLAIMS"] if each.first == ("gpt", "continued") and each.second == ("bert", "continued")
+    )
     for gains, verdict in (((20, 20), "holds"), ((-20, -20), "does not hold"), ((20, -10), "cannot be told here")):
         rows = [made_up(shape, seed, gains[seed] if shape == "gpt" else 0) for shape in SHAPES for seed in (0, 1)]
         study = maker["Study"]({"results": rows})
