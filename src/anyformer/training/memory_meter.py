@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.foretold import foretell_training
+from anyformer.quantising import stored_bytes
 from anyformer.training.priced import method_of
 from anyformer.training.run import Run
 
@@ -67,7 +68,7 @@ def check_memory(run: Run, device: torch.device, console: Console) -> None:
 def _state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
     """Bytes of the weights and of the optimiser's state."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
-    return sum(x.nbytes for x in [*model.parameters(), *moments])
+    return sum(map(stored_bytes, [*model.parameters(), *moments]))
 
 
 def give_back() -> None:

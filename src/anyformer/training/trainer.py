@@ -20,7 +20,7 @@ from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
 from anyformer.parts.call.noise import Noise
 from anyformer.training import budget
-from anyformer.training.adapting import tune
+from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
@@ -73,6 +73,7 @@ class Trainer:
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
         given(model)
+        rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {
