@@ -36,7 +36,7 @@ from anyformer.model import Transformer
 from anyformer.objectives import Setting
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.training import Run
-from anyformer.training.trainer import corpus_of
+from anyformer.training.held_out import corpus_of
 
 TEXT = 128
 """Tokens of a held-out text, as many as the shapes were trained on at a time; its first half is given, the rest follows."""

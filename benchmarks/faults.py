@@ -33,7 +33,8 @@ from anyformer.data import DataError
 from anyformer.data.corpus import Corpus
 from anyformer.files import PlaceError, write_text
 from anyformer.training import train
-from anyformer.training.trainer import OPTIMISER, corpus_of
+from anyformer.training.held_out import corpus_of
+from anyformer.training.trainer import OPTIMISER
 
 RESULT = Path(__file__).parent / "results" / "faults.json"
 FAULTS = (errno.ENOSPC, errno.EIO, errno.EACCES)

@@ -34,8 +34,8 @@ from anyformer.data import Specials, Split, prepare
 from anyformer.data.specials import SPEAKING
 from anyformer.evaluation import open_subject
 from anyformer.training import Run, load_run, resume, train
+from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import SUMMARY, read_metrics
-from anyformer.training.trainer import corpus_of
 
 RECIPES = Path(__file__).parents[1] / "recipes" / "shapes"
 RESULT = RESULTS / "shapes.json"

@@ -16,8 +16,8 @@ from anyformer.describe import change_all
 from anyformer.objectives import Setting
 from anyformer.resolving import architecture
 from anyformer.training import default_run
+from anyformer.training.held_out import corpus_of
 from anyformer.training.inspection import inspected
-from anyformer.training.trainer import corpus_of
 
 
 @pytest.fixture

@@ -617,7 +617,7 @@ LIMITED = {
 }
 """Decoders with parts that break contracts by their mathematics, and say so."""
 
-PROMPTS = {
+PROMPTED_DECODERS = {
     "prompt": _llama(**_at(kv_heads=2, mask=Window(size=5) | Prefix())).but(virtual_tokens=3),
     "prompt_positions": _decoder(
         pre_norm(LAYER, SELF.but(rotary=None), FEED),
@@ -626,9 +626,21 @@ PROMPTS = {
         input_projection=InputProjection(),
     ).but(virtual_tokens=2),
     "prompt_recurrent": _mixer(MIXERS["delta"], beside=True).but(virtual_tokens=2),
+}
+PROMPTED_ENCODERS = {
     "encoder_prompt": _encoder(pre_norm(RMS, BOTH, FEED), head=Head(pool="first", outputs=3)).but(virtual_tokens=2),
 }
 
-ZOO: dict[str, Architecture] = {**DECODERS, **LIMITED, **ENCODERS, **PAIRS, **LATENTS, **SOURCES, **ALONE, **PROMPTS}
+ZOO: dict[str, Architecture] = {
+    **DECODERS,
+    **LIMITED,
+    **ENCODERS,
+    **PAIRS,
+    **LATENTS,
+    **SOURCES,
+    **ALONE,
+    **PROMPTED_DECODERS,
+    **PROMPTED_ENCODERS,
+}
 RECURRENT = [name for name, each in ZOO.items() if recurrent(each)]
 """Those with a decode state that is no keys and values."""

@@ -16,7 +16,7 @@ from anyformer.model import Architecture, build
 from anyformer.plan import Plan
 from anyformer.resolving import architecture
 from anyformer.training import Run, default_run, journal
-from anyformer.training.trainer import corpus_of
+from anyformer.training.held_out import corpus_of
 
 LENGTH = 32
 MakeRun = Callable[..., Path]

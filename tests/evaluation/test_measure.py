@@ -16,7 +16,7 @@ from anyformer.evaluation.measure import unit_losses
 from anyformer.resolving import architecture
 from anyformer.training import default_run, load_run
 from anyformer.training.evaluate import evaluate
-from anyformer.training.trainer import corpus_of
+from anyformer.training.held_out import corpus_of
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from rich.console import Console
 from anyformer import checkpoint
 from anyformer.files import PlaceError
 from anyformer.training import resume, train
+from anyformer.training.held_out import corpus_of
 from anyformer.training.saving import Saver, UnsavedError
-from anyformer.training.trainer import corpus_of
 
 QUIET = Console(quiet=True)
 

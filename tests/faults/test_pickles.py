@@ -21,7 +21,7 @@ from anyformer.data.corpus import Corpus
 from anyformer.describe import UserError
 from anyformer.loading import load
 from anyformer.training import load_run, resume, train
-from anyformer.training.trainer import corpus_of
+from anyformer.training.held_out import corpus_of
 
 QUIET = Console(quiet=True)
 MARKER = "executed"

@@ -14,8 +14,9 @@ from anyformer.describe import UserError, change_all
 from anyformer.objectives import default_objective
 from anyformer.plan import Plan
 from anyformer.training import default_run
+from anyformer.training.held_out import corpus_of
 from anyformer.training.precision import Host
-from anyformer.training.trainer import Trainer, corpus_of
+from anyformer.training.trainer import Trainer
 
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
 ROWS = [

@@ -10,11 +10,12 @@ from anyformer.costs.foretold import TOKEN_BYTES, NotEnoughMemoryError, foretell
 from anyformer.model import build
 from anyformer.plan import Plan
 from anyformer.training import Run
+from anyformer.training.held_out import corpus_of
 from anyformer.training.memory_meter import TENSORS_AT, MemoryMeter
 from anyformer.training.precision import Host
 from anyformer.training.priced import step_of
 from anyformer.training.summary import update_figures
-from anyformer.training.trainer import Trainer, corpus_of
+from anyformer.training.trainer import Trainer
 from objectives.test_resuming import CASES, data_of
 
 CPU = torch.device("cpu")

@@ -21,8 +21,9 @@ from anyformer.model import Architecture, build
 from anyformer.parts import Causal, Head, Prefix
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, resume, train
+from anyformer.training.held_out import corpus_of
 from anyformer.training.precision import Host
-from anyformer.training.trainer import Trainer, corpus_of
+from anyformer.training.trainer import Trainer
 
 STEPS, KILLED = 5, 3
 PLAIN = Plan(precision="fp32", compile="off")

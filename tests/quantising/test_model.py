@@ -120,3 +120,9 @@ def test_a_gradient_flows_through_and_the_planes_alone_are_kept():
     plain(again).square().sum().backward()
     torch.testing.assert_close(x.grad, again.grad)
     assert all(tensor.shape[-1] != linear.in_features or tensor.ndim == 3 for tensor in kept)
+
+
+def test_it_is_not_compiled():
+    made = quantised(model("gpt2"), FORMATS["int8"])[0]
+    with pytest.raises(UserError, match="not compiled"):
+        generate(made, None, [[1, 2]], max_tokens=2, sampling=Sampling(temperature=0), compile=True)

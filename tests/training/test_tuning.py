@@ -249,8 +249,7 @@ def test_what_training_holds_is_what_was_priced(tiny, tmp_path, way):
         (Tuning(adapter=Lora(targets=("*.qury",))), r"targets: '\*.qury' names no matrix of a layer; a path is 'decoder"),
         (Tuning(train_only=("heads.*",)), r"train_only: 'heads.\*' names no weight; a path is"),
         (Tuning(frozen=("*",)), "no weight is left that learns"),
-        (Tuning(base="int8"), "tuning.base = 'int8' is priced .* but not trained yet"),
-        (Tuning(base="bf16"), "tuning.base = 'bf16' is priced .* but not trained yet"),
+        (Tuning(base="int8"), "tuning.base = 'int8': every weight learns, so none is frozen"),
     ],
 )
 def test_what_cannot_be_is_refused_before_any_work(tiny, tmp_path, tuning, message):

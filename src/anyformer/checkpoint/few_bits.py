@@ -13,13 +13,13 @@ from anyformer.checkpoint.manifest import CheckpointError
 from anyformer.describe import Value
 from anyformer.model import Architecture
 from anyformer.operations import Shape
-from anyformer.quantising import Quantised, Quantising, format_of
+from anyformer.quantising import HALF, Half, Quantised, Quantising, format_of
 
 QUANTISED = "quantised.json"
 
 
 class InFewBits(Value):
-    """The matrices of a checkpoint that are in few bits, their format, and the type that they are restored to."""
+    """The matrices of a checkpoint that are in few bits, their format, and the type that all weights are computed with."""
 
     format: str
     dtype: Literal["float32", "bfloat16", "float16"]
@@ -28,19 +28,22 @@ class InFewBits(Value):
 
 def in_few_bits(tensors: Mapping[str, Tensor]) -> InFewBits | None:
     """What is to be said of the matrices in few bits among these weights, None without any."""
-    matrices = {name: x for name, x in tensors.items() if isinstance(x, Quantised)}
-    if not matrices:
+    held = {name: x for name, x in tensors.items() if isinstance(x, Quantised)}
+    if not held:
         return None
-    (format,) = {x.format.name for x in matrices.values()}
-    (dtype,) = {str(x.dtype).removeprefix("torch.") for x in matrices.values()}
+    matrices = {name: x for name, x in held.items() if not isinstance(x.format, Half)}
+    (format,) = {x.format.name for x in matrices.values()} or {HALF.name}
+    (dtype,) = {str(x.dtype).removeprefix("torch.") for x in held.values()}
     return InFewBits(format=format, dtype=dtype, matrices=tuple(matrices))  # type: ignore[arg-type]
 
 
 def planes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Every tensor by name; of a matrix in few bits its planes, as `NAME.codes`."""
+    """Every tensor by name; of a matrix in few bits its planes, as `NAME.codes`, of one in half its numbers."""
     found: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
-        if isinstance(tensor, Quantised):
+        if isinstance(tensor, Quantised) and isinstance(tensor.format, Half):
+            found[name] = tensor.planes["codes"]
+        elif isinstance(tensor, Quantised):
             found |= {f"{name}.{plane}": x for plane, x in tensor.planes.items()}
         else:
             found[name] = tensor
@@ -49,19 +52,20 @@ def planes(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 def gathered(tensors: Mapping[str, Tensor], said: InFewBits, architecture: Architecture, source: Path) -> dict[str, Tensor]:
     """Weights by name, matrices in few bits from their planes. Raises `CheckpointError`, which names what is not there."""
-    weights, format = architecture.trained_cost(Shape()).weights, format_of(said.format)
-    if not isinstance(format, Quantising):
+    weights, format, dtype = architecture.trained_cost(Shape()).weights, format_of(said.format), getattr(torch, said.dtype)
+    if said.matrices and not isinstance(format, Quantising):
         raise CheckpointError(f"{source}: {QUANTISED} says {said.format}, which is no format of few bits")
-    made = dict(tensors)
+    made, few = dict(tensors), {}
     for name in said.matrices:
         if name not in weights:
             raise CheckpointError(f"{source}: {QUANTISED} names {name}, which this architecture does not have")
+        assert isinstance(format, Quantising), "checked above"
         own = {}
-        for plane, (shape, dtype) in format.planes(weights[name].shape).items():
+        for plane, (shape, kind) in format.planes(weights[name].shape).items():
             found = made.pop(f"{name}.{plane}", None)
-            if found is None or tuple(found.shape) != shape or found.dtype != dtype:
+            if found is None or tuple(found.shape) != shape or found.dtype != kind:
                 what = "is not there" if found is None else f"has shape {tuple(found.shape)} and type {found.dtype}"
-                raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, {dtype}")
+                raise CheckpointError(f"{source}: {name}.{plane} {what}; {said.format} stores {shape}, {kind}")
             own[plane] = found
-        made[name] = Quantised(own, format, weights[name].shape, getattr(torch, said.dtype))
-    return made
+        few[name] = Quantised(own, format, weights[name].shape, dtype)
+    return {**{name: x.to(dtype) for name, x in made.items()}, **few}

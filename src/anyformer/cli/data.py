@@ -58,8 +58,8 @@ def run(
 
     from anyformer.cli.inspecting import LEGEND, print_seen
     from anyformer.cli.train import check, resolve_run
+    from anyformer.training.held_out import corpus_of
     from anyformer.training.inspection import inspected, planned
-    from anyformer.training.trainer import corpus_of
 
     check(what, tuple(data or ()))
     described = resolve_run(what, tuple(data or ()), arguments.assigned(changes), tiny=tiny, objective=objective)

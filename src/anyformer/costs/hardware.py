@@ -92,7 +92,8 @@ class Hardware:
     def rate(self, precision: str) -> str:
         """The peak in words, with the precision that stands in for one that the chip has not."""
         unit = self.unit(precision)
-        other = "" if unit == precision else f" ({unit}, as it has no {precision})"
+        lacking = "bf16" if unit == "fp16" and "bf16" not in self.peaks else ""
+        other = f" ({unit}, as it has no {lacking})" if lacking else ""
         return f"{scaled(self.peaks[unit])}FLOP/s{other}"
 
     @property

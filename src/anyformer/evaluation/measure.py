@@ -22,9 +22,9 @@ from anyformer.objectives.feed import TextFeed
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.training.evaluate import Evaluated, evaluate
+from anyformer.training.held_out import corpus_of
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.run import Run
-from anyformer.training.trainer import corpus_of
 
 DOCUMENTS_FROM = 20
 """Documents from which they are the units that are resampled: windows of one text depend on each other."""

@@ -10,8 +10,8 @@ import numpy as np
 from anyformer.data import Corpus, DataError, Table, prepare
 from anyformer.data.columns import Column
 from anyformer.describe import UserError, did_you_mean
+from anyformer.training.held_out import corpus_of
 from anyformer.training.run import Run
-from anyformer.training.trainer import corpus_of
 
 Names = Mapping[str, tuple[str, ...]]
 

@@ -53,7 +53,7 @@ class Architecture(Shown):
     mtp: MultiToken | None = None
     """Predictions of tokens after the next one, in training alone; counted beside the model."""
     virtual_tokens: Count | None = None
-    """P, learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""
+    """Learnt vectors in front of every text, without outputs: prompt tuning (Lester et al. 2021, arXiv 2104.08691)."""
     initialisation: Initialisation = Initialisation()
 
     @model_validator(mode="after")

@@ -91,7 +91,9 @@ class ImageClassificationObjective(ClassObjective):
         return Examples((images / 255 - mean) / deviation, targets, None, rows, counts=counts)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
-        return replace(super().made_up(architecture, data, shape), padding=None)
+        assert isinstance(data, Images), "checked before"
+        images = torch.zeros(shape.batch, data.channels, data.height, data.width)
+        return replace(super().made_up(architecture, data, shape), tokens=images, padding=None)
 
     def logits(self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary) -> Tensor:
         logits: Tensor = model(examples.tokens, noise=noise, auxiliary=auxiliary)

@@ -1,15 +1,17 @@
 """Weights in few bits: formats, their bytes, rounding, calibration, and matrices that any operation reads."""
 
 from anyformer.quantising.calibrated import calibrated
-from anyformer.quantising.formats import FORMATS, USUAL, Format, Grouped, NormalFloat, Quantising
-from anyformer.quantising.model import Report, dense, format_of, quantisable, quantised, with_quantised
+from anyformer.quantising.formats import FORMATS, HALF, USUAL, Format, Grouped, Half, NormalFloat, Quantising
+from anyformer.quantising.model import Report, dense, format_of, hold, quantisable, quantised
 from anyformer.quantising.tensor import Quantised, format_named, restored, stored_bytes
 
 __all__ = [
     "FORMATS",
+    "HALF",
     "USUAL",
     "Format",
     "Grouped",
+    "Half",
     "NormalFloat",
     "Quantised",
     "Quantising",
@@ -18,9 +20,9 @@ __all__ = [
     "dense",
     "format_named",
     "format_of",
+    "hold",
     "quantisable",
     "quantised",
     "restored",
     "stored_bytes",
-    "with_quantised",
 ]

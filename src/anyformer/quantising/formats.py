@@ -154,6 +154,20 @@ class Grouped(Quantising):
         return shared if self.group is None else shared.repeat_interleave(self.group, -1)[..., :inputs]
 
 
+@dataclass(frozen=True)
+class Half(Quantising):
+    """bf16 numbers that are computed with as another type: frozen weights of any shape in half the bytes of fp32."""
+
+    def planes(self, shape: tuple[int, ...]) -> Mapping[str, Plane]:
+        return {"codes": (shape, torch.bfloat16)}
+
+    def quantised(self, matrix: Tensor) -> dict[str, Tensor]:
+        return {"codes": matrix.to(torch.bfloat16)}
+
+    def restored(self, planes: Mapping[str, Tensor], shape: tuple[int, ...]) -> Tensor:
+        return planes["codes"].float()
+
+
 # Quantiles of a normal distribution between -1 and 1, with 0 among them: appendix E of QLoRA (arXiv 2305.14314).
 NF4_NUMBERS = (
     -1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
@@ -232,5 +246,7 @@ FORMATS: Mapping[str, Format] = MappingProxyType(
     }
 )
 """Every format, by name."""
+HALF = Half("bf16", 16)
+"""How frozen weights are held that a format of fewer bits leaves whole."""
 USUAL = ("fp32", "bf16", "fp8", "int8", "int4")
 """The formats that a cost sheet shows."""

@@ -79,12 +79,12 @@ def quantised(
     return _with(model, made), Report(format.name, before, after, errors, tuple(path for path in errors if path in moments))
 
 
-def with_quantised(model: nn.Module, paths: Mapping[str, Weight], format: Quantising) -> None:
-    """Put the matrices at these paths into `format`, in the model itself, each number rounded to the nearest."""
-    for path in paths:
-        owner, _, leaf = path.rpartition(".")
-        holder = model.get_submodule(owner)
-        setattr(holder, leaf, nn.Parameter(Quantised.of(holder.get_parameter(leaf), format), requires_grad=False))
+def hold(model: nn.Module, path: str, format: Format) -> None:
+    """Put the weight at a path into `format`, in the model itself, each number rounded to the nearest; it learns no more."""
+    assert isinstance(format, Quantising), f"{format.name} stores plain numbers"
+    owner, _, leaf = path.rpartition(".")
+    holder = model.get_submodule(owner)
+    setattr(holder, leaf, nn.Parameter(Quantised.of(holder.get_parameter(leaf), format), requires_grad=False))
 
 
 def dense(model: Transformer) -> Transformer:

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 from anyformer.describe import UserError
-from anyformer.quantising.formats import FORMATS, Quantising
+from anyformer.quantising.formats import FORMATS, HALF, Half, Quantising
 
 _ATEN = torch.ops.aten
 _SAME = (_ATEN.detach.default, _ATEN.alias.default, _ATEN.clone.default, _ATEN._to_copy.default)
@@ -53,6 +53,9 @@ class Quantised(Tensor):
 
     def become(self, other: Tensor) -> None:
         """Become equal to another matrix of this format, in place."""
+        if isinstance(self.format, Half) and not isinstance(other, Quantised):
+            self.planes["codes"].copy_(other)
+            return
         if not isinstance(other, Quantised) or other.format != self.format:
             held = other.format.name if isinstance(other, Quantised) else f"plain {other.dtype}"
             raise UserError(f"the matrix is stored as {self.format.name}, and the weights read are {held}")
@@ -102,7 +105,9 @@ class _Linear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input: Tensor, weight: Quantised) -> Tensor:
         ctx.weight = weight
-        return F.linear(input, weight.restored)
+        if torch.is_autocast_enabled(input.device.type):
+            return F.linear(input, weight.restored)
+        return F.linear(input, weight.restored.to(input.dtype))
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -126,6 +131,6 @@ def stored_bytes(tensor: Tensor) -> int:
 
 def format_named(name: str) -> Quantising:
     """A format below 16 bits by its name."""
-    format = FORMATS[name]
+    format = HALF if name == HALF.name else FORMATS[name]
     assert isinstance(format, Quantising), f"{name} stores plain numbers"
     return format

@@ -12,15 +12,15 @@ from anyformer.describe import UserError
 from anyformer.model import Architecture, Transformer
 from anyformer.model.adapters import adapt, adapted
 from anyformer.operations import Shape
+from anyformer.quantising import FORMATS, HALF, Quantising, hold
 from anyformer.tuning import Tuned, Tuning
 
 
 def check_tuning(tuning: Tuning, architecture: Architecture) -> Tuned:
     """The weights that learn. Raises `UserError`, before any work, for patterns that name nothing and what is only priced."""
-    if tuning.base != Tuning().base:
+    if tuning.base != "fp32" and tuning.everything:
         raise UserError(
-            f"tuning.base = {tuning.base!r} is priced (`anyformer plan NAME --finetune`) but not trained yet: frozen weights "
-            "are kept in fp32; leave tuning.base out. plan.precision = 'bf16' computes products in bf16 all the same"
+            f"tuning.base = {tuning.base!r}: every weight learns, so none is frozen; name an adapter, or leave it out"
         )
     adapted(architecture, tuning.adapter)
     return tuning.of(architecture.trained_cost(Shape(source=1)))
@@ -34,6 +34,22 @@ def tune(model: Transformer, tuning: Tuning, seed: int) -> None:
     for name, parameter in model.named_parameters():
         if name not in learning:
             parameter.requires_grad_(False)
+
+
+def rest(model: Transformer, tuning: Tuning) -> None:
+    """Put the weights that do not learn into the format of `tuning.base`: matrices in few bits, all others in bf16.
+
+    Call it when the weights have the values that they keep. Each is restored for the operation that reads it, so the type that
+    the model computes in is the same with every base (QLoRA, Dettmers et al. 2023, arXiv 2305.14314).
+    """
+    if tuning.base == "fp32":
+        return
+    declared = model.architecture.trained_cost(Shape(source=1))
+    learning, format = tuning.of(declared).learning, FORMATS[tuning.base]
+    for path, weight in declared.weights.items():
+        if path not in learning:
+            few = isinstance(format, Quantising) and weight.quantisable
+            hold(model, path, format if few else HALF)
 
 
 @dataclass(frozen=True)

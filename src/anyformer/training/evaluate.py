@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -36,6 +37,15 @@ class Evaluated:
 
     of_tokens: bool = True
     """Whether the loss is -log p of tokens."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Plain data, for the metrics of a run."""
+        metrics = {"metrics": dict(self.metrics)} if self.metrics else {}
+        return {
+            "loss": self.loss, "perplexity": self.perplexity, "bits_per_byte": self.bits_per_byte, "targets": self.count,
+            "seen": self.seen, "whole": self.whole, "unit": self.unit, **metrics,
+        }  # fmt: skip
 
     @property
     def perplexity(self) -> float | None:

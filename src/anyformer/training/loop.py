@@ -29,6 +29,7 @@ from anyformer.training.adapting import check_tuning, learning_line
 from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
+from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import Past
 from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
@@ -42,7 +43,7 @@ from anyformer.training.starting import kept_tokenizer, take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
 from anyformer.training.trained import Trained
-from anyformer.training.trainer import OPTIMISER, Trainer, corpus_of
+from anyformer.training.trainer import OPTIMISER, Trainer
 
 LONG_STEPS, LONG_MINUTES = 200, 2.0
 """Updates, or minutes, from which compiling pays for itself."""

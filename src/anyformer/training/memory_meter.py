@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from anyformer.costs.allocated import watching_allocations
 from anyformer.costs.available import free_memory
 from anyformer.costs.foretold import CLOSE, foretell_training, training_bytes
+from anyformer.quantising import stored_bytes
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run
@@ -79,7 +80,7 @@ def room_for_copy(run: Run, directory: Path, device: torch.device) -> bool:
 def state_bytes(model: nn.Module, optimiser: torch.optim.Optimizer) -> int:
     """Bytes of the weights and of the optimiser's state."""
     moments = [x for state in optimiser.state.values() for x in state.values() if isinstance(x, Tensor)]
-    return sum(x.nbytes for x in [*model.parameters(), *moments])
+    return sum(map(stored_bytes, [*model.parameters(), *moments]))
 
 
 def give_back() -> None:

@@ -149,6 +149,12 @@ class Run(Value):
         """The sizes of a micro-batch."""
         return self.objective.shape(self.architecture, self.batch // self.accumulation, self.length)
 
+    @property
+    def sizes(self) -> str:
+        """Sizes of the model and of an update, in words."""
+        depth, width = self.architecture.output_stack.depth, self.architecture.width
+        return f"{depth} layers of width {width}, {self.batch} x {self.length} tokens per step"
+
     def learning_rate(self, step: int) -> float:
         """The rate of update number `step` (from 0), once the number of steps is known."""
         assert self.steps is not None

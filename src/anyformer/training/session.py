@@ -253,10 +253,8 @@ class Session:
         run = self.run
         experts = {path: {"shares": load.shares, "dropped": load.dropped_share} for path, load in result.loads.items()}
         journal.append(
-            self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, loss=result.loss,
-            perplexity=result.perplexity, bits_per_byte=result.bits_per_byte, targets=result.count, seen=result.seen,
-            whole=result.whole, unit=result.unit, last=last, **({"metrics": dict(result.metrics)} if result.metrics else {}),
-            **({"experts": experts} if experts else {}),
+            self.directory, kind="validation", step=self.step, tokens=self.step * run.batch * run.length, last=last,
+            **result.facts, **({"experts": experts} if experts else {}),
         )  # fmt: skip
 
     def _lowest(self) -> float:
@@ -290,9 +288,7 @@ class Session:
         )  # fmt: skip
         baseline = trainer.baseline() if run.evaluation.baseline else None
         parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-        depth, width = run.architecture.output_stack.depth, run.architecture.width
-        model = f"{scaled(parameters).rstrip()} parameters, {depth} layers of width {width}"
-        title = f"{self.directory.resolve().name}: {model}, {run.batch} x {run.length} tokens per step"
+        title = f"{self.directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
         waiting = Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves)
         update = step_of(run, self.directory)

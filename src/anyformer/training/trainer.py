@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import ceil
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -13,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from anyformer import checkpoint
-from anyformer.data import Corpus, DataError, Files, prepare
-from anyformer.describe import DescriptionError, to_json
+from anyformer.data import Corpus
+from anyformer.describe import to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
 from anyformer.model.narrow import histories
@@ -24,7 +23,7 @@ from anyformer.objectives.mixing import baseline_of, held_out_feed, training_fee
 from anyformer.parts.call.noise import Noise
 from anyformer.precision.running import Running
 from anyformer.training import budget
-from anyformer.training.adapting import tune
+from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
@@ -82,6 +81,7 @@ class Trainer:
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
         given(model)
+        rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
         learning = {
@@ -284,37 +284,3 @@ def _seconds(act: Callable[[], object]) -> float:
     start = budget.clock()
     act()
     return budget.clock() - start
-
-
-def corpus_of(run: Run) -> Corpus:
-    """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
-    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
-    least = run.objective.least_held_out
-    for name, part in corpus.components.items():
-        if len(part.validation) < least:
-            raise DataError(f"{name}: " * bool(name) + _not_held_out(run, run.data.components[name], part))
-        run.objective.check_outputs(run.architecture, part)
-    for name, vocab in run.architecture.vocabularies.items():
-        if corpus.tokenizer.vocab_size > vocab:
-            raise DescriptionError(
-                f"the tokenizer has {corpus.tokenizer.vocab_size} tokens and the {name} {vocab} rows; "
-                f"set {name}.vocab={corpus.tokenizer.vocab_size}"
-            )
-    return corpus
-
-
-def _not_held_out(run: Run, data: Files, corpus: Corpus) -> str:
-    """The error for too little held-out data, with the amount needed."""
-    share, held, objective = data.validation, len(corpus.validation), run.objective
-    unit = "tokens" if objective.least_held_out > 1 else "records"
-    if data.validation_paths:
-        return f"validation_paths: {held:,} {unit} are held out, and at least {objective.least_held_out} are needed; give more"
-    if share == 0:
-        return "nothing is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
-    if unit == "records":
-        return f"no record is held out of {len(corpus.train):,}; give more records, or set a greater data.validation"
-    needed = ceil(max(2 / share, (run.length + 1) / (1 - share)))
-    return (
-        f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window "
-        f"of length {run.length:,} to train on and for a share of {share:g} (data.validation) to hold out; give more text"
-    )

@@ -29,7 +29,8 @@ class Tuning(Value):
     frozen: tuple[Pattern, ...] = ()
     """Patterns of paths of weights that do not learn, as `embedding.*` or `decoder.layers.1?.*`."""
     base: Base = "fp32"
-    """The format of weights that do not learn; weights that learn are in fp32. Others than `fp32` are priced, not trained."""
+    """The format of weights that do not learn; weights that learn are in fp32. `int8` and `nf4` hold the matrices of layers
+    in 8 and 4 bits and all others in bf16."""
 
     @property
     def everything(self) -> bool:

@@ -1,0 +1,43 @@
+"""A run's data, prepared, and refused where too little of it is held out."""
+
+from __future__ import annotations
+
+from math import ceil
+
+from anyformer.data import Corpus, DataError, Files, prepare
+from anyformer.describe import DescriptionError
+from anyformer.training.run import Run
+
+
+def corpus_of(run: Run) -> Corpus:
+    """The run's data, prepared. Raises an error without held-out examples, or if the tokenizer exceeds the embedding's rows."""
+    corpus = prepare(run.data, special=run.objective.special(run.length), verify=True)
+    least = run.objective.least_held_out
+    for name, part in corpus.components.items():
+        if len(part.validation) < least:
+            raise DataError(f"{name}: " * bool(name) + _not_held_out(run, run.data.components[name], part))
+        run.objective.check_outputs(run.architecture, part)
+    for name, vocab in run.architecture.vocabularies.items():
+        if corpus.tokenizer.vocab_size > vocab:
+            raise DescriptionError(
+                f"the tokenizer has {corpus.tokenizer.vocab_size} tokens and the {name} {vocab} rows; "
+                f"set {name}.vocab={corpus.tokenizer.vocab_size}"
+            )
+    return corpus
+
+
+def _not_held_out(run: Run, data: Files, corpus: Corpus) -> str:
+    """The error for too little held-out data, with the amount needed."""
+    share, held, objective = data.validation, len(corpus.validation), run.objective
+    unit = "tokens" if objective.least_held_out > 1 else "records"
+    if data.validation_paths:
+        return f"validation_paths: {held:,} {unit} are held out, and at least {objective.least_held_out} are needed; give more"
+    if share == 0:
+        return "nothing is held out, so nothing can be evaluated; set data.validation above 0, or validation_paths"
+    if unit == "records":
+        return f"no record is held out of {len(corpus.train):,}; give more records, or set a greater data.validation"
+    needed = ceil(max(2 / share, (run.length + 1) / (1 - share)))
+    return (
+        f"the text is too short: it has {len(corpus.train) + held:,} tokens, and about {needed:,} are needed, for one window "
+        f"of length {run.length:,} to train on and for a share of {share:g} (data.validation) to hold out; give more text"
+    )
