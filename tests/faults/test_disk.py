@@ -6,6 +6,7 @@ import errno
 import json
 import resource
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from rich.console import Console
 
 from anyformer import checkpoint
 from anyformer.files import PlaceError
-from anyformer.training import resume, train
+from anyformer.training import resume, train, trainer
 from anyformer.training.held_out import corpus_of
 from anyformer.training.saving import Saver, UnsavedError
 
@@ -102,6 +103,28 @@ def test_files_are_those_of_the_moment_whether_training_waits_or_not(tmp_path, m
     run = run_of("dense", tmp_path, steps=6, every=2)
     train(run, tmp_path / "whole", console=QUIET)
     monkeypatch.setattr("anyformer.training.loop.room_for_copy", lambda run, directory, device: background)
+    train(run, tmp_path / "run", console=QUIET)
+    assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
+
+
+def test_a_slow_writer_writes_the_weights_of_its_step_though_later_updates_changed_them(tmp_path, monkeypatch):
+    run = run_of("dense", tmp_path, steps=6, every=2)
+    train(run, tmp_path / "whole", console=QUIET)
+    real, update, updated = checkpoint.write, trainer.update, threading.Event()
+
+    def slow(given: checkpoint.Contents, directory: Path) -> None:
+        if given.facts["step"] < 6:
+            updated.clear()
+            assert updated.wait(60), "training goes on while the writer waits"
+        real(given, directory)
+
+    def told(*given, **more):
+        outcome = update(*given, **more)
+        updated.set()
+        return outcome
+
+    monkeypatch.setattr(checkpoint, "write", slow)
+    monkeypatch.setattr(trainer, "update", told)
     train(run, tmp_path / "run", console=QUIET)
     assert outcome(tmp_path / "run") == outcome(tmp_path / "whole")
 
