@@ -87,7 +87,7 @@ def attempt(job: tuple[str, int, int]) -> dict[str, Any]:
 
 
 def distances(results: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
-    """Of each precision: mean validation loss, and its difference from that of `BESIDE` with the same seed, mean and largest."""
+    """Of each precision: mean validation loss, and its difference from `BESIDE` with the same seed, mean and largest."""
     reached = {(each["precision"], each["seed"]): each["validation_loss"] for each in results}
     found = {}
     for name in PRECISIONS:
