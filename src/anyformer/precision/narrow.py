@@ -13,8 +13,8 @@ class Fp8(Narrow):
 
     `scaling`: `tensor` takes S = largest number of the format / max |x| of each tensor as it is now; `channel` one S for each
     row of X and of W, and in the backward pass for each row or column that is not summed over; `running` takes the maximum of
-    the last `history` updates, so that a kernel may round x and find its maximum in one reading (delayed scaling of NVIDIA's Transformer Engine;
-    the first update, which has none, takes its own).
+    the last `history` updates, so that a kernel may round x and find its maximum in one reading (delayed scaling of NVIDIA's
+    Transformer Engine; the first update, which has none, takes its own).
     """
 
     kind: Literal["fp8"] = "fp8"
