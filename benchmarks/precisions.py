@@ -1,12 +1,12 @@
 """The same small model trained in every precision from the same weights, data and order: loss curves beside fp32's.
 
-    python -m benchmarks.precisions [--updates 300] [--only KIND ...]
+    python -m benchmarks.precisions [--updates 300] [--only NAME ...]
 
 A Llama of 2 layers of width 64 on bytes of python-stdlib, 8 x 64 tokens an update, three seeds; two processes of one thread
 each. Narrow products are chosen from a size of 64 on, so that every matrix of a layer has them. On a CPU, so fp8, mxfp8 and
 nvfp4 are emulated; TF32 exists on GPUs alone. Nothing is timed. Writes benchmarks/results/precisions.json: for each precision
-and seed the loss of every tenth update and the validation loss, and per precision the mean difference from bf16 with the
-same seed and its greatest value.
+and seed the loss of every tenth update and the validation loss, and per precision the mean difference from bf16 with the same
+seed and its greatest value. Results that --only leaves out stay as they are.
 """
 
 from __future__ import annotations
@@ -46,6 +46,7 @@ PRECISIONS: Mapping[str, Precision] = {
     "fp8, channel": Fp8(least=LEAST, scaling="channel"),
     "fp8, running": Fp8(least=LEAST, scaling="running"),
     "mxfp8": Mxfp8(least=LEAST),
+    "mxfp8, scales by OCP's rule": Mxfp8(least=LEAST, scale="ocp"),
     "nvfp4": Nvfp4(least=LEAST),
 }
 BESIDE = "bf16"
@@ -110,7 +111,8 @@ def main() -> None:
     arguments = parser.parse_args()
     jobs = [(name, seed, arguments.updates) for seed in SEEDS for name in arguments.only]
     versions = {name: version(name) for name in ("torch", "numpy")}
-    results: list[dict[str, Any]] = []
+    known = json.loads((RESULTS / "precisions.json").read_text())["results"] if arguments.only != list(PRECISIONS) else []
+    results = [each for each in known if each["precision"] not in arguments.only]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(attempt, job) for job in jobs]):
             results.append(done.result())

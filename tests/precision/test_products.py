@@ -92,7 +92,7 @@ def test_torchs_scaled_product_undoes_the_scales_alike(by_row):
     torch.testing.assert_close(product(a, b, torch.bfloat16).float(), theirs.float(), rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize(("precision", "format"), [(Mxfp8(least=32), MXFP8), (Nvfp4(least=16), NVFP4)])
+@pytest.mark.parametrize(("precision", "format"), [(Mxfp8(least=32, scale="ocp"), MXFP8), (Nvfp4(least=16), NVFP4)])
 def test_blocks_lie_along_the_sum(precision, format):
     linear, x = linear_and_input(bias=False)
     y, dx, dw = passes(NarrowLinear(linear, precision), x)
@@ -104,6 +104,17 @@ def test_blocks_lie_along_the_sum(precision, format):
     torch.testing.assert_close(y.reshape(-1, 32), rounded(flat) @ rounded(weight).T, rtol=1e-5, atol=1e-4)
     torch.testing.assert_close(dx.reshape(-1, 64), rounded(g) @ rounded(weight.T).T, rtol=1e-5, atol=1e-3)
     torch.testing.assert_close(dw, rounded(g.T) @ rounded(flat.T).T, rtol=1e-5, atol=1e-2)
+
+
+def test_a_scale_rounded_up_saturates_nothing():
+    """Below half the largest number a block is too small, above it too large: the power of two lies between."""
+    torch.manual_seed(0)
+    x = torch.randn(40, 64) * torch.logspace(-6, 6, 40)[:, None]
+    operand = NarrowLinear(nn.Linear(64, 64), Mxfp8()).maker.operand(x, "input", note=False)
+    for given, found in zip(x.reshape(-1, 32), operand.codes.reshape(-1, 32), strict=True):
+        scale = 2.0 ** torch.floor(torch.log2(448 / given.abs().max().double()))
+        assert 224 < float(given.abs().max() * scale) <= 448
+        torch.testing.assert_close(found, ((given * scale).to(torch.float8_e4m3fn).float() / scale).float())
 
 
 @pytest.mark.parametrize("precision", ALL, ids=lambda precision: f"{precision.kind}, {precision.shares}")

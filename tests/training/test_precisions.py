@@ -16,7 +16,7 @@ from anyformer.describe import DescriptionError, UserError, change_all
 from anyformer.plan import Plan
 from anyformer.precision import Bf16, Fp8, Fp16, Fp32, Mxfp8, Nvfp4, PureBf16, Tf32
 from anyformer.training import resume, train
-from anyformer.training.precision import Host, check_units
+from anyformer.training.precision import Host, check_units, resolve
 
 QUIET = Console(quiet=True)
 PRECISIONS = {
@@ -56,6 +56,18 @@ def test_a_resumed_run_ends_with_the_same_bits(run, tmp_path, precision):
     assert straight.validation is not None
     assert straight.validation.loss < 5.6
     assert digest(tmp_path / "parts", 5) == digest(tmp_path / "straight", 5)
+
+
+@pytest.mark.parametrize("scaling", ["tensor", "running"])
+def test_emulated_fp8_learns_as_bf16_does(run, tmp_path, scaling):
+    """A short form of benchmarks/precisions.py: after 24 updates the losses are close, and far from where they began."""
+    losses = {}
+    for precision in (Bf16(), Fp8(least=16, scaling=scaling)):
+        changes = {"plan.precision": precision, "steps": 24, "optimiser.learning_rate": 1e-2, "schedule.warmup": 4}
+        made = change_all(run, {**changes, "checkpoints.every": 24, "evaluation.every": 24})
+        losses[precision.kind] = train(made, tmp_path / precision.kind, console=QUIET).validation.loss
+    assert losses["bf16"] < 5
+    assert losses["fp8"] == pytest.approx(losses["bf16"], abs=0.1)
 
 
 def skipping(run, directory, **changes):
@@ -156,6 +168,10 @@ def test_units_that_a_device_lacks_are_named(run, tmp_path):
     (said,) = check_units(Plan(precision="nvfp4"), torch.device("cpu"))
     assert "emulated on cpu" in said
     assert check_units(Plan(precision="fp16"), torch.device("cpu")) == []
+    machine = Host(torch.device("cpu"), {"fp32": 1e11, "bf16": 1e11})
+    with pytest.raises(UserError, match="'fp8' are not compiled yet"):
+        resolve(Plan(precision="fp8", compile="on"), machine, long=True)
+    assert resolve(Plan(precision="fp8"), machine, long=True)[0].compile == "off"
 
 
 def test_half_a_gradient_and_all_of_it(run, tmp_path):

@@ -13,8 +13,8 @@ class Fp8(Narrow):
 
     `scaling`: `tensor` takes S = largest number of the format / max |x| of each tensor as it is now; `channel` one S for each
     row of X and of W, and in the backward pass for each row or column that is not summed over; `running` takes the maximum of
-    the last `history` updates, so that x is rounded without reading it twice (delayed scaling of NVIDIA's Transformer Engine;
-    the first update, which has none, takes its own).
+    the last `history` updates, so that a kernel may round x and find its maximum in one reading (delayed scaling of NVIDIA's
+    Transformer Engine; the first update, which has none, takes its own).
     """
 
     kind: Literal["fp8"] = "fp8"
@@ -34,6 +34,8 @@ class Fp8(Narrow):
 class Mxfp8(Narrow):
     """E4M3 with a scale of a power of two for each 32 numbers along the sum (OCP Microscaling 1.0; arXiv 2310.10537).
 
+    OCP's rule scales the largest number of a block to between 256 and 512, and what is above 448 saturates; `up` takes the
+    power of two at which nothing does (Mishra et al. 2025, arXiv 2506.08027, who find OCP's rule to train worse).
     Emulated: operands are rounded to the format and multiplied in fp32, so it shows the loss curve and gives no speed.
     """
 
@@ -42,6 +44,8 @@ class Mxfp8(Narrow):
     multiple: ClassVar[int] = 32
     bits: ClassVar[float] = 8 + 8 / 32
     emulated: ClassVar[bool] = True
+    scale: Literal["up", "ocp"] = "up"
+    """How the power of two of a block is rounded: so that nothing saturates, or by OCP's rule."""
 
     @property
     def shares(self) -> Scaling:

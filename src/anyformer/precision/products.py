@@ -11,10 +11,11 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from anyformer.precision.formats import E8M0, exponent_of, power_of_two
 from anyformer.precision.narrow import Fp8, Mxfp8, Nvfp4
 from anyformer.precision.precision import Narrow
 from anyformer.precision.running import Running
-from anyformer.precision.scaling import MXFP8, NVFP4, ScaledFormat, scaled_rounded
+from anyformer.precision.scaling import MXFP8, NVFP4, ScaledFormat, maximum, scaled_rounded
 
 LEAST = 1e-12
 """The smallest magnitude that a scale is computed from: a tensor of zeros has one too."""
@@ -39,9 +40,9 @@ Stored = Callable[[Tensor, str], Operand]
 """A matrix (R, C) and what it is, `input`, `weight` or `gradient`, as the operand of a product that sums over C."""
 
 
-def scale_of(maximum: Tensor, dtype: torch.dtype) -> Tensor:
-    """S = largest number of the format / maximum, in fp32; divided in fp64, so that compiled code has the same bits."""
-    return (torch.finfo(dtype).max / maximum.double().clamp(min=LEAST)).float()
+def scale_of(greatest: Tensor, dtype: torch.dtype) -> Tensor:
+    """S = largest number of the format / greatest magnitude, in fp32; divided in fp64, as compiled code does."""
+    return (torch.finfo(dtype).max / greatest.double().clamp(min=LEAST)).float()
 
 
 def stored(x_RC: Tensor, scale: Tensor, dtype: torch.dtype) -> Operand:
@@ -112,10 +113,10 @@ class _Current:
     def operand(self, x_RC: Tensor, what: str, *, note: bool) -> Operand:
         dtype = FORMATS[self.precision.backward if what == "gradient" else "e4m3"]
         if self.running is not None:
-            maximum = self.running.maximum(what, x_RC, note=note)
+            greatest = self.running.maximum(what, x_RC, note=note)
         else:
-            maximum = x_RC.abs().amax(1, keepdim=True) if self.precision.scaling == "channel" else x_RC.abs().amax()
-        return stored(x_RC, scale_of(maximum, dtype), dtype)
+            greatest = x_RC.abs().amax(1, keepdim=True) if self.precision.scaling == "channel" else x_RC.abs().amax()
+        return stored(x_RC, scale_of(greatest, dtype), dtype)
 
 
 class _Blocks:
@@ -123,16 +124,23 @@ class _Blocks:
 
     running = None
 
-    def __init__(self, format: ScaledFormat) -> None:
-        self.format = format
+    def __init__(self, format: ScaledFormat, *, up: bool = False) -> None:
+        self.format, self.up = format, up
 
     def operand(self, x_RC: Tensor, what: str, *, note: bool) -> Operand:
-        return Operand(scaled_rounded(x_RC.float(), self.format), torch.ones((), device=x_RC.device))
+        by = unsaturated(maximum(x_RC, self.format), self.format) if self.up else None
+        return Operand(scaled_rounded(x_RC.float(), self.format, by), torch.ones((), device=x_RC.device))
+
+
+def unsaturated(greatest: Tensor, format: ScaledFormat) -> Tensor:
+    """S = 2^floor(log2(largest / max |x|)): the greatest power of two with which no number of a block saturates."""
+    exponent = exponent_of(format.element.largest / greatest.double().clamp(min=LEAST))
+    return power_of_two(exponent.clamp(-E8M0.bias, E8M0.bias)).float()
 
 
 MAKERS: Mapping[str, Callable[[Any], _Current | _Blocks]] = {
     Fp8().kind: _Current,
-    Mxfp8().kind: lambda _: _Blocks(MXFP8),
+    Mxfp8().kind: lambda precision: _Blocks(MXFP8, up=precision.scale == "up"),
     Nvfp4().kind: lambda _: _Blocks(NVFP4),
 }
 """What makes the operands of a precision, by its kind."""

@@ -84,7 +84,11 @@ def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
     if plan.precision == Auto():
         plan = plan.but(precision=max(machine.peaks, key=lambda name: machine.peaks[name]))
     if plan.compile != "off":
-        problem = compile_problem(machine.device.type) if long or plan.compile == "on" else "the job is short"
+        problem = "the job is short"
+        if plan.precision.narrow is not None:
+            problem = f"the products of plan.precision = {plan.precision.kind!r} are not compiled yet"
+        elif long or plan.compile == "on":
+            problem = compile_problem(machine.device.type)
         if problem and plan.compile == "on":
             raise UserError(f"plan.compile: 'on' was asked for, but torch.compile does not work here: {problem}")
         if problem and long:
