@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import log2
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 from anyformer.precision import (
@@ -134,18 +135,21 @@ def rounding() -> Iterator[str]:
 
 
 def curves() -> Iterator[str]:
-    """Validation losses by training precision, where they were measured."""
-    path = RESULTS / "precision.json"
-    runs: Mapping[str, Any] = json.loads(path.read_text())["runs"] if path.is_file() else {}
-    if not runs:
-        yield "No losses by training precision are recorded."
-        return
-    steps = next(iter(runs.values()))["steps"]
-    shown = sorted({0, len(steps) // 4, len(steps) // 2, len(steps) - 1})
-    yield f"| precision | {' | '.join(f'step {steps[i]:,}' for i in shown)} |\n|---|{'---|' * len(shown)}"
-    for name, run in runs.items():
-        losses = [f"{run['losses'][i]:.4f}" for i in shown]
-        yield f"| `{name}` | {' | '.join(losses)} |"
+    """Losses of the same training in every precision: the training loss of every tenth update, averaged over seeds and fifths
+    of the run, and the validation loss with its distance from bf16."""
+    record = json.loads((RESULTS / "precisions.json").read_text())
+    seeds = len({each["seed"] for each in record["results"]})
+    fifth = len(record["results"][0]["losses"]) // 5
+    spans = [(i * fifth, (i + 1) * fifth) for i in range(5)]
+    heads = " | ".join(f"updates {10 * start + 1} to {10 * end}" for start, end in spans)
+    yield f"| precision | {heads} | validation loss | from bf16, mean | largest |\n|---|{'---|' * (len(spans) + 3)}"
+    for name, found in record["distances"].items():
+        runs = [each["losses"] for each in record["results"] if each["precision"] == name]
+        means = " | ".join(f"{mean(loss for run in runs for loss in run[start:end]):.3f}" for start, end in spans)
+        last = f"{found['mean_loss']:.4f} | {found['mean_difference']:.4f} | {found['largest_difference']:.4f}"
+        yield f"| {name} | {means} | {last} |"
+    yield ""
+    yield f"{record['updates']} updates, {seeds} seeds, the same weights, data and order for all (`python -m benchmarks.precisions`)."
 
 
 def number(value: float) -> str:

@@ -66,13 +66,3 @@ def call(tmp_path_factory: pytest.TempPathFactory) -> Call:
         return subprocess.CompletedProcess(arguments, code, out.getvalue(), err.getvalue())
 
     return run
-
-
-OPEN = frozenset((Path(__file__).with_name("open.txt")).read_text(encoding="utf-8").split("\n"))
-"""Tests that failed when six lines of work were brought together, each to be mended and taken off the list."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.nodeid in OPEN:
-            item.add_marker(pytest.mark.xfail(reason="open: see tests/open.txt", strict=False))

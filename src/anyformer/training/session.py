@@ -60,9 +60,8 @@ class Session:
         self.first, self.began = self.step, budgets.clock()
         self.saver = Saver(self.memory.room, self.step)
         self.best = self._lowest()
-        self.display = Display(
-            self.console, self.steps, peak, flops_of(run, self.directory) // (run.batch * run.length), self.first
-        )
+        flops = flops_of(run, self.directory) // (run.batch * run.length)
+        self.display = Display(self.console, self.steps, peak, flops, self.first)
 
     @property
     def run(self) -> Run:
@@ -291,8 +290,7 @@ class Session:
         title = f"{self.directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
         draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
         waiting = Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves)
-        update = step_of(run, self.directory)
-        summary = summarise(run, update, self.machine, rows, self.memory, waiting, self.past.lines())
+        summary = summarise(run, step_of(run, self.directory), self.machine, rows, self.memory, waiting, self.past.lines())
         write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
         openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
         return Trained(
