@@ -149,7 +149,8 @@ def curves() -> Iterator[str]:
         last = f"{found['mean_loss']:.4f} | {found['mean_difference']:.4f} | {found['largest_difference']:.4f}"
         yield f"| {name} | {means} | {last} |"
     yield ""
-    yield f"{record['updates']} updates, {seeds} seeds, the same weights, data and order for all (`python -m benchmarks.precisions`)."
+    command = "`python -m benchmarks.precisions`"
+    yield f"{record['updates']} updates, {seeds} seeds, the same weights, data and order for all ({command})."
 
 
 def number(value: float) -> str:
