@@ -20,6 +20,7 @@ from anyformer.describe import DescriptionError, Notice, UserError, change, chan
 from anyformer.loading import load
 from anyformer.training import NonFiniteError, Run, RunDirectoryError, load_run, read_run, resume, train
 from anyformer.training import trainer as trainer_module
+from anyformer.training.held_out import corpus_of
 from anyformer.training.journal import read_metrics
 from anyformer.training.optimiser import build_optimiser
 from anyformer.training.step import locate
@@ -140,19 +141,19 @@ def test_a_tokenizer_chosen_for_a_small_vocabulary_is_said_with_the_remedy(text,
 
 
 def test_an_empty_file_and_one_document_are_told_in_plain_words(tiny, text):
-    assert "train: " in trainer_module.corpus_of(tiny).summary()
-    assert "1 documents" not in trainer_module.corpus_of(tiny).summary()
+    assert "train: " in corpus_of(tiny).summary()
+    assert "1 documents" not in corpus_of(tiny).summary()
     text.write_text("")
     with pytest.raises(UserError, match=r"the file is empty; give one with text"):
-        trainer_module.corpus_of(tiny)
+        corpus_of(tiny)
 
 
 def test_a_text_that_is_too_short_is_told_so(tiny, text):
     text.write_text("abcdef")
     with pytest.raises(UserError, match=r"too short: it has 6 tokens, and about 37 are needed, for one window of length 32"):
-        trainer_module.corpus_of(tiny)
+        corpus_of(tiny)
     with pytest.raises(UserError, match=r"set data\.validation above 0"):
-        trainer_module.corpus_of(change(tiny, "data.validation", 0.0))
+        corpus_of(change(tiny, "data.validation", 0.0))
 
 
 def test_fewer_steps_than_are_done_are_refused_before_anything_is_said(tiny, tmp_path):
