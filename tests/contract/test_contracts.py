@@ -34,7 +34,7 @@ def test_contracts_find_architectures_by_what_they_are():
     for trait, table in by_hand.items():
         assert {name for name, each in ZOO.items() if trait(each)} == set(table), trait.__name__
     assert {"delta", "lightning", "linear_elu", "gated_convolution", "pair_recurrent"} <= {n for n in ZOO if recurrent(ZOO[n])}
-    assert {"prefix", "prefix_or_window"} == {name for name, each in ZOO.items() if reads_prefix(each)}
+    assert {"prefix", "prefix_or_window", "prompt"} == {name for name, each in ZOO.items() if reads_prefix(each)}
 
 
 def test_every_contract_is_owed_by_some_architecture_and_every_limit_is_met():
