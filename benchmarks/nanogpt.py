@@ -69,7 +69,7 @@ def attempt(job: tuple[str, str, int]) -> dict[str, Any]:
         trained = train(run_of(MODELS[name], text, seed), Path(folder) / "run", console=Console(quiet=True))
         looks = [row for row in read_metrics(Path(folder) / "run") if row["kind"] == "validation"]
     assert trained.validation is not None
-    print(f"{name}, seed {seed}: {trained.validation.loss:.4f} over {trained.validation.tokens:,} tokens", flush=True)
+    print(f"{name}, seed {seed}: {trained.validation.loss:.4f} over {trained.validation.seen:,} tokens", flush=True)
     return {
         "model": name,
         "seed": seed,

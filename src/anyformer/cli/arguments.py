@@ -55,6 +55,15 @@ Length = Annotated[
     ),
 ]
 Batch = Annotated[int, workload_option(help="Sequences computed together.", parser=tokens, metavar="COUNT")]
+HeldOutText = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        help="Text that the model was not trained on: a file, a directory, or python-stdlib. The loss on it is measured "
+        "before and after.",
+        metavar="PATH",
+    ),
+]
 Json = Annotated[bool, output_option("--json", help="Print everything as JSON.")]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import Json, Model
+from anyformer.cli.arguments import HeldOutText, Json, Model
 
 if TYPE_CHECKING:
     from anyformer.quantising import Report
@@ -44,14 +44,7 @@ def run(
             metavar="PATH",
         ),
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="Text that the model was not trained on: a file, a directory, or python-stdlib. The loss on it is measured "
-            "before and after.",
-            metavar="PATH",
-        ),
-    ] = None,
+    data: HeldOutText = None,
     json: Json = False,
 ) -> None:
     """Store a trained model's matrices in 8 or 4 bits, and say what it saves and costs.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from anyformer.cli.aligned import wrapped
-from anyformer.cli.arguments import WHAT, Changes, Json, Model, assigned, change_option
+from anyformer.cli.arguments import WHAT, Changes, HeldOutText, Json, Model, assigned, change_option
 
 if TYPE_CHECKING:
     from anyformer.data import Split
@@ -79,14 +79,7 @@ def run(
         ),
     ] = 0.0,
     seed: Annotated[int, change_option(help="Seed of new weights and of noise.", min=0, metavar="NUMBER")] = 0,
-    data: Annotated[
-        str | None,
-        typer.Option(
-            help="Text that the model was not trained on: a file, a directory, or python-stdlib. The loss on it is measured "
-            "before and after.",
-            metavar="PATH",
-        ),
-    ] = None,
+    data: HeldOutText = None,
     calibrate: Annotated[
         str | None,
         typer.Option(

@@ -6,7 +6,7 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import lru_cache
 from typing import get_args
 
 import torch
@@ -53,9 +53,12 @@ def foretell_training(
         yield f"a training step will take {_size(asked.bytes)} of the {_size(free)} of memory that are free ({share:.0%})"
 
 
+@lru_cache(maxsize=16)
 def training_bytes(step: Step, *, batch: int, length: int, plan: Plan, accumulation: int = 1) -> int:
     """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
-    return _Request(step, batch, length, plan, accumulation).bytes
+    shape = step.shape(batch // accumulation, length)
+    positions = accumulation * shape.batch * (length + 1)
+    return step.peak(shape, plan, accumulation).total + positions * TOKEN_BYTES
 
 
 @dataclass(frozen=True)
@@ -68,12 +71,10 @@ class _Request:
     plan: Plan
     accumulation: int
 
-    @cached_property
+    @property
     def bytes(self) -> int:
         """Its peak, with its tokens."""
-        shape = self.step.shape(self.batch // self.accumulation, self.length)
-        positions = self.accumulation * shape.batch * (self.length + 1)
-        return self.step.peak(shape, self.plan, self.accumulation).total + positions * TOKEN_BYTES
+        return training_bytes(self.step, batch=self.batch, length=self.length, plan=self.plan, accumulation=self.accumulation)
 
 
 def _remedy(step: _Request, free: int) -> str:

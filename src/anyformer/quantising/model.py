@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from anyformer.describe import UserError
 from anyformer.model import Transformer
+from anyformer.model.adapters import made_of
 from anyformer.operations import Shape, Weight
 from anyformer.quantising.calibrated import calibrated, watching
 from anyformer.quantising.formats import FORMATS, Format, Grouped, Quantising
@@ -118,10 +119,5 @@ def _error(value: Tensor, made: Quantised) -> float:
 
 
 def _with(model: Transformer, values: Mapping[str, Tensor]) -> Transformer:
-    """A model like this one with other values."""
-    with torch.device("meta"):
-        made = Transformer(model.architecture, model.plan)
-    for path, value in values.items():
-        owner, _, leaf = path.rpartition(".")
-        setattr(made.get_submodule(owner), leaf, nn.Parameter(value, requires_grad=False))
-    return made.eval()
+    """A model like this one with other values, none of which learns."""
+    return made_of(model.architecture, model.plan, values).requires_grad_(False)

@@ -41,20 +41,22 @@ def text_of(data: str, tokenizer: Tokenizer) -> Split:
 
 def read(model: Transformer, text: Split) -> None:
     """Call the model on windows of a text, spread evenly over it."""
-    tables = [stack.max_length for stack in model.architecture.stacks.values()]
-    length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
-    for batch in windows(text, length, BATCH, most=WINDOWS):
+    for batch in windows(text, _length(text, model), BATCH, most=WINDOWS):
         model(torch.from_numpy(batch.tokens).to(model.device))
 
 
 def loss_of(old: Transformer, new: Transformer, text: Split) -> Loss:
     """The loss of both models on the same windows, spread evenly over the text, in fp32."""
-    tables = [stack.max_length for model in (old, new) for stack in model.architecture.stacks.values()]
-    length = min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
     objective, plan = CausalObjective(), Plan(precision=Fp32())
-    feed = TextFeed(text, length, BATCH, 0, isolate=False, sampling="epochs", make=objective.next_tokens)
+    feed = TextFeed(text, _length(text, old, new), BATCH, 0, isolate=False, sampling="epochs", make=objective.next_tokens)
     before, after = (evaluate(model, objective, feed, plan, most=WINDOWS) for model in (old, new))
     return Loss(before.loss, after.loss, after.count)
+
+
+def _length(text: Split, *models: Transformer) -> int:
+    """Tokens of a window that the text has and every model's position tables cover."""
+    tables = [stack.max_length for model in models for stack in model.architecture.stacks.values()]
+    return min(LENGTH, len(text) - 1, *(table or LENGTH for table in tables))
 
 
 def tokenizer_beside(directory: Path) -> Tokenizer | None:
