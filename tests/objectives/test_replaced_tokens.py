@@ -11,9 +11,9 @@ import torch
 
 from anyformer.data import IGNORED
 from anyformer.describe import change, change_all, get
-from anyformer.model import build
+from anyformer.model import Architecture, build
 from anyformer.objectives import ReplacedTokensObjective, default_objective
-from anyformer.objectives.replaced_tokens import draw, generator_of
+from anyformer.objectives.replaced_tokens import draw
 from anyformer.parts import Causal, Head
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.plan import Plan
@@ -22,6 +22,10 @@ from objectives.windows import batch, setting, small, whole
 
 LENGTH, PLAN = 42, Plan(precision="fp32", compile="off")
 ELECTRA = small("electra-small")
+
+
+def generator_of(discriminator: Architecture, narrower: int = 4) -> Architecture:
+    return ReplacedTokensObjective(narrower=narrower).generator_of(discriminator)
 
 
 @pytest.fixture
@@ -167,16 +171,17 @@ def test_metrics_count_every_token(models):
     assert once["loss"] == again["loss"], "an evaluation draws the same tokens each time"
 
 
-def test_the_generator_is_a_masked_model_a_quarter_as_wide():
+def test_the_generator_is_a_narrow_masked_model_with_embeddings_of_full_width():
+    """Of ELECTRA-base it is google/electra-base-generator: 256 wide, 4 heads, 1,024, embeddings of 768."""
     own = architecture("electra-base")
-    made = generator_of(own)
-    assert (made.width, made.encoder.depth, made.embedding.symbols) == (192, 12, own.embedding.symbols)
-    assert get(made, "encoder.layer.attention.heads") == 3
-    assert get(made, "encoder.layer.feedforward.width") == 768
+    made = generator_of(own, narrower=3)
+    assert (made.width, made.embedding_width, made.encoder.depth, made.outputs) == (256, 768, 12, own.embedding.symbols)
+    assert get(made, "encoder.layer.attention.heads") == 4
+    assert get(made, "encoder.layer.feedforward.width") == 1024
     assert made.head.tied
-    assert made.outputs == own.embedding.symbols
+    assert made.head.transform.norm is not None
     narrow = generator_of(architecture("electra-small"))
-    assert (narrow.width, narrow.embedding_width, get(narrow, "encoder.layer.attention.heads")) == (64, 32, 1)
+    assert (narrow.width, narrow.embedding_width, get(narrow, "encoder.layer.attention.heads")) == (64, 128, 1)
     assert default_objective(own).kind == default_objective(ELECTRA).kind == "replaced_tokens"
 
 

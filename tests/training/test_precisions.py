@@ -172,6 +172,11 @@ def test_units_that_a_device_lacks_are_named(run, tmp_path):
     with pytest.raises(UserError, match="'fp8' are not compiled yet"):
         resolve(Plan(precision="fp8", compile="on"), machine, long=True)
     assert resolve(Plan(precision="fp8"), machine, long=True)[0].compile == "off"
+    with pytest.raises(UserError, match=r"tuning.base = 'nf4' are restored one by one"):
+        resolve(Plan(precision="fp32", compile="on"), machine, "nf4", long=True)
+    plan, notes = resolve(Plan(precision="fp32"), machine, "int8", long=True)
+    assert plan.compile == "off"
+    assert "tuning.base = 'int8'" in notes[0]
 
 
 def test_half_a_gradient_and_all_of_it(run, tmp_path):

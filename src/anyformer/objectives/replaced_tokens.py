@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from anyformer.data import IGNORED, Batch, Data, Specials
-from anyformer.describe import DescriptionError, Positive
+from anyformer.describe import Count, DescriptionError, Positive, change_all
 from anyformer.model import Architecture, Transformer
 from anyformer.model.loss import token_losses
 from anyformer.objectives.examples import Examples
@@ -24,11 +24,11 @@ from anyformer.objectives.requirements import needs_both_sides, needs_one_sequen
 from anyformer.objectives.selection import exactly, ordinary_tokens
 from anyformer.objectives.text import TextObjective, Window
 from anyformer.operations import Shape
+from anyformer.parts import InputProjection, LayerNorm
 from anyformer.parts.call.noise import Noise, uniform
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.resizing.scaled import narrowed
 
-TIMES_NARROWER = 4
 
 
 class Guess(NamedTuple):
@@ -64,14 +64,16 @@ class ReplacedTokensObjective(TextObjective):
     weight: Positive = 50.0
     """w, the factor of the discriminator's loss."""
     generator: Architecture | None = None
-    """The generator, a masked language model; None: the run's architecture, four times narrower, with a head of tokens."""
+    """The generator, a masked language model; None: the run's architecture, `narrower` times narrower, with a head of tokens."""
+    narrower: Count = 4
+    """How many times narrower a generator is that follows from the run's architecture; ELECTRA-base 3, small and large 4."""
     frame: bool = True
     """Put `[CLS]` before and `[SEP]` after each row."""
     of_generator: ClassVar[str] = "generator"
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {self.of_generator: Partner(self.generator, derived=generator_of, learns=True, predicted=self.places)}
+        return {self.of_generator: Partner(self.generator, derived=self.generator_of, learns=True, predicted=self.places)}
 
     def check(self, architecture: Architecture) -> None:
         """Refuse an architecture without one logit per position, or to which no generator can be made."""
@@ -83,7 +85,7 @@ class ReplacedTokensObjective(TextObjective):
                 "the replaced_tokens objective says of each token whether it was replaced: set head = {outputs = 1} without a "
                 "pool"
             )
-        self.check_partner(self.of_generator, self.generator or generator_of(architecture), architecture)
+        self.check_partner(self.of_generator, self.generator or self.generator_of(architecture), architecture)
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         try:
@@ -97,6 +99,24 @@ class ReplacedTokensObjective(TextObjective):
                 f"objective.generator: its tokens are {partner.vocabularies}, and the run's architecture has "
                 f"{own.vocabularies}: make them equal"
             )
+
+    def generator_of(self, discriminator: Architecture) -> Architecture:
+        """A masked language model like the discriminator, `narrower` times narrower, with token embeddings as wide as its own.
+
+        Its head reads the table of embeddings, after a transform with a norm if the discriminator has one (section 3.1).
+        """
+        table, head = discriminator.table_width, discriminator.head
+        assert head is not None
+        transform = head.transform and head.transform.but(width=None, norm=LayerNorm())
+        try:
+            small = narrowed(discriminator, self.narrower)
+            tied = transform is not None or table == small.width
+            changes = {"embedding_width": table, "head": head.but(outputs=None, tied=tied, transform=transform)}
+            if discriminator.embedding_width is None and table != small.width:
+                changes |= {f"{name}.input_projection": InputProjection() for name in small.stacks}
+            return change_all(small, changes)
+        except DescriptionError as error:
+            raise ValueError(f"no generator follows from this architecture, set objective.generator: {error}") from None
 
     def check_batch(self, length: int, batch: int, accumulation: int) -> None:
         if self.window(length) < 1:
@@ -231,15 +251,3 @@ def draw(logits_BPV: Tensor, noise: Noise) -> Tensor:
     """(B, P): a token for each softmax of logits, by the largest of logits + Gumbel noise (Gumbel 1954)."""
     return (logits_BPV.float() - (-uniform(noise, 0, logits_BPV.shape).log()).log()).argmax(-1)
 
-
-def generator_of(discriminator: Architecture) -> Architecture:
-    """A masked language model like the discriminator, four times narrower; its head reads the embeddings' table if it can."""
-    try:
-        small = narrowed(discriminator, TIMES_NARROWER)
-        head = small.head
-        assert head is not None
-        transform = head.transform and head.transform.but(width=None)
-        tied = transform is not None or small.table_width == small.width
-        return small.but(head=head.but(outputs=None, tied=tied, transform=transform))
-    except DescriptionError as error:
-        raise ValueError(f"no generator follows from this architecture, set objective.generator: {error}") from None

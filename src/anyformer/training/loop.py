@@ -68,7 +68,7 @@ def train(
         journal.check_new(directory)
         stop.doing = "measuring the machine"
         machine = measured_host(default_device())
-        plan, notes = resolve(run.plan, machine, long=lasts(run))
+        plan, notes = resolve(run.plan, machine, run.tuning.base, long=lasts(run))
         notes += thread_hint(run.architecture.folded_trained_cost(Shape()).parameters, machine.device)
         budget = None if run.minutes is None else Budget(run.minutes * 60, began)
         memory, trainer = _prepared(directory, run.but(plan=plan), machine, stop, console, budget, notes, fresh=True)

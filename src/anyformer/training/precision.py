@@ -15,6 +15,8 @@ from anyformer.costs.calibration import DTYPES, fastest
 from anyformer.describe import UserError
 from anyformer.plan import Plan
 from anyformer.precision import Auto
+from anyformer.quantising import FORMATS, Quantising
+from anyformer.tuning import Base
 
 AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16}
 CAPABILITIES = {"tf32": (8, 0), "fp8": (8, 9)}
@@ -75,8 +77,8 @@ def _rate(n: int, device: torch.device, dtype: torch.dtype, seconds: float) -> f
     return 2 * n**3 / fastest(lambda: a @ b, device, seconds)
 
 
-def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
-    """The plan with every `auto` decided for this machine, and notes for the user.
+def resolve(plan: Plan, machine: Host, base: Base = "fp32", *, long: bool) -> tuple[Plan, list[str]]:
+    """The plan with every `auto` decided for this machine, and notes for the user; `base`: the run's `tuning.base`.
 
     `compile` becomes `on` for long jobs where compiling works, else `off`, with the reason.
     """
@@ -87,6 +89,8 @@ def resolve(plan: Plan, machine: Host, *, long: bool) -> tuple[Plan, list[str]]:
         problem = "the job is short"
         if plan.precision.narrow is not None:
             problem = f"the products of plan.precision = {plan.precision.kind!r} are not compiled yet"
+        elif isinstance(FORMATS[base], Quantising):
+            problem = f"weights of tuning.base = {base!r} are restored one by one, which is not compiled yet"
         elif long or plan.compile == "on":
             problem = compile_problem(machine.device.type)
         if problem and plan.compile == "on":

@@ -17,7 +17,6 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary, Load, add_loads
 from anyformer.parts.experts.router import rebalance
 from anyformer.plan import Plan
-from anyformer.quantising import Quantised
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.precision import autocast
 
@@ -77,9 +76,7 @@ def loss_function(model: Transformer, objective: Signal, plan: Plan, partners: P
         # Plain tuples, since a compiled function cannot return our classes.
         return summed, {path: (load.counts, load.dropped) for path, load in auxiliary.loads.items()}
 
-    # Weights in few bits are restored one by one, outside of any compiled graph.
-    few = any(isinstance(parameter, Quantised) for parameter in model.parameters())
-    compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" and not few else loss
+    compute = torch.compile(loss, dynamic=False, fullgraph=True) if plan.compile == "on" else loss
 
     def call(examples: Examples, noise: Noise | None) -> tuple[Tensor, dict[str, Load]]:
         summed, loads = compute(examples.tensors(), None if noise is None else noise.key)
