@@ -9,9 +9,6 @@ from typing import Any
 
 import pytest
 import zoo
-from training.test_optimiser_state import EACH as OPTIMISERS
-from training.test_optimiser_state import LEARNING, QUIET
-from training.test_precisions import PRECISIONS, digest
 
 from anyformer.checkpoint import directory_of
 from anyformer.data import Bytes
@@ -22,6 +19,9 @@ from anyformer.training.average import EMA
 from anyformer.training.instability import SkipBatch
 from anyformer.training.journal import read_metrics
 from anyformer.tuning import Lora
+from training.test_optimiser_state import EACH as OPTIMISERS
+from training.test_optimiser_state import LEARNING, QUIET
+from training.test_precisions import PRECISIONS, digest
 
 STEPS = 5
 STOPS = (3, 1)
@@ -30,11 +30,17 @@ STOPS = (3, 1)
 
 def mixture(folder: Path) -> dict[str, Any]:
     """Two sources of documents, both so small that they are read several times."""
-    sources = {"odd": [f"{n} is {n % 7} of seven; " * (1 + n % 3) for n in range(1, 40, 2)], "even": ["ab " * 9, "c d " * 7] * 4}
+    sources = {
+        "odd": [f"{n} is {n % 7} of seven; " * (1 + n % 3) for n in range(1, 40, 2)],
+        "even": ["ab " * 9, "c d " * 7] * 4,
+    }
     for name, texts in sources.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
     parts = [
-        {"data": {"kind": "text", "paths": [str(folder / f"{name}.jsonl")], "isolate": True, "validation": 0.2}, "weight": weight}
+        {
+            "data": {"kind": "text", "paths": [str(folder / f"{name}.jsonl")], "isolate": True, "validation": 0.2},
+            "weight": weight,
+        }
         for name, weight in (("odd", 0.7), ("even", 0.3))
     ]
     return {"kind": "mixture", "parts": parts, "tokenizer": Bytes().plain()}

@@ -30,7 +30,6 @@ from anyformer.parts.call.reports import Auxiliary
 from anyformer.resizing.scaled import narrowed
 
 
-
 class Guess(NamedTuple):
     """What both models say of a batch: B rows, T positions, P of them predicted by the generator.
 
@@ -64,7 +63,7 @@ class ReplacedTokensObjective(TextObjective):
     weight: Positive = 50.0
     """w, the factor of the discriminator's loss."""
     generator: Architecture | None = None
-    """The generator, a masked language model; None: the run's architecture, `narrower` times narrower, with a head of tokens."""
+    """The generator, a masked language model; None: the run's architecture, `narrower` times narrower, that predicts tokens."""
     narrower: Count = 4
     """How many times narrower a generator is that follows from the run's architecture; ELECTRA-base 3, small and large 4."""
     frame: bool = True
@@ -250,4 +249,3 @@ class ReplacedTokensObjective(TextObjective):
 def draw(logits_BPV: Tensor, noise: Noise) -> Tensor:
     """(B, P): a token for each softmax of logits, by the largest of logits + Gumbel noise (Gumbel 1954)."""
     return (logits_BPV.float() - (-uniform(noise, 0, logits_BPV.shape).log()).log()).argmax(-1)
-
