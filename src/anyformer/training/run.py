@@ -161,12 +161,13 @@ class Run(Value):
         return self.optimiser.learning_rate * self.schedule.factor(step, self.steps)
 
 
-def load_run(path: Path, changes: Mapping[str, Any] | None = None) -> Run:
+def load_run(path: Path | str, changes: Mapping[str, Any] | None = None) -> Run:
     """The run that a TOML or JSON file describes, with `changes` by path.
 
     In the file, `architecture` may be a catalogue name or a path, and a table `[set]` may change it by path. All changes
     are made at once: only the result must be valid.
     """
+    path = Path(path)
     data = read_data(path)
     if not isinstance(data, dict):
         raise DescriptionError(f"should be a table, got {type(data).__name__}", where=str(path))
