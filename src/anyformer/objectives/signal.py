@@ -41,6 +41,10 @@ class ObjectiveSignal:
         return self.objective.rows_each
 
     @property
+    def position_bytes(self) -> int:
+        return self.objective.position_bytes
+
+    @property
     def others(self) -> Mapping[str, Architecture]:
         return {name: architecture for name, architecture in self.models.items() if name != self.asked}
 

@@ -53,6 +53,10 @@ class Signal(Protocol):
         """Rows of a sample."""
 
     @property
+    def position_bytes(self) -> int:
+        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+
+    @property
     def others(self) -> Mapping[str, Architecture]:
         """The models that it reads beside the one that is asked about, by name."""
 
