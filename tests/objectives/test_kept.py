@@ -89,6 +89,8 @@ def test_a_rest_of_nothing_is_harmless():
     assert float(kept_divergence(teacher, examples, 1.0)) == pytest.approx(0, abs=1e-5)
     ruled_out = replace(examples, taught=torch.tensor([0.0, -math.inf]).expand(3, 8, 2))
     assert kept_divergence(torch.zeros(3, 8, V), ruled_out, 1.0).isfinite()
+    rounded_up = replace(examples, taught=torch.full((3, 8, 2), math.log(0.5) + 1e-6))
+    assert kept_divergence(torch.zeros(3, 8, V), rounded_up, 1.0).isfinite()
 
 
 def test_an_evaluation_is_of_the_data_alone():
@@ -279,6 +281,10 @@ def test_the_rows_of_batches_that_may_be_left_out_are_asked_about(run):
     assert run.but(non_finite=SkipBatch(most=3)).batches == 7
     assert run.but(non_finite=SkipBatch(most=3), spikes=RewindSpikes(most=2)).batches == 4 + 3 + 2 * 2
     assert run.but(checkpoints=Checkpoints(every=50), spikes=RewindSpikes(most=2)).batches == 4 + 2 * 4
+    trainer, _ = started(run.but(non_finite=SkipBatch(most=3)))
+    assert trainer.answers is not None
+    assert trainer.answers.parts[-1].stop == 7 * run.batch
+    assert trainer.update(3, passed=3).data == trainer.answers.beside(trainer.training.at(6)).digest
 
 
 def test_a_run_goes_on_without_its_teacher_and_asks_no_other_one(run, tmp_path):
