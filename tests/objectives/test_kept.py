@@ -22,7 +22,7 @@ from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
 from anyformer.plan import Plan
 from anyformer.training import Checkpoints, Evaluation, Run, asking, resume, train
-from anyformer.training.answers import AnswersError, Part, gaps
+from anyformer.training.answers import Answers, AnswersError, Part, gaps, token_type, write_part
 from anyformer.training.asking import answered
 from anyformer.training.held_out import corpus_of
 from anyformer.training.instability import RewindSpikes, SkipBatch
@@ -172,6 +172,8 @@ def test_the_teacher_is_asked_once_and_not_held(run, loaded, tmp_path):
     second, said = started(run)
     assert loaded == ["teacher"]
     assert any("16 of 16 rows are reused" in line for line in said), said
+    taught = [one.taught.exp().sum() for step in range(4) for one in second.micro_batches(step)[0]]
+    assert said[-1] == f"the teacher's kept tokens: 5, which hold {float(sum(taught)) / 256:.1%} of its probability"
     assert all(first.micro_batches(step)[0][0].digest == second.micro_batches(step)[0][0].digest for step in range(4))
     assert len(folders(tmp_path)) == 1
 
@@ -266,9 +268,19 @@ def test_an_interrupted_asking_goes_on(run, monkeypatch):
     assert any("12 of 16 rows are reused" in line for line in said), said
 
 
+def test_tokens_beyond_16_bits_are_kept(tmp_path):
+    values, tokens = torch.tensor([[-0.5, -1.0], [-0.25, -3.0]]), torch.tensor([[69_999, 0], [65_536, 65_535]])
+    part = write_part(tmp_path, 7, [0, 2], [values], [tokens], 70_000)
+    targets = torch.tensor([[IGNORED] * 3, [4, IGNORED, 5]])
+    made = Answers(tmp_path, (part,), "", 2).beside(Examples(targets.clamp(min=0), targets, None, torch.tensor([7, 8])))
+    assert made.taught_tokens.tolist() == [[[0, 0]] * 3, [[69_999, 0], [0, 0], [65_536, 65_535]]]
+    assert made.taught.tolist() == [[[0.0, 0.0]] * 3, [[-0.5, -1.0], [0.0, 0.0], [-0.25, -3.0]]]
+    assert [token_type(vocab).itemsize for vocab in (65_535, 65_536)] == [2, 4]
+
+
 def test_gaps_are_the_rows_that_no_part_has():
     def of(*runs, rows=20, most=8):
-        return list(gaps([Part("", *run, "") for run in runs], rows, most))
+        return list(gaps([Part("", *run, "", 0, 0.0) for run in runs], rows, most))
 
     assert of() == [(0, 8), (8, 16), (16, 20)]
     assert of((0, 20)) == of((0, 30)) == []

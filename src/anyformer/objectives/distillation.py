@@ -50,7 +50,8 @@ class DistillationObjective(Objective):
 
     kept: Count | None = None
     """k: the teacher's k likeliest tokens of each target are computed once, before the first update, and kept on disk, so that
-    the teacher is not in memory while the student learns. Absent: it is asked at every update, for all tokens."""
+    the teacher is not in memory while the student learns; enough to hold most of its probability, which a line of the run says.
+    Absent: it is asked at every update, for all tokens."""
 
     @model_validator(mode="after")
     def _predicts_tokens(self) -> DistillationObjective:

@@ -36,21 +36,33 @@ class AnswersError(UserError):
 
 @dataclass(frozen=True)
 class Part:
-    """A file with the answers about the targets of rows `first` ... `stop` - 1, and its SHA-256."""
+    """A file with the answers about the `targets` of rows `first` ... `stop` - 1, and its SHA-256; `held`: the probability of
+    the tokens that it keeps, summed over the targets."""
 
     file: str
     first: int
     stop: int
     sha256: str
+    targets: int
+    held: float
 
 
 @dataclass(frozen=True)
 class Answers:
-    """A teacher's answers about rows 0 ... of a run in a folder; `teacher`: its digest."""
+    """A teacher's answers about rows 0 ... of a run in a folder, of `kept` tokens each; `teacher`: its digest."""
 
     folder: Path
     parts: tuple[Part, ...]
     teacher: str
+    kept: int
+
+    @property
+    def words(self) -> str:
+        """How much of the teacher's probability is kept, in words."""
+        targets = max(1, sum(part.targets for part in self.parts))
+        return (
+            f"kept tokens: {self.kept:,}, which hold {sum(part.held for part in self.parts) / targets:.1%} of its probability"
+        )
 
     def beside(self, examples: Examples) -> Examples:
         """The examples of training rows with the answers about their targets; zeros where there is no target."""
@@ -103,7 +115,7 @@ def write_part(
 ) -> Part:
     """Write the answers about consecutive rows from `first` on, of which each has so many; whole or not at all."""
     stop = first + len(counts)
-    path = folder / f"rows-{first:012d}-{stop:012d}.safetensors"
+    path, held = folder / f"rows-{first:012d}-{stop:012d}.safetensors", sum(float(each.exp().sum()) for each in values)
     numbers = {
         "values": torch.cat(list(values)).numpy().astype(np.float32),
         "tokens": torch.cat(list(tokens)).numpy().astype(token_type(vocab)),
@@ -111,7 +123,7 @@ def write_part(
     }
     with writing(path) as partial:
         save_file(numbers, partial)
-    return Part(path.name, first, stop, sha256(path))
+    return Part(path.name, first, stop, sha256(path), sum(counts), held)
 
 
 def write_index(folder: Path, facts: Mapping[str, Any], parts: Sequence[Part]) -> None:

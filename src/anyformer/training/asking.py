@@ -168,7 +168,9 @@ def answered(
                 parts = sorted([*parts, part], key=lambda part: part.first)
                 write_index(folder, facts, parts)
             _forget_teacher(device)
-    return Answers(folder, tuple(parts), teacher)
+    answers = Answers(folder, tuple(parts), teacher, asking.asked.kept)
+    say(f"the teacher's {answers.words}")
+    return answers
 
 
 def fingerprint(path: str) -> str:
