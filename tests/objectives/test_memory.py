@@ -44,23 +44,14 @@ def run(request, tmp_path, monkeypatch) -> Run:
 
 @pytest.mark.parametrize("run", SHAPES, indirect=True)
 def test_the_predicted_peak_is_the_measured_one(run):
-    predicted, measured = peaks(run)
-    # The backward pass of the divergence from kept answers makes three tensors as large as the logits, not four.
-    fewer = 0 if run.objective.asked is None else 4 * BATCH * run.length * run.architecture.outputs
-    assert predicted - fewer == pytest.approx(measured, rel=0.05)
-
-
-def peaks(run: Run) -> tuple[int, int]:
-    """Bytes of a step, predicted and measured; its FLOPs are as predicted."""
     trainer = Trainer.start(run, corpus_of(run), Host(CPU, {"fp32": 1e9}))
     meter = MemoryMeter(CPU)
     for number in range(1, TENSORS_AT + 1):
         with meter.watching(number, trainer.model, trainer.trainee.optimiser, trainer.kept):
             trainer.update(number - 1)
     flops, peak = update_figures(step_of(run), run.piece, run.accumulation, run.plan)
+    assert peak == pytest.approx(meter.tensors, rel=0.05)
     assert flops.predicted == flops.measured
-    assert meter.tensors is not None
-    return peak, meter.tensors
 
 
 @pytest.mark.parametrize("run", SHAPES, indirect=True)

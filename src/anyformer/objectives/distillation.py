@@ -82,6 +82,11 @@ class DistillationObjective(Objective):
     def position_bytes(self) -> int:
         return self.of.position_bytes + ANSWER_BYTES * (self.kept or 0)
 
+    @property
+    def loss_copies(self) -> int:
+        # Of log Z alone, after which the tensor that the rest is summed over is free: the data's own loss then has room.
+        return super().loss_copies - (self.kept is not None)
+
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a teacher that gives other logits than the student, or cannot be asked about these examples."""
         if partner.outputs != own.outputs:

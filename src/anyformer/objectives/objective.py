@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.examples import examples as inputs_of
+from anyformer.costs.peak import LOSS_COPIES
 from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
@@ -153,6 +154,11 @@ class Objective(Value):
     def position_bytes(self) -> int:
         """Bytes of each position of a batch beside those of tokens, targets and masks."""
         return 0
+
+    @property
+    def loss_copies(self) -> int:
+        """Tensors as large as the logits in fp32 that the backward pass of the loss makes at once beside those it saved."""
+        return LOSS_COPIES
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a second model that does not suit the run's own architecture."""
