@@ -25,6 +25,8 @@ from anyformer.precision.running import Running
 from anyformer.training import budget
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.answers import Answers
+from anyformer.training.asking import answered
 from anyformer.training.averaging import averaged
 from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
@@ -61,6 +63,8 @@ class Trainer:
     held_out: Feed
     scale: LossScale | None = None
     """Of the loss, in a precision that needs one."""
+    answers: Answers | None = None
+    """Of a teacher about every row, where they are kept."""
 
     @staticmethod
     def start(
@@ -69,14 +73,16 @@ class Trainer:
         machine: Host,
         given: Callable[[Transformer], None] = lambda model: None,
         begun: Path | None = None,
+        say: Callable[[str], None] = lambda line: None,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
 
-        `given`: gives the built model weights of another model.
+        `given`: gives the built model weights of another model; `say` is told what a teacher was asked.
         """
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
+        answers = answered(run, corpus, training, machine.device, say, begun)
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
@@ -89,7 +95,7 @@ class Trainer:
         }
         loss = loss_function(model, run.objective, run.plan, partners)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
-        return Trainer(run, corpus, trainee, partners, learning, loss, training, held_out, scale)
+        return Trainer(run, corpus, trainee, partners, learning, loss, training, held_out, scale, answers)
 
     @property
     def model(self) -> Transformer:
@@ -136,7 +142,11 @@ class Trainer:
 
     def micro_batches(self, step: int) -> tuple[list[Examples], float]:
         """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
-        return self._cut(self.training.at(step))
+        return self._cut(self._batch(step))
+
+    def _batch(self, number: int) -> Examples:
+        found = self.training.at(number)
+        return found if self.answers is None else self.answers.beside(found)
 
     def _cut(self, whole: Examples) -> tuple[list[Examples], float]:
         size = self.run.batch // self.run.accumulation
@@ -148,7 +158,7 @@ class Trainer:
     def update(self, step: int, hold: Callable[[], None] = lambda: None, passed: int = 0) -> Outcome:
         """Update number `step` (from 0), with the batch `passed` places further on. `hold`: see `step.update`."""
         run = self.run
-        whole = self.training.at(step + passed)
+        whole = self._batch(step + passed)
         pieces, count = self._cut(whole)
         rate = run.learning_rate(step)
         for _, running in self._histories():
