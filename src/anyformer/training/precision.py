@@ -43,16 +43,6 @@ class Host:
         return f"{torch.get_num_threads()} CPU threads"
 
 
-def check_alone() -> None:
-    """Raise `UserError` in one of several processes of a launcher: each would train the whole run and overwrite the others."""
-    world = os.environ.get("WORLD_SIZE", "1").strip()
-    if world not in ("", "1"):
-        raise UserError(
-            f"WORLD_SIZE = {world}: training in several processes is not built yet, and each would train the whole run; "
-            "start one process, without torchrun, or unset WORLD_SIZE"
-        )
-
-
 def default_device() -> torch.device:
     """The GPU if there is one."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")

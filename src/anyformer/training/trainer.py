@@ -16,6 +16,7 @@ from anyformer.data import Corpus
 from anyformer.describe import to_json
 from anyformer.model import Transformer, build
 from anyformer.model.adapters import plain
+from anyformer.model.divided import copy_in
 from anyformer.model.narrow import histories
 from anyformer.objectives import Examples, Feed, Setting
 from anyformer.objectives.feed import MOST_TOKENS
@@ -31,6 +32,8 @@ from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
 from anyformer.training.memory_meter import state_bytes
+from anyformer.training.parallel.ranks import ALONE, Ranks
+from anyformer.training.parallel.sharding import Within, directly
 from anyformer.training.partners import restored_partners, start_partners
 from anyformer.training.place import checkpoint_bytes
 from anyformer.training.precision import Host, deterministic, units
@@ -61,6 +64,10 @@ class Trainer:
     held_out: Feed
     scale: LossScale | None = None
     """Of the loss, in a precision that needs one."""
+    ranks: Ranks = ALONE
+    """The processes of the run; each has its part of every batch, and perhaps of every weight."""
+    within: Within = directly
+    """Where models compute whose weights are divided."""
 
     @staticmethod
     def start(
@@ -69,6 +76,7 @@ class Trainer:
         machine: Host,
         given: Callable[[Transformer], None] = lambda model: None,
         begun: Path | None = None,
+        ranks: Ranks = ALONE,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
 
@@ -84,12 +92,12 @@ class Trainer:
         rest(model, run.tuning)
         told = (run, model, corpus.tokenizer)
         partners = start_partners(*told) if begun is None else restored_partners(*told, begun)
-        learning = {
-            name: Trainee.of(partners[name], run, Tuning()) for name, one in run.objective.partners.items() if one.learns
-        }
-        loss = loss_function(model, run.objective, run.plan, partners)
+        learning = {name: partners[name] for name, one in run.objective.partners.items() if one.learns}
+        within = ranks.divide([model, *learning.values()], run.plan)
+        loss = loss_function(model, run.objective, run.plan, partners, within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
-        return Trainer(run, corpus, trainee, partners, learning, loss, training, held_out, scale)
+        trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
+        return Trainer(run, corpus, trainee, partners, trainees, loss, training, held_out, scale, ranks, within)
 
     @property
     def model(self) -> Transformer:
@@ -124,45 +132,55 @@ class Trainer:
             for each in (self.trainee, *self.learning.values()):
                 each.optimiser.zero_grad(set_to_none=True)
 
+        def seconds(act: Callable[[], object]) -> float:
+            own = _seconds(act)
+            return self.ranks.same(lambda: own)
+
         with deterministic(), units(self.run.plan):
-            first = _seconds(gradients)
+            first = seconds(gradients)
             # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
-            gradient = _seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
+            gradient = seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
             if gradient < 0.02 * left:
-                gradient = median([gradient, *(_seconds(gradients) for _ in range(2))])
-        batch = _seconds(lambda: self.evaluate(self.run.batch))
+                gradient = median([gradient, *(seconds(gradients) for _ in range(2))])
+        batch = seconds(lambda: self.evaluate(self.run.batch))
         counted = min(self.training.whole, MOST_TOKENS) if self.run.evaluation.baseline else 0
         return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
 
     def micro_batches(self, step: int) -> tuple[list[Examples], float]:
         """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
-        return self._cut(self.training.at(step))
+        return self._cut(self._batch(step))
 
-    def _cut(self, whole: Examples) -> tuple[list[Examples], float]:
-        size = self.run.batch // self.run.accumulation
+    def _batch(self, step: int) -> Examples:
+        """This process's part of the batch of a step."""
+        return self.training.at(step, self.ranks.rank, self.ranks.size)
+
+    def _cut(self, own: Examples) -> tuple[list[Examples], float]:
+        rows = self.run.batch // self.ranks.size
+        size = rows // self.run.accumulation
         device = self.model.device
-        pieces = [whole.slice(at, at + size).to(device) for at in range(0, self.run.batch, size)]
+        pieces = [own.slice(at, at + size).to(device) for at in range(0, rows, size)]
         # A batch without a single target has a loss of 0.
-        return pieces, max(whole.count, 1.0)
+        return pieces, max(self.ranks.total(own.count), 1.0)
 
     def update(self, step: int, hold: Callable[[], None] = lambda: None, passed: int = 0) -> Outcome:
         """Update number `step` (from 0), with the batch `passed` places further on. `hold`: see `step.update`."""
         run = self.run
-        whole = self.training.at(step + passed)
-        pieces, count = self._cut(whole)
+        own = self._batch(step + passed)
+        pieces, count = self._cut(own)
         rate = run.learning_rate(step)
         for _, running in self._histories():
             running.begin()
         outcome = update(
             self.loss, self.model, self.trainee.optimiser, pieces, others=[one.optimiser for one in self.learning.values()],
             count=count, seed=run.seed, step=step, rate=rate, clip=run.clip, hold=hold, scale=self.scale,
+            ranks=self.ranks, within=self.within,
         )  # fmt: skip
         if not outcome.skipped:
             for one in self._trainees.values():
                 one.updated()
             for _, running in self._histories():
                 running.end()
-        return replace(outcome, data=whole.digest)
+        return replace(outcome, data="".join(self.ranks.every(own.digest)))
 
     def _histories(self) -> Iterator[tuple[str, Running]]:
         """Scales of the updates before, of every model that learns, by name."""
@@ -187,11 +205,12 @@ class Trainer:
         with all_evaluated(self._trainees):
             return evaluate(
                 self.model, self.run.objective, self.held_out, self.run.plan,
-                most=rows, partners=self.partners, names=self.corpus.names, progress=progress,
+                most=rows, partners=self.partners, names=self.corpus.names, progress=progress, ranks=self.ranks,
+                within=self.within,
             )  # fmt: skip
 
     def finished(self) -> Transformer:
-        """The model to use: with averaged weights if there are any, adapters merged, in evaluation mode."""
+        """The model to use, whole: with averaged weights if there are any, adapters merged, in evaluation mode."""
         with averaged(self.trainee.averages):
             return plain(self.model)
 
@@ -213,10 +232,12 @@ class Trainer:
                     "run": json.loads(to_json(self.run)),
                     **past.facts(),
                 },
-                take=take,
+                take=self.ranks.taking(take),
             )
 
         def write() -> None:
+            if not self.ranks.first:
+                return
             checkpoint.write(taken, checkpoint.directory_of(directory, step))
             self.prune(directory, step)
 
@@ -243,7 +264,8 @@ class Trainer:
         """The trainer with weights and moments from a verified checkpoint."""
         checkpoint.restore(self.model, directory)
         for name, one in self.learning.items():
-            one.model.load_state_dict(checkpoint.read(directory / f"{name}.safetensors"))
+            for key, values in checkpoint.read(directory / f"{name}.safetensors").items():
+                copy_in(one.model.get_parameter(key), values)
         trainee = self.trainee.restored(checkpoint.read(directory / OPTIMISER), self.run.tuning)
         learning = {
             name: one.restored(checkpoint.read(directory / _state_file(name)), Tuning()) for name, one in self.learning.items()
