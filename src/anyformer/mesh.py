@@ -23,5 +23,7 @@ class Mesh(Value):
         data = self.data or max(1, processes // self.shard)
         if data * self.shard != processes:
             asked = " x ".join(f"{name} {size}" for name, size in self.plain().items() if size is not None)
-            raise ValueError(f"plan.mesh is {asked}, and {processes} {'process was' if processes == 1 else 'processes were'} started")
+            raise ValueError(
+                f"plan.mesh is {asked}, and {processes} {'process was' if processes == 1 else 'processes were'} started"
+            )
         return self.but(data=data)

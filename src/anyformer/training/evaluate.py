@@ -102,13 +102,13 @@ def evaluate(
     count = sum(each.count * factors[name] for name, each in sums.items())
     loss = float(totals["loss"]) / count if count else math.nan
     bits = loss / math.log(2) / feed.bytes_each if objective.likelihood and feed.bytes_each else None
-    own = {f"loss of {name}": each.loss for name, each in sums.items() if name}
+    losses = {f"loss of {name}": each.loss for name, each in sums.items() if name}
     loads: dict[str, Load] = {}
     for each in sums.values():
         loads = add_loads(loads, each.loads)
     return Evaluated(
         loss, round(sum(each.count for each in sums.values())), seen, feed.whole, feed.unit,
-        bits, {**objective.metrics(totals, names or {}), **own}, loads, objective.of_tokens,
+        bits, {**objective.metrics(totals, names or {}), **losses}, loads, objective.of_tokens,
     )  # fmt: skip
 
 

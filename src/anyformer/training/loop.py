@@ -35,7 +35,7 @@ from anyformer.training.invocation import command
 from anyformer.training.memory_meter import MemoryMeter, check_memory, room_for_copy
 from anyformer.training.parallel import Ranks, check_mesh, joined
 from anyformer.training.partners import keep_partners
-from anyformer.training.place import check_space, holding
+from anyformer.training.place import check_space
 from anyformer.training.precision import Host, check_units, default_device, measured_host, resolve, thread_hint
 from anyformer.training.priced import step_of
 from anyformer.training.run import Run, load_run
@@ -43,6 +43,7 @@ from anyformer.training.session import Session
 from anyformer.training.starting import kept_tokenizer, take
 from anyformer.training.stop import Stop, listening
 from anyformer.training.summary import update_figures
+from anyformer.training.timing import timed
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer
 
@@ -168,7 +169,8 @@ def _prepared(
 ) -> tuple[MemoryMeter, Trainer]:
     """The run's data and model, after checking that memory and disk can hold them. `fresh`: with weights of `start_from`."""
     notes = [*notes, *check_units(run.plan, machine.device)]
-    check_memory(run, directory, machine.device, console)
+    own = run.but(batch=run.batch // ranks.size)  # what one process holds, at most: it may divide weights with others
+    check_memory(own, directory, machine.device, console)
     check_space(directory, run)
     stop.doing = "preparing the data"
     before = budgets.clock()
@@ -177,7 +179,7 @@ def _prepared(
         budget.text = budgets.clock() - before
     for line in [*notes, *corpus.summary().splitlines()]:
         console.out(line, highlight=False)
-    memory = MemoryMeter(machine.device, room_for_copy(run, directory, machine.device))
+    memory = MemoryMeter(machine.device, room_for_copy(own, directory, machine.device))
     stop.doing = "building the model"
     source = run.start_from
 
@@ -203,7 +205,7 @@ def _fitted(directory: Path, trainer: Trainer, budget: Budget, stop: Stop, conso
     # Done now, so that its time counts: work of the end that does not depend on the updates.
     update_figures(step_of(run, directory), run.piece, run.accumulation, run.plan)
     import_module("matplotlib.figure")
-    durations = trainer.timed(budget.left)
+    durations = timed(trainer, budget.left)
     fitted = trainer.ranks.same(lambda: fit(run, durations, budget.left))
     budget.tail = fitted.tail
     if budget.left - fitted.tail < durations.update:

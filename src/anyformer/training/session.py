@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
 from anyformer import checkpoint
-from anyformer.costs import scaled
-from anyformer.files import PlaceError, write_text
-from anyformer.objectives.mixing import epochs, prompt_of
+from anyformer.files import PlaceError
+from anyformer.objectives.mixing import epochs
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.budget import Budget
-from anyformer.training.chart import draw_losses
 from anyformer.training.display import Display
+from anyformer.training.ending import ended
 from anyformer.training.evaluate import Evaluated
 from anyformer.training.instability import REMEDIES, Past, Spike, SpikeError
 from anyformer.training.invocation import command
@@ -27,12 +24,11 @@ from anyformer.training.memory_meter import MemoryMeter
 from anyformer.training.metrics import Metrics
 from anyformer.training.parallel import Ranks
 from anyformer.training.precision import Host, deterministic, units
-from anyformer.training.priced import flops_of, step_of
+from anyformer.training.priced import flops_of
 from anyformer.training.run import Run
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stop, Stopped
-from anyformer.training.summary import Waiting, summarise
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
 
@@ -96,7 +92,7 @@ class Session:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
-                    return self._finish()
+                    return ended(self)
                 except Stopped as stopped:
                     return self._halt(stopped)
         except PlaceError as error:
@@ -281,28 +277,3 @@ class Session:
         more = command("train", "--resume", self.directory)
         self.console.out(f"stopped {where}; continue with: {more}", highlight=False)
         return self.trained(stopped.exit_code)
-
-    def _finish(self) -> Trained:
-        """Write the summary and the picture, and return the result."""
-        run, trainer, model = self.run, self.trainer, self.trainer.finished()
-        if not self.ranks.first:
-            return Trained(self.directory, model, trainer.corpus.tokenizer, self.step)
-        self.stop.doing = "drawing the picture and summing up; all updates are saved"
-        rows, final = self.metrics.rows, self.metrics.evaluations[-1]
-        validation = Evaluated(
-            final["loss"], final["targets"], final["seen"], final["whole"], final["unit"], final["bits_per_byte"],
-            final.get("metrics", {}), of_tokens=final["perplexity"] is not None,
-        )  # fmt: skip
-        baseline = trainer.baseline() if run.evaluation.baseline else None
-        parameters = sum(parameter.numel() for parameter in trainer.model.parameters())
-        title = f"{self.directory.resolve().name}: {scaled(parameters).rstrip()} parameters, {run.sizes}"
-        draw_losses(rows, self.directory / "loss.png", title=title, baseline=None if baseline is None else baseline[1])
-        waiting = Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves)
-        summary = summarise(run, step_of(run, self.directory), self.machine, rows, self.memory, waiting, self.past.lines())
-        write_text(self.directory / journal.SUMMARY, json.dumps(summary.data(), indent=2) + "\n")
-        openings = tuple(prompt_of(run.objective, trainer.corpus, number) for number in range(2))
-        return Trained(
-            self.directory, model, trainer.corpus.tokenizer, self.step, 0, validation, baseline, summary,
-            prompts=openings if run.sample is None else (run.sample, openings[0]), chat=run.objective.chats,
-            deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
-        )  # fmt: skip

@@ -73,7 +73,7 @@ class Outcome:
 def loss_function(
     model: Transformer, objective: Signal, plan: Plan, partners: Partners | None = None, within: Within = directly
 ) -> LossFunction:
-    """The summed loss of a micro-batch, compiled if the plan says so. `within`: see `Ranks.divide`, which compiles each layer."""
+    """The summed loss of a micro-batch, compiled if the plan says so. `within`: see `Ranks.divide`, which compiles layers."""
     device = model.device
 
     def loss(given: tuple[Tensor | None, ...], key: Tensor | None) -> tuple[Tensor, dict[str, tuple[Tensor, Tensor]]]:
@@ -170,9 +170,7 @@ def first_trouble(found: Sequence[str]) -> str:
     return found[rank] + (f", on rank {rank}" if len(found) > 1 else "")
 
 
-def _not_finite(
-    model: Transformer, optimisers: Sequence[torch.optim.Optimizer], what: str, wider: str
-) -> NonFiniteError:
+def _not_finite(model: Transformer, optimisers: Sequence[torch.optim.Optimizer], what: str, wider: str) -> NonFiniteError:
     """The error, after forgetting the gradients. `wider`: the precision to advise."""
     for one in optimisers:
         one.zero_grad(set_to_none=True)

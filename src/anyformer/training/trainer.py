@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from torch import Tensor
@@ -19,15 +18,11 @@ from anyformer.model.adapters import plain
 from anyformer.model.divided import copy_in
 from anyformer.model.narrow import histories
 from anyformer.objectives import Examples, Feed, Setting
-from anyformer.objectives.feed import MOST_TOKENS
 from anyformer.objectives.mixing import baseline_of, held_out_feed, training_feed
-from anyformer.parts.call.noise import Noise
 from anyformer.precision.running import Running
-from anyformer.training import budget
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
 from anyformer.training.averaging import averaged
-from anyformer.training.budget import Durations
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
 from anyformer.training.loss_scale import LossScale
@@ -35,16 +30,13 @@ from anyformer.training.memory_meter import state_bytes
 from anyformer.training.parallel.ranks import ALONE, Ranks
 from anyformer.training.parallel.sharding import Within, directly
 from anyformer.training.partners import restored_partners, start_partners
-from anyformer.training.place import checkpoint_bytes
-from anyformer.training.precision import Host, deterministic, units
+from anyformer.training.precision import Host
 from anyformer.training.run import Run
 from anyformer.training.step import LossFunction, Outcome, loss_function, update
 from anyformer.training.trainee import Trainee, all_evaluated
 from anyformer.tuning import Tuning
 
 OPTIMISER, NUMBERS = "optimiser.safetensors", "precision.safetensors"
-DISK_RATE = 2e8
-"""Bytes of a checkpoint hashed and written in a second, estimated low."""
 
 
 @dataclass(frozen=True)
@@ -117,34 +109,6 @@ class Trainer:
     def changed(self, **fields: Any) -> Trainer:
         """The trainer with other fields of the run, none of which an update is computed with."""
         return replace(self, run=self.run.but(**fields))
-
-    def timed(self, left: float) -> Durations:
-        """Seconds of an update, an evaluation and a checkpoint; long ones are timed only once, to spare the seconds `left`.
-
-        Gradients are thrown away, so that no weight changes.
-        """
-        pieces, count = self.micro_batches(0)
-
-        def gradients() -> None:
-            for examples in pieces:
-                summed, _ = self.loss(examples, Noise.at(self.run.seed, 0, examples.rows))
-                (summed / count).backward()  # type: ignore[no-untyped-call]
-            for each in (self.trainee, *self.learning.values()):
-                each.optimiser.zero_grad(set_to_none=True)
-
-        def seconds(act: Callable[[], object]) -> float:
-            own = _seconds(act)
-            return self.ranks.same(lambda: own)
-
-        with deterministic(), units(self.run.plan):
-            first = seconds(gradients)
-            # The first one may include compiling, which takes longer than hundreds of updates, and then does not count.
-            gradient = seconds(gradients) if self.run.plan.compile == "on" or first < 0.05 * left else first
-            if gradient < 0.02 * left:
-                gradient = median([gradient, *(seconds(gradients) for _ in range(2))])
-        batch = seconds(lambda: self.evaluate(self.run.batch))
-        counted = min(self.training.whole, MOST_TOKENS) if self.run.evaluation.baseline else 0
-        return Durations(gradient, batch, checkpoint_bytes(self.run) / DISK_RATE, counted)
 
     def micro_batches(self, step: int) -> tuple[list[Examples], float]:
         """The pieces of the global batch of `step`, and the number that its summed loss is divided by."""
@@ -300,9 +264,3 @@ def _state_file(name: str) -> str:
 def windows_of(run: Run, tokens: int) -> int:
     """Number of rows of the run's length that hold `tokens` tokens."""
     return -(-tokens // run.length)
-
-
-def _seconds(act: Callable[[], object]) -> float:
-    start = budget.clock()
-    act()
-    return budget.clock() - start

@@ -1,4 +1,4 @@
-"""Training in several processes, started by `torchrun`: who there is, what they tell one another, and how models are divided."""
+"""Training in several processes, started by `torchrun`: who there is, what they say, and how models are divided."""
 
 from anyformer.training.parallel.launch import check_mesh, joined
 from anyformer.training.parallel.ranks import ALONE, Alone, Ranks, Together

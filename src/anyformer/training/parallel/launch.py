@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -72,4 +73,6 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
     try:
         yield Together.of(mesh, device)
     finally:
+        # Divided models are in cycles of references, and a connection that outlives its group ends the process with an error.
+        gc.collect()
         dist.destroy_process_group()

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 from rich.console import Console
 from torch import Tensor
-from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 
 from anyformer.checkpoint import Take
 from anyformer.describe import UserError
@@ -102,7 +102,7 @@ class Together:
     def of(mesh: Mesh, device: torch.device) -> Together:
         """This process in a mesh over all processes of the default group."""
         assert mesh.data is not None, "the mesh is resolved"
-        named = dist.init_device_mesh(device.type, (mesh.data, mesh.shard), mesh_dim_names=("data", "shard"))
+        named = init_device_mesh(device.type, (mesh.data, mesh.shard), mesh_dim_names=("data", "shard"))
         return Together(named, dist.get_rank(), dist.get_world_size())
 
     @property
@@ -182,7 +182,8 @@ class Together:
 
     @property
     def _device(self) -> torch.device:
-        return torch.device(self.mesh.device_type, torch.cuda.current_device() if self.mesh.device_type == "cuda" else None)
+        kind = self.mesh.device_type
+        return torch.device(kind, torch.cuda.current_device()) if kind == "cuda" else torch.device(kind)
 
 
 @contextmanager

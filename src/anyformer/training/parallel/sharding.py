@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, fully_shard
 
 from anyformer.model import Transformer
+from anyformer.parts.call.context import Context
 from anyformer.training.adapting import unlearnt
 
 T = TypeVar("T")
@@ -41,11 +42,30 @@ class Root(nn.Module):
         return act()
 
 
+class Hidden:
+    """A context of which FSDP sees nothing."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+
+class Hiding(nn.Module):
+    """A layer whose context is hidden from FSDP, which looks for tensors in arguments and copies what holds some: values that a
+    layer leaves for others would be left in the copy."""
+
+    def __call__(self, x_BTD: Tensor, context: Context, *states: object) -> Tensor:
+        return super().__call__(x_BTD, Hidden(context), *states)  # type: ignore[no-any-return]
+
+    def forward(self, x_BTD: Tensor, hidden: Hidden, *states: object) -> Tensor:
+        return super().forward(x_BTD, hidden.context, *states)  # type: ignore[no-any-return]
+
+
 def divided(models: Sequence[Transformer], mesh: DeviceMesh, *, compiled: bool) -> Within:
     """Divide the weights of models over the mesh, and compile each layer if asked."""
     root = Root(models)
     kept = {model.get_parameter(name) for model in models for name in unlearnt(model.architecture)}
     for layer in layers_of(models):
+        layer.__class__ = type(type(layer).__name__, (Hiding, type(layer)), {})
         if compiled:
             layer.compile(fullgraph=True, dynamic=False)
         fully_shard(layer, mesh=mesh, ignored_params=kept)
@@ -60,5 +80,5 @@ def divided(models: Sequence[Transformer], mesh: DeviceMesh, *, compiled: bool) 
 
 def layers_of(models: Iterable[Transformer]) -> list[nn.Module]:
     """The layers of all stacks, each once."""
-    layers = (layer for model in models for name in model.architecture.stacks for layer in model.get_submodule(name).layers)
-    return list(dict.fromkeys(layers))
+    stacks = (model.get_submodule(f"{name}.layers") for model in models for name in model.architecture.stacks)
+    return list(dict.fromkeys(layer for stack in stacks for layer in stack.children()))
