@@ -53,7 +53,8 @@ MODES: Mapping[str, Mapping[int, Mesh]] = {
 }
 ARCHITECTURES = {
     "llama-2-7b": "dense", "llama-3-8b": "GQA", "gpt2": "tied, dropout", "deepseek-v2-lite": "MLA, experts",
-    "mixtral-8x7b": "experts", "deepseek-v3": "MLA, experts, corrections, tokens ahead", "kimi-linear-48b-a3b": "recurrent, MLA, experts",
+    "mixtral-8x7b": "experts", "deepseek-v3": "MLA, experts, corrections, tokens ahead",
+    "kimi-linear-48b-a3b": "recurrent, MLA, experts",
     "gemma-2-2b": "windowed", "qwen3-next-80b-a3b": "hybrid", "t5-small": "encoder-decoder", "bert-base-uncased": "encoder",
     "albert-base-v2": "shared layers", "electra-small": "two models that learn",
 }  # fmt: skip

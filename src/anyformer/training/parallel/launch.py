@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ SHARED = ("auto", "fp32", "tf32", "bf16", "fp16")
 """Precisions of runs in several processes."""
 WAIT = timedelta(minutes=10)
 """How long a process waits for the others before the run fails; the first may prepare data meanwhile."""
+
+
+class LostProcessError(UserError):
+    """A process of the run is gone."""
+
+    exit_code = 1
 
 
 def started() -> int:
@@ -62,17 +69,39 @@ def check_mesh(run: Run, ranks: Ranks) -> None:
 
 @contextmanager
 def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
-    """The processes of a run; connected to one another within, where there are several."""
+    """The processes of a run; connected to one another within, where there are several.
+
+    Raises `LostProcessError` where another process ended.
+    """
     mesh = mesh_of(asked, started())
     if started() == 1:
         yield ALONE
         return
+    connect(device)
+    try:
+        yield Together.of(mesh, device)
+    except RuntimeError as error:
+        # gloo has no error of its own: it tells the place in its code.
+        if not isinstance(error, dist.DistError) and "gloo/" not in str(error):
+            raise
+        raise LostProcessError(
+            f"another process of this run ended or does not answer ({str(error).splitlines()[0]}); what was saved is kept: start "
+            "all processes again with --resume"
+        ) from error
+
+
+def connect(device: torch.device) -> None:
+    """Connect this process to the others, once, until it ends: a launcher's processes find one another only once."""
+    if dist.is_initialized():
+        return
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
-    try:
-        yield Together.of(mesh, device)
-    finally:
-        # Divided models are in cycles of references, and a connection that outlives its group ends the process with an error.
-        gc.collect()
-        dist.destroy_process_group()
+    atexit.register(disconnect)
+
+
+def disconnect() -> None:
+    """Part from the other processes."""
+    # Divided models are in cycles of references, and a connection that outlives its group ends the process with an error.
+    gc.collect()
+    dist.destroy_process_group()
