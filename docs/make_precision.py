@@ -9,11 +9,15 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import log2
+from math import expm1, log2
 from pathlib import Path
 from statistics import mean
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from anyformer.evaluation.intervals import Interval, paired
 from anyformer.precision import (
     BF16,
     E4M3,
@@ -28,6 +32,7 @@ from anyformer.precision import (
     NumberFormat,
     ScaledFormat,
 )
+from anyformer.surgery.held_out import LENGTH, WINDOWS
 
 PAGE = Path(__file__).with_name("precision.md")
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
@@ -45,6 +50,10 @@ class Stated:
     step: float
 
 
+BOUNDS = {
+    ("int8", False): 0.0002, ("int4", False): 0.006, ("int4-32", False): 0.005, ("nf4", False): 0.004, ("int4", True): 0.002,
+}  # fmt: skip
+"""What the perplexity of weights in a format, rounded or calibrated, is above that of fp32 at most; a test holds it."""
 NOTES = (
     Stated("FP32", FP32, 32, 1.2e-38, 3.4e38, 2**-23),
     Stated("FP16 (IEEE)", FP16, 16, 6.1e-5, 6.6e4, 2**-10),
@@ -60,7 +69,10 @@ NOTES = (
 def page() -> str:
     """The page with its tables as of today."""
     text = PAGE.read_text(encoding="utf-8")
-    tables = {"formats": formats(), "scaled": scaled(), "notes": notes(), "rounding": rounding(), "curves": curves()}
+    tables = {
+        "formats": formats(), "scaled": scaled(), "notes": notes(), "rounding": rounding(), "curves": curves(),
+        "few bits": few_bits(),
+    }  # fmt: skip
     for name, lines in tables.items():
         table = re.compile(rf"(?<=<!-- {name} -->\n).*?(?=<!-- end of {name} -->)", re.S)
         assert table.search(text), f"the page has no place for {name}"
@@ -151,6 +163,105 @@ def curves() -> Iterator[str]:
     yield ""
     command = "`python -m benchmarks.precisions`"
     yield f"{record['updates']} updates, {seeds} seeds, the same weights, data and order for all ({command})."
+
+
+@dataclass(frozen=True)
+class FewBits:
+    """The study of weights stored in few bits: losses beyond those of fp32 on the same windows, in nats a token."""
+
+    record: dict[str, Any]
+
+    def rows(self, name: str, calibrated: bool) -> list[dict[str, Any]]:
+        """A format with every seed; none where it has no calibrated form."""
+        rows = (row for each in self.record["results"] for row in each["formats"])
+        return [row for row in rows if (row["format"], row["calibrated"]) == (name, calibrated)]
+
+    @property
+    def targets(self) -> NDArray[np.float64]:
+        """Of each window, the same for every seed."""
+        return np.array(self.record["results"][0]["targets"], dtype=np.float64)
+
+    def windows(self, name: str, calibrated: bool) -> NDArray[np.float64]:
+        """(seeds, windows): nats beyond fp32's."""
+        return np.array([row["beyond"] for row in self.rows(name, calibrated)])
+
+    def seeds(self, name: str, calibrated: bool) -> list[float]:
+        return [float(nats.sum() / self.targets.sum()) for nats in self.windows(name, calibrated)]
+
+    def beyond(self, name: str, calibrated: bool) -> Interval:
+        """The mean over seeds, with its interval over windows."""
+        found = self.windows(name, calibrated).mean(0)
+        return paired(found, np.zeros_like(found), self.targets, unit="windows").interval
+
+    def gain(self, name: str) -> Interval:
+        """What calibrating takes off the loss: rounded minus calibrated."""
+        rounded, calibrated = (self.windows(name, form).mean(0) for form in (False, True))
+        return paired(rounded, calibrated, self.targets, unit="windows").interval
+
+
+def few_bits() -> Iterator[str]:
+    """Every format of stored weights: its size, its loss beside fp32's, and what calibrating gains."""
+    few = FewBits(json.loads((RESULTS / "quantised.json").read_text()))
+    names = list(dict.fromkeys(row["format"] for row in few.record["results"][0]["formats"]))
+    titles = ("format", "bits a number", "bytes", "loss", "beyond fp32's", "perplexity", "calibrated: beyond fp32's", "gains")
+    yield f"| {' | '.join(titles)} |\n{'|---' * len(titles)}|"
+    for name in names:
+        rows = few.rows(name, False)
+        cells = [f"{rows[0]['bits']:g}", f"{rows[0]['allocated_bytes']:,}", f"{mean(row['loss'] for row in rows):.4f}"]
+        if name == few.record["beside"]:
+            cells += ["-"] * 4
+        else:
+            cells += [
+                difference(few.beyond(name, False)) + each(few.seeds(name, False)),
+                f"{100 * expm1(few.beyond(name, False).value):+.2f} %",
+            ]
+            form = few.rows(name, True)
+            cells += [
+                difference(few.beyond(name, True)) + each(few.seeds(name, True)) if form else "-",
+                difference(few.gain(name)) if form else "-",
+            ]
+        yield f"| `{name}` | {' | '.join(cells)} |"
+    yield ""
+    sizes, first = few.record["sizes"], few.record["results"][0]
+    yield (
+        f"{first['parameters']:,} parameters, {sizes['updates']:,} updates of {sizes['batch'] * sizes['length']:,} bytes, "
+        f"{len(few.record['results'])} seeds, {int(few.targets.sum()):,} held-out tokens in {len(few.targets)} windows "
+        f"(`python -m benchmarks.quantised`, {few.record['date']})."
+    )
+    yield ""
+    yield gains(few, names)
+    yield ""
+    yield f"Bounds on the perplexity beside fp32's, with every seed and at the upper end of the interval: {bounds()}."
+
+
+def gains(few: FewBits, names: list[str]) -> str:
+    """What calibrating gains over rounding to the nearest, in words."""
+    forms = [name for name in names if few.rows(name, True)]
+    narrow, wide = ([name for name in forms if (few.rows(name, True)[0]["bits"] < 8) == less] for less in (True, False))
+    shares = ", ".join(f"{percent(few.gain(name).value / few.beyond(name, False).value)} of it for `{name}`" for name in narrow)
+    most = max((few.gain(name).value for name in wide), key=abs)
+    return (
+        f"What calibrating (GPTQ on {WINDOWS * LENGTH:,} tokens of the training text) takes off what rounding to the nearest "
+        f"loses: {shares}. In 8 bits there is little to take off, and it changes the perplexity by "
+        f"{100 * abs(expm1(most)):.2f} % at most."
+    )
+
+
+def bounds() -> str:
+    """What a test holds of the result, in words."""
+    return ", ".join(
+        f"`{name}`{' calibrated' * calibrated} at most {100 * bound:g} % above" for (name, calibrated), bound in BOUNDS.items()
+    )
+
+
+def difference(found: Interval) -> str:
+    """Thousandths of a nat with the ends of their interval."""
+    return f"{1000 * found.value:+.2f} ({1000 * found.low:+.2f} to {1000 * found.high:+.2f})"
+
+
+def each(seeds: list[float]) -> str:
+    """The least and the greatest of the seeds."""
+    return f", seeds {1000 * min(seeds):+.2f} to {1000 * max(seeds):+.2f}"
 
 
 def number(value: float) -> str:

@@ -5,10 +5,12 @@ python docs/make_train.py
 
 from __future__ import annotations
 
+import json
 import re
 import types
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import mean
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from anyformer.describe import Value
@@ -17,6 +19,8 @@ from anyformer.model import Architecture
 from anyformer.training import Run
 
 PAGE = Path(__file__).with_name("train.md")
+SAVES = re.compile(r"(?<=<!-- saves -->\n).*?(?=<!-- end of saves -->)", re.S)
+RESULT = Path(__file__).parents[1] / "benchmarks" / "results" / "saves.json"
 TABLES = re.compile(r"(?<=<!-- keys -->\n).*?(?=<!-- end of keys -->)", re.S)
 ELSEWHERE = (Architecture,)
 """Descriptions with a guide of their own."""
@@ -24,8 +28,24 @@ TYPES = {"int": "whole number", "float": "number", "str": "text", "bool": "true 
 
 
 def page() -> str:
-    """The page with its tables as of today."""
-    return TABLES.sub(lambda _: tables(), PAGE.read_text(encoding="utf-8"))
+    """The page with its tables, and what was measured of saves, as of today."""
+    return SAVES.sub(lambda _: saves(), TABLES.sub(lambda _: tables(), PAGE.read_text(encoding="utf-8")))
+
+
+def saves() -> str:
+    """How long training waited for its saves, from the committed measurement."""
+    record = json.loads(RESULT.read_text(encoding="utf-8"))
+    background, waiting = (f"{100 * record['shares'][way]:.1f} %" for way in ("background", "waiting"))
+    rows = [row for row in record["results"] if row["way"] == "background"]
+    alone, beside = (mean(row[key] for row in rows) for key in ("update_alone", "update_beside_a_write"))
+    loads = [row["load"][when][0] for row in record["results"] for when in ("before", "after")]
+    return (
+        f"A run of {record['parameters'] / 1e6:.1f} M parameters on one thread, which saved "
+        f"{rows[0]['checkpoint_bytes'] / 1e6:.0f} MB about every {record['seconds_between_saves']:.0f} s, waited for\n"
+        f"{background} of its time, and for {waiting} where it waited for each write. The writer needs a processor too: an "
+        f"update\nbeside a write took {beside:.1f} s, others {alone:.1f} s, on {record['machine']['cores']} cores that other "
+        f"work kept busy (load {min(loads):.1f} to {max(loads):.1f};\n[saves.json](../benchmarks/results/saves.json)).\n"
+    )
 
 
 def tables() -> str:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -142,6 +143,19 @@ def replacing_directory(path: Path) -> Iterator[Path]:
         partial.rename(path)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Let one process at a time make what others wait for, and then open. The lock on `path` ends with its process."""
+    if sys.platform == "win32":
+        yield
+        return
+    import fcntl
+
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def sha256(path: Path) -> str:

@@ -8,7 +8,7 @@ from anyformer.data import progress
 def test_lines_say_what_is_done_and_what_is_left(monkeypatch, capsys):
     now = 100.0
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
-    advance = progress._lines("reading", 10_000_000)
+    advance = progress._lines("reading", 10_000_000, progress.BYTES)
     advance(1_000_000)
     assert capsys.readouterr().err == "", "too early for a line"
     now += 20
@@ -19,3 +19,12 @@ def test_lines_say_what_is_done_and_what_is_left(monkeypatch, capsys):
     now += 30
     advance(5_000_000)
     assert capsys.readouterr().err == "reading: 10 of 10 MB, 0 s left\n"
+
+
+def test_lines_count_rows_where_there_are_no_bytes(monkeypatch, capsys):
+    now = 100.0
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now)
+    advance = progress._lines("asking", 3000, "rows")
+    now = 111.0
+    advance(1000)
+    assert capsys.readouterr().err == "asking: 1,000 of 3,000 rows, 22 s left\n"

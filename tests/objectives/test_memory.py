@@ -19,9 +19,12 @@ from anyformer.training.trainer import Trainer
 from objectives.test_resuming import CASES, data_of
 
 CPU = torch.device("cpu")
-SHAPES = ("classification", "seq2seq", "images", "dpo", "replaced_tokens", "distillation", "contrastive", "ul2", "instruction")
-"""Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, no head, targets
-shorter than their sources, documents."""
+SHAPES = (
+    "classification", "seq2seq", "images", "dpo", "replaced_tokens", "distillation", "distillation_kept", "contrastive", "ul2",
+    "instruction",
+)  # fmt: skip
+"""Padding, a source, images, two rows of a sample beside a reference, a generator that learns, a teacher, answers of one, no
+head, targets shorter than their sources, documents."""
 BATCH = 16
 
 

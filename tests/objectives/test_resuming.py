@@ -76,6 +76,7 @@ CHATS = [
 ]
 PREFERRED = {"kind": "preferences", "chosen": "answer", "rejected": "worse"}
 RUNNING = {"kind": "text"}
+KEPT = {"kind": "distillation", "teacher": "teacher", "alpha": 0.5, "kept": 5}
 MIXTURE = {"kind": "mixture", "of": "text"}
 CASES = {
     "causal": Case(tiny("llama-2-7b"), {"kind": "causal"}, RUNNING, TEXTS),
@@ -107,6 +108,8 @@ CASES = {
     "distillation": Case(
         tiny("llama-2-7b"), {"kind": "distillation", "teacher": "teacher", "alpha": 0.5}, RUNNING, TEXTS, teacher=True
     ),
+    "distillation_kept": Case(tiny("llama-2-7b"), KEPT, RUNNING, TEXTS, teacher=True),
+    "distillation_kept of masked": Case(encoder(), KEPT | {"of": {"kind": "masked"}}, RUNNING, TEXTS, teacher=True),
 }
 
 

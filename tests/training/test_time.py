@@ -98,7 +98,7 @@ def test_the_seconds_of_compiling_are_no_pace(two_minutes, clock, tmp_path, monk
         return call
 
     monkeypatch.setattr(trainer, "loss_function", compiled)
-    monkeypatch.setattr(loop, "resolve", lambda plan, machine, long: (plan, []))
+    monkeypatch.setattr(loop, "resolve", lambda plan, machine, base, long: (plan, []))
     run = change_all(two_minutes, {"plan.compile": "on", "plan.precision": "fp32"})
     assert train(run, tmp_path / "run", console=QUIET).step > 30
 

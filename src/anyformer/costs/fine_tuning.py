@@ -17,7 +17,7 @@ from anyformer.costs.holding import Holding
 from anyformer.costs.kernels import Kernel, kernels
 from anyformer.costs.memory import MASTER, States
 from anyformer.costs.moments import PeakMemory
-from anyformer.costs.peak import Find, peak_of
+from anyformer.costs.peak import LOSS_COPIES, Find, peak_of
 from anyformer.costs.roofline import step_of
 from anyformer.costs.saved import Learning, Signal
 from anyformer.model import Architecture
@@ -146,6 +146,7 @@ class FineTuning:
             gradient_bytes=self.states.gradients,
             copies=self._copies(saved),
             accumulates=accumulation > 1,
+            loss_copies=LOSS_COPIES if self.signal is None else self.signal.loss_copies,
         )
 
     def memory(self, batch: int) -> Holding:

@@ -58,7 +58,7 @@ def training_bytes(step: Step, *, batch: int, length: int, plan: Plan, accumulat
     """Bytes of a training step at its peak, with its tokens; see `foretell_training`."""
     shape = step.shape(batch // accumulation, length)
     positions = accumulation * shape.batch * (length + 1)
-    return step.peak(shape, plan, accumulation).total + positions * TOKEN_BYTES
+    return step.peak(shape, plan, accumulation).total + positions * (TOKEN_BYTES + step.position_bytes)
 
 
 @dataclass(frozen=True)

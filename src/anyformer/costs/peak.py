@@ -88,6 +88,7 @@ def peak_memory(
         gradient_bytes=states.gradients,
         copies=copies,
         accumulates=accumulation > 1,
+        loss_copies=LOSS_COPIES if signal is None else signal.loss_copies,
     )
 
 
@@ -104,13 +105,15 @@ def peak_of(
     gradient_bytes: int,
     copies: int,
     accumulates: bool = False,
+    loss_copies: int = LOSS_COPIES,
 ) -> PeakMemory:
     """Peak memory, given the saved tensors, those saved where nothing is recomputed, and the sizes of the learned weights.
 
     In the backward pass, at operation i: persistent + saved[..i] + gradients of the weights passed, `gradient_bytes` per
     number, + gradients of activations: `GRADIENTS_PER_SAVED` saved[i] and the one of the part's output. `find`: addresses of
     the paths of weights and saved tensors; `copies`: bytes of weights in the type of products. `accumulates`: over several
-    micro-batches gradients stay from one to the next, and each new one stands beside the old one for a moment.
+    micro-batches gradients stay from one to the next, and each new one stands beside the old one for a moment. `loss_copies`:
+    tensors as large as the logits that the backward pass of the loss makes.
     """
     logits, size = saved.logits, plan.activation_bytes
     extra = {
@@ -133,7 +136,7 @@ def peak_of(
     largest = max(backward, key=lambda holding: holding.total, default=Holding())
     return PeakMemory(
         persistent=base.total,
-        at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=LOSS_COPIES * logits),
+        at_loss=base + Holding(copies=copies, activations=saved.saved, logits=saved.loss, temporaries=loss_copies * logits),
         in_backward=base + largest + Holding(gradients=newest),
         at_update=replace(
             base,

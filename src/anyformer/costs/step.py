@@ -54,6 +54,11 @@ class Step:
             return self.signal.shape(samples, length)
         return Shape(batch=samples, length=length, source=self.architecture.source_of(length))
 
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+        return 0 if self.signal is None else self.signal.position_bytes
+
     def peak(self, shape: Shape, plan: Plan, accumulation: int = 1) -> PeakMemory:
         """Peak memory of an update of `accumulation` micro-batches of this shape."""
         if self.method is not None:

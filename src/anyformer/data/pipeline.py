@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 from pathlib import Path
@@ -29,7 +27,7 @@ from anyformer.data.text_pipeline import TextSurvey, make_text, text_sources
 from anyformer.data.tokenizer_specs import TokenizerFile, learnt
 from anyformer.data.tokenizers import Tokenizer
 from anyformer.data.workers import available_cores
-from anyformer.files import default_cache, replacing_directory
+from anyformer.files import default_cache, locked, replacing_directory
 
 
 def prepare(
@@ -74,7 +72,7 @@ def prepare(
 def _prepared(data: Files, cache: Path, workers: int, progress: bool, verify: bool, special: Specials) -> Corpus:
     key = _key(data, special)
     target = cache / key[:24]
-    with _locked(cache / f".{target.name}.lock"):
+    with locked(cache / f".{target.name}.lock"):
         corpus = _opened(target, verify)
         if corpus is None:
             with replacing_directory(target) as folder:
@@ -101,7 +99,7 @@ def _shared_tokenizer(data: Mixture, cache: Path, special: Specials, progress: b
     weights = [part.weight if learnt(data.tokenizer) else 1.0 for part in data.parts]
     key = _digest({"parts": [_key(part, special) for part in parts], "weights": weights})
     target = cache / f"tokenizer-{key[:24]}"
-    with _locked(cache / f".{target.name}.lock"):
+    with locked(cache / f".{target.name}.lock"):
         if not target.exists():
             with replacing_directory(target) as folder:
                 surveys = [(_survey(part, progress), weight) for part, weight in zip(parts, weights, strict=True)]
@@ -167,16 +165,3 @@ def _opened(target: Path, verify: bool) -> Corpus | None:
     except DataError as error:
         warnings.warn(f"a damaged cache is made again: {error}", stacklevel=3)
         return None
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Let one process at a time make a corpus; the others wait and then open it. The lock ends with its process."""
-    if sys.platform == "win32":
-        yield
-        return
-    import fcntl
-
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield

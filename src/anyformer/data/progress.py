@@ -1,4 +1,4 @@
-"""Progress of a long pass over bytes: a bar with the time left on a terminal, else a line every ten seconds; on stderr."""
+"""Progress of a long pass: a bar with the time left on a terminal, else a line every ten seconds; on stderr."""
 
 from __future__ import annotations
 
@@ -7,33 +7,35 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+BYTES = "bytes"
 _SECONDS_BETWEEN_LINES = 10.0
 
 
 @contextmanager
-def meter(label: str, total: int, show: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function to call with the number of bytes just done, of `total`; nothing is shown unless `show`."""
+def meter(label: str, total: int, show: bool, unit: str = BYTES) -> Iterator[Callable[[int], None]]:
+    """Yield a function to call with the bytes, or another `unit`, just done, of `total`; nothing is shown unless `show`."""
     if not show:
         yield lambda count: None
     elif sys.stderr.isatty():
-        with _bar(label, total) as advance:
+        with _bar(label, total, unit) as advance:
             yield advance
     else:
-        yield _lines(label, total)
+        yield _lines(label, total, unit)
 
 
 @contextmanager
-def _bar(label: str, total: int) -> Iterator[Callable[[int], None]]:
+def _bar(label: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, DownloadColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    amount = DownloadColumn() if unit == BYTES else MofNCompleteColumn()
+    columns = (TextColumn("{task.description}"), BarColumn(), amount, TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task(label, total=total)
         yield lambda count: progress.advance(task, count)
 
 
-def _lines(label: str, total: int) -> Callable[[int], None]:
+def _lines(label: str, total: int, unit: str) -> Callable[[int], None]:
     began = said = time.monotonic()
     done = 0
 
@@ -44,6 +46,7 @@ def _lines(label: str, total: int) -> Callable[[int], None]:
         if now - said >= _SECONDS_BETWEEN_LINES:
             said = now
             left = (now - began) * max(0, total - done) / max(1, done)
-            print(f"{label}: {done / 1e6:,.0f} of {total / 1e6:,.0f} MB, {left:,.0f} s left", file=sys.stderr, flush=True)
+            of = f"{done / 1e6:,.0f} of {total / 1e6:,.0f} MB" if unit == BYTES else f"{done:,} of {total:,} {unit}"
+            print(f"{label}: {of}, {left:,.0f} s left", file=sys.stderr, flush=True)
 
     return advance

@@ -1,8 +1,9 @@
-"""Distillation: the data's own targets, and a teacher's probabilities of all tokens."""
+"""Distillation: the data's own targets, and a teacher's probabilities of all tokens, or of the likeliest ones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal, Self
 
 import torch
@@ -11,11 +12,12 @@ from pydantic import BeforeValidator, Field, model_validator
 from torch import Tensor
 
 from anyformer.data import IGNORED, Corpus, Data, Specials, Text
-from anyformer.describe import with_kind
+from anyformer.describe import Count, with_kind
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.causal import CausalObjective
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.kept import ANSWER_BYTES, Asked, kept_divergence
 from anyformer.objectives.objective import Objective, Partner, Partners, Setting, Totals
 from anyformer.objectives.token_loss import TokenObjective
 from anyformer.operations import Shape
@@ -29,6 +31,9 @@ class DistillationObjective(Objective):
     L is the loss of another objective, `of`; the divergence is between the softmax of the logits divided by the temperature T,
     at every position where `of` has a target, and T^2 keeps its gradients as large as those of L (Hinton et al. 2015, arXiv
     1503.02531, section 2). Held-out loss is L alone, to be compared with that of a student without a teacher.
+
+    With `kept` the divergence is that of k + 1 outcomes, the teacher's k likeliest tokens and all others together
+    (`kept_divergence`): the teacher is asked before the first update, and is not in memory while the student learns.
     """
 
     reads: ClassVar[type[Data]] = Text
@@ -42,6 +47,11 @@ class DistillationObjective(Objective):
     """The teacher's share of the loss; 1 leaves the data's own targets out."""
     of: Annotated[Objective, BeforeValidator(with_kind("causal"))] = CausalObjective()
     """The objective whose examples the teacher is asked about, such as `causal`, `masked` or `instruction`."""
+
+    kept: Count | None = None
+    """k: the teacher's k likeliest tokens of each target are computed once, before the first update, and kept on disk, so that
+    the teacher is not in memory while the student learns; enough to hold most of its probability, which a line of the run says.
+    Absent: it is asked at every update, for all tokens."""
 
     @model_validator(mode="after")
     def _predicts_tokens(self) -> DistillationObjective:
@@ -59,7 +69,23 @@ class DistillationObjective(Objective):
 
     @property
     def partners(self) -> Mapping[str, Partner]:
-        return {"teacher": Partner(path=self.teacher)}
+        return {"teacher": Partner(path=self.teacher)} if self.kept is None else {}
+
+    @property
+    def asked(self) -> Asked | None:
+        if self.kept is None:
+            return None
+        facts = {"of": self.of.without_penalties.plain()}
+        return Asked(self.teacher, self.kept, self.temperature, facts, self._logits_of)
+
+    @property
+    def position_bytes(self) -> int:
+        return self.of.position_bytes + ANSWER_BYTES * (self.kept or 0)
+
+    @property
+    def loss_copies(self) -> int:
+        # Of log Z alone, after which the tensor that the rest is summed over is free: the data's own loss then has room.
+        return super().loss_copies - (self.kept is not None)
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a teacher that gives other logits than the student, or cannot be asked about these examples."""
@@ -74,8 +100,12 @@ class DistillationObjective(Objective):
             raise ValueError(f"objective.teacher = {self.teacher!r} cannot be asked about these examples: {error}") from None
 
     def check(self, architecture: Architecture) -> None:
-        """Refuse what `of` refuses."""
+        """Refuse what `of` refuses, and more likely tokens than there are tokens."""
         self.of.check(architecture)
+        if self.kept is not None and self.kept > architecture.outputs:
+            raise ValueError(
+                f"objective.kept = {self.kept} is more than the {architecture.outputs} tokens: give fewer, or leave it out"
+            )
 
     def check_data(self, data: Data) -> None:
         self.of.check_data(data)
@@ -88,7 +118,8 @@ class DistillationObjective(Objective):
 
     @property
     def without_penalties(self) -> Self:
-        return super().without_penalties.but(of=self.of.without_penalties)
+        # An evaluation has the data's own loss alone, and no teacher.
+        return super().without_penalties.but(of=self.of.without_penalties, alpha=0.0)
 
     def feed(self, data: Data, corpus: Corpus, setting: Setting, batch: int) -> Feed:
         return self.of.feed(data, corpus, setting, batch)
@@ -100,7 +131,11 @@ class DistillationObjective(Objective):
         return self.of.shape(architecture, samples, length)
 
     def made_up(self, architecture: Architecture, data: Data, shape: Shape) -> Examples:
-        return self.of.made_up(architecture, data, shape)
+        made = self.of.made_up(architecture, data, shape)
+        if self.kept is None:
+            return made
+        size = (*made.targets.shape, self.kept)
+        return replace(made, taught=torch.zeros(size), taught_tokens=torch.zeros(size, dtype=torch.int64))
 
     def counted(self, examples: Examples) -> Tensor | None:
         return self.of.counted(examples)
@@ -109,11 +144,19 @@ class DistillationObjective(Objective):
         self, model: Transformer, examples: Examples, noise: Noise | None, auxiliary: Auxiliary, partners: Partners
     ) -> Tensor:
         logits = self._tokens.logits(model, examples, noise, auxiliary)
-        taught = divergence(self._taught(examples, partners), logits, examples, self.temperature)
-        return (1 - self.alpha) * self._tokens.token_loss(logits, examples) + self.alpha * self.temperature**2 * taught
+        own = self._tokens.token_loss(logits, examples)
+        if not self.alpha:
+            return own
+        if self.kept is None:
+            taught = divergence(self._taught(examples, partners), logits, examples, self.temperature)
+        else:
+            taught = kept_divergence(logits, examples, self.temperature)
+        return (1 - self.alpha) * own + self.alpha * self.temperature**2 * taught
 
     def statistics(self, model: Transformer, examples: Examples, auxiliary: Auxiliary, partners: Partners) -> dict[str, Tensor]:
         own = self.of.statistics(model, examples, auxiliary, {})
+        if self.kept is not None:
+            return own
         logits, taught = self._tokens.logits(model, examples, None, auxiliary), self._taught(examples, partners)
         alone = self._tokens.without_penalties.token_loss(taught, examples)
         return {
@@ -124,9 +167,12 @@ class DistillationObjective(Objective):
         }
 
     def metrics(self, totals: Totals, names: Mapping[str, tuple[str, ...]]) -> dict[str, float]:
+        own = self.of.metrics(totals, names)
+        if self.kept is not None:
+            return dict(own)
         count = totals["examples"].clamp(min=1)
         return {
-            **self.of.metrics(totals, names),
+            **own,
             "teacher_loss": float(totals["teacher"] / count),
             "divergence": float(totals["divergence"] / count),
         }
@@ -140,7 +186,10 @@ class DistillationObjective(Objective):
     def _taught(self, examples: Examples, partners: Partners) -> Tensor:
         """The teacher's logits."""
         with torch.no_grad():
-            return self._tokens.logits(partners["teacher"], examples, None, Auxiliary(self.counted(examples)))
+            return self._logits_of(partners["teacher"], examples)
+
+    def _logits_of(self, teacher: Transformer, examples: Examples) -> Tensor:
+        return self._tokens.logits(teacher, examples, None, Auxiliary(self.counted(examples)))
 
 
 def divergence(teacher: Tensor, student: Tensor, examples: Examples, temperature: float) -> Tensor:

@@ -25,6 +25,8 @@ class Examples:
     that is random. `counts` (B,) float64: each sample's share of the number that the summed loss is divided by.
     `weights` (B, T): factors of the losses of targets. `documents`, `padding`, `decoder_tokens`, `decoder_padding`, `prefix`,
     `types`: arguments of the model's call. `facts` (B, ...): what metrics need to know besides, as its objective says.
+    `taught` (B, T, k), or (B, k): log-probabilities of the tokens that a teacher finds likeliest, and `taught_tokens` which
+    these are, where they are kept.
     """
 
     tokens: Tensor
@@ -39,6 +41,8 @@ class Examples:
     weights: Tensor | None = None
     counts: Tensor | None = None
     facts: Tensor | None = None
+    taught: Tensor | None = None
+    taught_tokens: Tensor | None = None
 
     @property
     def count(self) -> float:

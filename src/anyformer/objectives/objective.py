@@ -10,11 +10,13 @@ import torch
 from torch import Tensor
 
 from anyformer.costs.examples import examples as inputs_of
+from anyformer.costs.peak import LOSS_COPIES
 from anyformer.data import IGNORED, Corpus, Data, Specials, Tokenizer
 from anyformer.describe import NotNegative, Registry, Value
 from anyformer.model import Architecture, Transformer
 from anyformer.objectives.examples import Examples
 from anyformer.objectives.feed import Feed
+from anyformer.objectives.kept import Asked
 from anyformer.operations import Shape
 from anyformer.parts.call.noise import Noise
 from anyformer.parts.call.reports import Auxiliary
@@ -142,6 +144,21 @@ class Objective(Value):
     def partners(self) -> Mapping[str, Partner]:
         """The second models that the loss needs, by name."""
         return {}
+
+    @property
+    def asked(self) -> Asked | None:
+        """The model that is asked about every training example before the first update; None: there is none."""
+        return None
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+        return 0
+
+    @property
+    def loss_copies(self) -> int:
+        """Tensors as large as the logits in fp32 that the backward pass of the loss makes at once beside those it saved."""
+        return LOSS_COPIES
 
     def check_partner(self, name: str, partner: Architecture, own: Architecture) -> None:
         """Refuse a second model that does not suit the run's own architecture."""

@@ -41,6 +41,14 @@ class ObjectiveSignal:
         return self.objective.rows_each
 
     @property
+    def position_bytes(self) -> int:
+        return self.objective.position_bytes
+
+    @property
+    def loss_copies(self) -> int:
+        return self.objective.loss_copies
+
+    @property
     def others(self) -> Mapping[str, Architecture]:
         return {name: architecture for name, architecture in self.models.items() if name != self.asked}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import median
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ class StopRun(Value):
     """End the run at the first loss or gradient that is not finite; the weights are those before it."""
 
     kind: Literal["stop"] = "stop"
+    most: ClassVar[int] = 0
 
     def skips(self, skipped: int) -> bool:
         """Whether one more batch is left out, after `skipped` of them."""

@@ -26,6 +26,7 @@ from anyformer.operations import Shape
 from anyformer.training import budget as budgets
 from anyformer.training import journal
 from anyformer.training.adapting import check_tuning, learning_line
+from anyformer.training.asking import keep_teacher
 from anyformer.training.budget import Budget, fit
 from anyformer.training.changes import check_changes, check_data, revised
 from anyformer.training.display import COMPILING
@@ -81,6 +82,7 @@ def train(
                 trainer = trainer.changed(data=kept_tokenizer(run.data, directory))
             if ranks.first:
                 keep_partners(trainer.run, trainer.partners, directory)
+                keep_teacher(trainer.answers, directory)
                 journal.create(directory, trainer.run, machine, trainer.corpus)
             return Session(directory, trainer, machine, memory, console, stop, budget).go()
 
@@ -188,7 +190,10 @@ def _prepared(
             for line in take(model, source, corpus.tokenizer, run.seed).lines():
                 console.out(line, highlight=False)
 
-    trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, ranks)
+    def say(line: str) -> None:
+        console.out(line, highlight=False)
+
+    trainer = Trainer.start(run, corpus, machine, given, directory if begun else None, ranks, say)
     learning = [] if run.tuning.everything else [learning_line(trainer.model)]
     for line in [*trainer.left_out, *learning]:
         console.out(line, highlight=False)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import torch
+
 from anyformer import checkpoint
 from anyformer.data import Tokenizer
 from anyformer.describe import UserError
@@ -42,16 +44,23 @@ def keep_partners(run: Run, partners: Mapping[str, Transformer], directory: Path
 
 def _made(name: str, partner: Partner, run: Run, model: Transformer, tokenizer: Tokenizer) -> Transformer:
     if partner.path is not None:
-        made, own = load(partner.path, plan=run.plan, device=model.device)
-        _check_tokens(f"{name} {partner.path}", own, tokenizer)
+        made = at_path(name, partner.path, run, model.device, tokenizer)
     else:
         described = partner.described(run.architecture)
         made = build(described or run.architecture, run.plan, model.device, seed=run.seed)
         if described is None:
             # Without the adapter, which has learnt nothing yet.
             made.load_state_dict({name: x for name, x in model.state_dict().items() if name not in model.added})
-    run.objective.check_partner(name, made.architecture, run.architecture)
+        run.objective.check_partner(name, made.architecture, run.architecture)
     return made.train() if partner.learns else _still(made)
+
+
+def at_path(name: str, path: str, run: Run, device: torch.device, tokenizer: Tokenizer) -> Transformer:
+    """The model at a path in evaluation mode, refused if it does not suit the run."""
+    made, own = load(path, plan=run.plan, device=device)
+    _check_tokens(f"{name} {path}", own, tokenizer)
+    run.objective.check_partner(name, made.architecture, run.architecture)
+    return made
 
 
 def _check_tokens(what: str, own: Tokenizer | None, data: Tokenizer) -> None:

@@ -111,6 +111,11 @@ class Run(Value):
         for part in self.data.components.values():
             self.objective.check_data(part)
             self.objective.check_sizes(self.architecture, part, self.length)
+        if self.objective.asked is not None and self.steps is None:
+            raise ValueError(
+                "objective.kept: the teacher is asked about every example before the first update, and minutes do not say "
+                "how many these are: set steps in their place, or leave objective.kept out"
+            )
         self.objective.check_batch(self.length, self.batch, self.accumulation)
         tokenizer = learnt(self.data.tokenizer)
         for name, vocab in self.architecture.vocabularies.items():
@@ -148,6 +153,13 @@ class Run(Value):
     def piece(self) -> Shape:
         """The sizes of a micro-batch."""
         return self.objective.shape(self.architecture, self.batch // self.accumulation, self.length)
+
+    @property
+    def batches(self) -> int:
+        """Training batches that are read at most: one for each update, and those that are left out for instabilities."""
+        assert self.steps is not None, "refused where examples must be known before the first update"
+        back = 0 if self.spikes is None else self.spikes.rewinds * min(self.checkpoints.every, self.steps)
+        return self.steps + self.non_finite.most + back
 
     @property
     def sizes(self) -> str:

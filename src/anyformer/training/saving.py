@@ -52,7 +52,12 @@ class Saver:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         with self._waiting():
-            self._writer.shutdown()
+            try:
+                self._writer.shutdown()
+            except KeyboardInterrupt:
+                # The second Ctrl-C while the first is obeyed: what is half written is finished, and only then does it end.
+                self._writer.shutdown()
+                raise
         if error is None:
             self.check()
 

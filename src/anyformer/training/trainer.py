@@ -22,6 +22,8 @@ from anyformer.objectives.mixing import baseline_of, held_out_feed, training_fee
 from anyformer.precision.running import Running
 from anyformer.training.adapting import rest, tune
 from anyformer.training.allocator import keep_freed_memory
+from anyformer.training.answers import Answers
+from anyformer.training.asking import answered
 from anyformer.training.averaging import averaged
 from anyformer.training.evaluate import Evaluated, evaluate
 from anyformer.training.instability import Past
@@ -56,6 +58,8 @@ class Trainer:
     held_out: Feed
     scale: LossScale | None = None
     """Of the loss, in a precision that needs one."""
+    answers: Answers | None = None
+    """Of a teacher about every row, where they are kept."""
     ranks: Ranks = ALONE
     """The processes of the run; each has its part of every batch, and perhaps of every weight."""
     within: Within = directly
@@ -69,14 +73,16 @@ class Trainer:
         given: Callable[[Transformer], None] = lambda model: None,
         begun: Path | None = None,
         ranks: Ranks = ALONE,
+        say: Callable[[str], None] = lambda line: None,
     ) -> Trainer:
         """The trainer before its first update; of a run that has `begun`, in this directory, before it is restored.
 
-        `given`: gives the built model weights of another model.
+        `given`: gives the built model weights of another model; `say` is told what a teacher was asked.
         """
         keep_freed_memory()
         setting = Setting(corpus.tokenizer, run.length, run.seed, corpus.names)
         training = training_feed(run.objective, run.data, corpus, setting, run.batch)
+        answers = ranks.in_turn(lambda: answered(run, corpus, training, machine.device, say, begun))
         held_out = held_out_feed(run.objective, run.data, corpus, setting, run.batch)
         model = build(run.architecture, run.plan, machine.device, seed=run.seed).train()
         tune(model, run.tuning, run.seed)
@@ -89,7 +95,7 @@ class Trainer:
         loss = loss_function(model, run.objective, run.plan, partners, within)
         trainee, scale = Trainee.of(model, run, run.tuning), LossScale.of(run.plan.precision)
         trainees = {name: Trainee.of(one, run, Tuning()) for name, one in learning.items()}
-        return Trainer(run, corpus, trainee, partners, trainees, loss, training, held_out, scale, ranks, within)
+        return Trainer(run, corpus, trainee, partners, trainees, loss, training, held_out, scale, answers, ranks, within)
 
     @property
     def model(self) -> Transformer:
@@ -116,7 +122,8 @@ class Trainer:
 
     def _batch(self, step: int) -> Examples:
         """This process's part of the batch of a step."""
-        return self.training.at(step, self.ranks.rank, self.ranks.size)
+        found = self.training.at(step, self.ranks.rank, self.ranks.size)
+        return found if self.answers is None else self.answers.beside(found)
 
     def _cut(self, own: Examples) -> tuple[list[Examples], float]:
         rows = self.run.batch // self.ranks.size

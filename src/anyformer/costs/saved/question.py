@@ -53,6 +53,14 @@ class Signal(Protocol):
         """Rows of a sample."""
 
     @property
+    def position_bytes(self) -> int:
+        """Bytes of each position of a batch beside those of tokens, targets and masks."""
+
+    @property
+    def loss_copies(self) -> int:
+        """Tensors as large as the logits in fp32 that the backward pass of the loss makes at once beside those it saved."""
+
+    @property
     def others(self) -> Mapping[str, Architecture]:
         """The models that it reads beside the one that is asked about, by name."""
 
