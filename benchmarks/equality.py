@@ -129,9 +129,12 @@ def trained(run: Run, ranks: Ranks) -> tuple[list[float], dict[str, Tensor], dic
     return losses, gradients, {name: whole(weight.detach()).clone() for name, weight in weights.items()}
 
 
-def compared(case: Case, text: Path, ranks: Ranks) -> Difference:
-    """How far a case is from one process."""
-    alone, together = trained(run_of(case, text, ranks.size), ALONE), trained(run_of(case, text, 1), ranks)
+def compared(case: Case, text: Path, ranks: Ranks) -> Difference | None:
+    """How far a case is from one process; the first process computes that, and None is what the others have."""
+    together = trained(run_of(case, text, 1), ranks)
+    if not ranks.first:
+        return None
+    alone = trained(run_of(case, text, ranks.size), ALONE)
     loss = max(abs(ours - theirs) / abs(theirs) for ours, theirs in zip(together[0], alone[0], strict=True))
     # A weight whose gradient is rounding, as that of a key's bias, goes where the rounding says: Adam divides it by its size.
     moved = {name for name, value in alone[1].items() if float(value.norm()) > least(alone[1])}
@@ -170,7 +173,7 @@ def work(cases: Iterable[Case], out: Path) -> None:
             ranks.first_alone(lambda: written(text))
             for case in those:
                 difference = compared(case, text, ranks)
-                if ranks.first:
+                if difference is not None:
                     with out.open("a", encoding="utf-8") as file:
                         file.write(json.dumps(asdict(difference)) + "\n")
 

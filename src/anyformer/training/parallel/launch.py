@@ -84,9 +84,10 @@ def joined(asked: Mesh, device: torch.device) -> Iterator[Ranks]:
         # gloo has no error of its own: it tells the place in its code.
         if not isinstance(error, dist.DistError) and "gloo/" not in str(error):
             raise
+        said = str(error).splitlines()[0]
         raise LostProcessError(
-            f"another process of this run ended or does not answer ({str(error).splitlines()[0]}); what was saved is kept: start "
-            "all processes again with --resume"
+            f"another process of this run ended or does not answer ({said}); what was saved is kept: start all processes again "
+            "with --resume"
         ) from error
 
 
