@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 
 import pytest
 from benchmarks.equality import ARCHITECTURES, MODES, OPTIMISERS, RANKS, RESULT, Case, every_case, launched
@@ -40,3 +41,8 @@ def test_the_committed_table_is_whole_and_equal():
     cases = [Case.of(each["case"]) for each in results]
     assert {(case.mode, case.architecture) for case in cases} == {(mode, name) for mode in MODES for name in ARCHITECTURES}
     assert {(case.mode, case.optimiser) for case in cases} == {(mode, name) for mode in MODES for name in OPTIMISERS}
+
+
+def test_the_page_has_the_table():
+    maker = runpy.run_path(str(RESULT.parents[2] / "docs" / "make_cluster.py"))
+    assert maker["PAGE"].read_text(encoding="utf-8") == maker["page"](), "run: python docs/make_cluster.py"

@@ -29,6 +29,7 @@ from anyformer.training.run import Run
 from anyformer.training.saving import Saver, UnsavedError
 from anyformer.training.step import NonFiniteError
 from anyformer.training.stop import Stop, Stopped
+from anyformer.training.summary import Waiting
 from anyformer.training.trained import Trained
 from anyformer.training.trainer import OPTIMISER, Trainer, windows_of
 
@@ -92,7 +93,7 @@ class Session:
                 try:
                     with deterministic(), units(self.run.plan), self.display, self.ranks.updating(self.stop):
                         self._train()
-                    return ended(self)
+                    return self._finish()
                 except Stopped as stopped:
                     return self._halt(stopped)
         except PlaceError as error:
@@ -277,3 +278,12 @@ class Session:
         more = command("train", "--resume", self.directory)
         self.console.out(f"stopped {where}; continue with: {more}", highlight=False)
         return self.trained(stopped.exit_code)
+
+    def _finish(self) -> Trained:
+        """Sum up."""
+        self.stop.doing = "drawing the picture and summing up; all updates are saved"
+        return ended(
+            self.directory, self.trainer, self.metrics, machine=self.machine, memory=self.memory, past=self.past,
+            waiting=Waiting(self.saver.waited, budgets.clock() - self.began, self.saver.saves),
+            deadline=None if self.budget is None else self.budget.began + self.budget.seconds,
+        )  # fmt: skip

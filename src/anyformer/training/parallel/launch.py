@@ -95,6 +95,11 @@ def connect(device: torch.device) -> None:
     """Connect this process to the others, once, until it ends: a launcher's processes find one another only once."""
     if dist.is_initialized():
         return
+    if "MASTER_ADDR" not in os.environ:
+        raise UserError(
+            f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with torchrun, "
+            "or unset WORLD_SIZE"
+        )
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=WAIT)
