@@ -97,8 +97,8 @@ def connect(device: torch.device) -> None:
         return
     if "MASTER_ADDR" not in os.environ:
         raise UserError(
-            f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with torchrun, "
-            "or unset WORLD_SIZE"
+            f"WORLD_SIZE = {started()}, and no launcher says where the other processes are (MASTER_ADDR): start them with "
+            "torchrun, or unset WORLD_SIZE"
         )
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
